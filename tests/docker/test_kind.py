@@ -224,7 +224,7 @@ def test_a_reclaimed_node_has_notice_then_its_machine_ends_and_is_put_back(stand
     )
     assert document, out
     result = document["drills"][0]
-    assert f"node {NODES[2]} has notice" in result["bites"]["node-reclaimed"], result
+    assert f"{NODES[2]} is stopped: its notice ended" in result["bites"]["node-reclaimed"], result
     assert (code, result["problems"]) == (1, []), result
     assert {f"restored: notice for {NODES[2]}", f"restored: reclaimed {NODES[2]}"} <= set(result["healed"]), result
     record = [json.loads(line) for line in (tmp_path / document["record"]).read_text().splitlines()]

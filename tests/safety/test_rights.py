@@ -39,8 +39,9 @@ ACCOUNT = User(
 )
 RUN = "20260115-030001-abc123-0"
 SHIPPED = [m.obj for m in manifests.load([CI / "rbac.yaml"]).manifests]
-#: What can be injected through the API alone (autoscaler-down needs a Deployment of an autoscaler).
-API_FAULTS = [k.name for k in faults.ALL if not k.needs and k.name != "autoscaler-down"]
+#: What can be injected through the API alone (autoscaler-down needs a Deployment of an autoscaler, pull-secret-expired
+#: an executor that pulls with a Secret).
+API_FAULTS = [k.name for k in faults.ALL if not k.needs and k.name not in ("autoscaler-down", "pull-secret-expired")]
 _OURS = re.compile(r"killcheck-")
 #: Objects of others that a plan names, and the one field of them that may be changed.
 _NAMED = (

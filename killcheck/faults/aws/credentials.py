@@ -14,11 +14,9 @@ from typing import ClassVar
 from killcheck.capabilities.account import StandIn
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import FaultError, Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, identity, log_line, pod_spec
-from killcheck.kube import resources as r
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, account_of, containers, log_line, pod_spec
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import retry
 
 __all__ = ["SsoExpired", "StaticKeyRevoked", "StsExpired", "WebIdentityExpired"]
 
@@ -145,9 +143,7 @@ class _KeyFault(_CredentialFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Only where the executor has such credentials. Raises FaultError: it would be given some first."""
         planned = super().plan(stage, layer)
-        namespace, account = identity(layer)
-        kube = stage.cluster.kube
-        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        found = account_of(stage, layer) or {}
         why = self._has_none(layer.layer.name, pod_spec(layer), by_role=ROLE_ARN in annotations_of(found))
         if why:
             raise FaultError(f"{self.name}: {why}")

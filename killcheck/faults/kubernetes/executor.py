@@ -8,7 +8,9 @@ from functools import partial
 from killcheck.executor.refusals import matching
 from killcheck.faults.base import COPY, Fault
 from killcheck.kube import resources as r
+from killcheck.kube.errors import Forbidden
 from killcheck.kube.objects import Obj, copy, dig, ref_of
+from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import LABEL
 from killcheck.safety.undo import retry
@@ -115,6 +117,25 @@ def identity(layer: LayerRun) -> tuple[str, str]:
     """(namespace, ServiceAccount) of the executor."""
     namespace = dig(cron_job_of(layer), "metadata", "namespace", default="")
     return namespace, pod_spec(layer).get("serviceAccountName") or "default"
+
+
+def account_of(stage: Stage, layer: LayerRun) -> Obj | None:
+    """The executor's ServiceAccount (empty: there is none); None where it may not be read. Raises KubeError.
+
+    A plan that depends on it asks for :func:`reads_account`, so that who may not is told before anything is changed.
+    """
+    namespace, account = identity(layer)
+    kube = stage.cluster.kube
+    try:
+        return retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+    except Forbidden:
+        return None
+
+
+def reads_account(layer: LayerRun) -> Permission:
+    """The right that :func:`account_of` takes."""
+    namespace, account = identity(layer)
+    return Permission("get", "", "serviceaccounts", "", namespace, account)
 
 
 def label_pods(stage: Stage) -> dict[str, str]:

@@ -12,10 +12,12 @@ from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes.executor import (
     COPY,
     ExecutorFault,
+    account_of,
     containers,
     identity,
     images,
     pod_spec,
+    reads_account,
     spared,
 )
 from killcheck.faults.kubernetes.image_gone import pull_failure
@@ -24,7 +26,6 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.safety.undo import retry
 from killcheck.standins.ecr import USER as ECR_USER
 from killcheck.standins.ecr import registry_of
 
@@ -63,10 +64,9 @@ class PullSecretExpired(ExecutorFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A Secret of our own with credentials that are no good. Raises FaultError where none is pulled with."""
-        namespace, account = identity(layer)
-        kube = stage.cluster.kube
-        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
-        if not (pod_spec(layer).get("imagePullSecrets") or found.get("imagePullSecrets")):
+        namespace, _ = identity(layer)
+        found = account_of(stage, layer)
+        if found is not None and not (pod_spec(layer).get("imagePullSecrets") or found.get("imagePullSecrets")):
             raise FaultError(f"{self.name}: {_without_secret(layer.layer.name)}")
         verbs = tuple(Permission(v, "", "secrets", namespace=namespace) for v in ("get", "create", "delete"))
         return Plan(
@@ -74,7 +74,7 @@ class PullSecretExpired(ExecutorFault):
                 f"a Secret with expired registry credentials in {namespace}; the drill's own copy of the Job "
                 "pulls with it",
             ),
-            permissions=verbs,
+            permissions=(*verbs, reads_account(layer)),
             edits=(f"{COPY}.imagePullSecrets", f"{COPY}.imagePullPolicy"),
         )
 

@@ -10,11 +10,13 @@ from killcheck.faults.base import FaultError, Plan
 from killcheck.faults.kubernetes.executor import (
     COPY,
     ExecutorFault,
+    account_of,
     admitted,
     cron_job_of,
     identity,
     log_line,
     pod_spec,
+    reads_account,
     replace_token,
     without_token,
 )
@@ -42,9 +44,9 @@ class _TokenFault(ExecutorFault):
 
     def has_one(self, stage: Stage, layer: LayerRun) -> None:
         """Raise FaultError where its pod gets none: what would be broken would first have to be added."""
-        namespace, account = identity(layer)
-        kube = stage.cluster.kube
-        found = retry(stage.cluster.loop, lambda: kube.find(r.SERVICEACCOUNTS, account, namespace)) or {}
+        found = account_of(stage, layer)
+        if found is None:
+            return
         why = without_token(layer.layer.name, admitted(cron_job_of(layer), found))
         if why:
             raise FaultError(f"{self.name}: {why}")
@@ -71,7 +73,7 @@ class TokenDead(_TokenFault):
                 f"a token of ServiceAccount {namespace}/{account} that is dead from the start, in a Secret that the "
                 "drill's own copy of the Job reads",
             ),
-            permissions=(*verbs, token),
+            permissions=(*verbs, token, reads_account(layer)),
             edits=(f"{COPY}.token",),
         )
 
@@ -129,7 +131,11 @@ class TokenAudience(_TokenFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed. Raises FaultError where the executor has no token."""
         self.has_one(stage, layer)
-        return Plan(("the drill's own copy of the Job has a token for another audience",), edits=(f"{COPY}.token",))
+        return Plan(
+            ("the drill's own copy of the Job has a token for another audience",),
+            permissions=(reads_account(layer),),
+            edits=(f"{COPY}.token",),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Project a token for nobody in the drill's Job."""
@@ -154,7 +160,11 @@ class TokenNotMounted(_TokenFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed. Raises FaultError where the executor has no token."""
         self.has_one(stage, layer)
-        return Plan(("the drill's own copy of the Job gets no ServiceAccount token",), edits=(f"{COPY}.token",))
+        return Plan(
+            ("the drill's own copy of the Job gets no ServiceAccount token",),
+            permissions=(reads_account(layer),),
+            edits=(f"{COPY}.token",),
+        )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Switch the mount off in the drill's Job."""
