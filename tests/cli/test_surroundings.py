@@ -11,7 +11,7 @@ import click
 import pytest
 
 from killcheck import cli
-from killcheck.commands import errors, report
+from killcheck.commands import errors, files
 
 DRILL = [sys.executable, "-c", "from killcheck.cli import main; main()", "drill", "--example", "dead-man"]
 
@@ -137,10 +137,10 @@ def test_a_report_into_what_is_no_file_leaves_it_what_it_is(tmp_path):
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        report._replace(pipe, "told")
+        files.write(pipe, "told")
         assert (os.read(reading, 10), pipe.is_fifo()) == (b"told", True)
     finally:
         os.close(reading)
     link.symlink_to(file)
-    report._replace(link, "told")
+    files.write(link, "told")
     assert (link.is_symlink(), file.read_text()) == (True, "told")

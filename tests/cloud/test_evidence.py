@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
 
+from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.run import evidence
 from killcheck.run.evidence import Store, files_of, leave
@@ -114,6 +116,7 @@ def test_what_did_not_get_there_is_told_and_stays(stand_in, bucket, run, url, wo
 # -- as a user runs it -------------------------------------------------------------------------------------
 def invoke(monkeypatch, tmp_path, *words, **env):
     monkeypatch.chdir(tmp_path)
+    shutil.copytree(fixtures.path("dead-man"), tmp_path, dirs_exist_ok=True)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     return CliRunner().invoke(main, words)
@@ -123,11 +126,15 @@ def test_a_drill_leaves_its_evidence_and_a_bucket_that_is_not_there_changes_no_v
     stand_in, bucket, tmp_path, monkeypatch
 ):
     env = {**stand_in.environment(), "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": "s"}
-    good = invoke(monkeypatch, tmp_path, "drill", "--quiet", "--evidence", "s3://proofs/nightly", **env)
+    good = invoke(
+        monkeypatch, tmp_path, "drill", "--exec", "host", "--quiet", "--evidence", "s3://proofs/nightly", **env
+    )
     assert good.exit_code == 0, good.output
     names = {key.rpartition("/")[2] for key in kept(bucket)}
     assert {"run.jsonl", "report.html"} <= names
-    bad = invoke(monkeypatch, tmp_path, "drill", "--quiet", "--evidence", "s3://nowhere/nightly", **env)
+    bad = invoke(
+        monkeypatch, tmp_path, "drill", "--exec", "host", "--quiet", "--evidence", "s3://nowhere/nightly", **env
+    )
     assert bad.exit_code == 0
     assert "NOT UPLOADED: s3:PutObject" in bad.stderr
     assert "try again with: killcheck evidence" in bad.stderr
@@ -140,6 +147,8 @@ def test_so_does_a_matrix_once_for_all_its_cells(stand_in, bucket, tmp_path, mon
         tmp_path,
         "drill",
         "--matrix",
+        "--exec",
+        "host",
         "--under",
         "image-gone",
         "--json",

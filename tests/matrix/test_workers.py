@@ -16,7 +16,7 @@ from killcheck.run import parallel
 #: A process with two workers, each at work with a child of its own.
 MADE = """
 import os, signal
-from killcheck import parallel
+from killcheck.run import parallel
 
 def at_work():
     if os.fork() == 0:
@@ -40,7 +40,9 @@ def test_no_worker_outlives_who_made_it(end):
     ) as made:
         told = b""
         while told.count(b" ") < 4:
-            told += made.stdout.read(64)
+            said = made.stdout.read(64)
+            assert said, "it ended before its workers were at work"
+            told += said
         made.send_signal(end)
         # All of them hold the other end of this pipe: it ends with the last.
         assert select.select([made.stdout], [], [], 120)[0], "somebody is still there"
