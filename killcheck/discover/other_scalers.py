@@ -72,9 +72,9 @@ def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[str
         for key, value in annotations_of(where).items():
             if _ANNOTATION.fullmatch(key):
                 yield f"{ref_of(where)}: its annotation {key} ({value}) scales {target}, not understood"
-    for path, value, what in _ends(obj.get("spec"), ("spec",)):
+    for path, given, what in _ends(obj.get("spec"), ("spec",)):
         if target.kind != "Job" or path != ("spec", "activeDeadlineSeconds"):  # a layer, and drilled
-            yield f"{target} has {format_path(path)} ({value}): {what}, not drilled"
+            yield f"{target} has {format_path(path)} ({given}): {what}, not drilled"
     limit = labels_of(obj).get(_MAX_EXECUTION)
     if limit:
         yield f"{target} has the label {_MAX_EXECUTION} ({limit}): Kueue suspends it after that time, not drilled"
