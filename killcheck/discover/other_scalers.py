@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, owners, ref_of
 from killcheck.spec.killpath import Target
 from killcheck.text.yamlfile import Path, format_path
@@ -26,12 +27,9 @@ _ANNOTATION = re.compile(
 _OF_NAMESPACES = frozenset({"SleepInfo"})
 #: Where scalers name what they scale without saying its kind.
 _REFERENCES = frozenset({"scaleTargetRef", "targetRef", "target", "workloadRef", "scaleTarget", "resourceRef"})
-#: Kinds that name a workload and never turn it off, or that are layers of their own.
+#: Kinds that name a workload and never turn it off.
 _NO_SCALERS = frozenset(
     {
-        "ScaledObject",
-        "HTTPScaledObject",
-        "HorizontalPodAutoscaler",
         "VerticalPodAutoscaler",
         "TriggerAuthentication",
         "PodDisruptionBudget",
@@ -96,7 +94,8 @@ def _ends(node: object, path: Path) -> Iterator[tuple[Path, object, str]]:
 
 
 def _of_scaler(obj: Obj, targets: Sequence[Target]) -> Iterator[str]:
-    if obj.get("kind") in _NO_SCALERS or "." not in str(obj.get("apiVersion", "")):
+    drilled = r.is_of(obj, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS)
+    if drilled or obj.get("kind") in _NO_SCALERS or "." not in str(obj.get("apiVersion", "")):
         return
     own = namespace_of(obj) or "default"
     whole = obj.get("kind") in _OF_NAMESPACES

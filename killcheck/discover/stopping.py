@@ -115,7 +115,9 @@ class Stopping:
     def _scaled_by(self, call: ApiCall) -> Iterator[str]:
         """The targets of the scalers (KEDA's, an HPA...) that a call changes."""
         for obj in self.objects if call.verb in ("patch", "update") else ():
-            same = plural_of(str(obj.get("kind"))) == call.resource and call.name in ("", name_of(obj))
+            group = str(obj.get("apiVersion")).rpartition("/")[0]
+            same = (plural_of(str(obj.get("kind"))), group) == (call.resource, call.group)
+            same = same and call.name in ("", name_of(obj))
             if same and call.namespace in ("", namespace_of(obj)):
                 target = self.scale_target(obj)
                 if target is not None:
