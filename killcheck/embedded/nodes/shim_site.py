@@ -104,7 +104,7 @@ def _patch_datetime(module: Any) -> None:
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, real)
 
-    class datetime(real, metaclass=Meta):  # type: ignore[misc]
+    class datetime(real, metaclass=Meta):  # type: ignore[misc, valid-type]
         """``datetime.datetime`` at the cluster's time."""
 
         @classmethod
