@@ -17,6 +17,7 @@ from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.instances.reclaims import NOTICE_S
 from killcheck.instances.requirements import RequirementError, Requirements
+from killcheck.kube import resources as r
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions
@@ -155,7 +156,7 @@ class _Finder:
         kind = obj.get("kind")
         if kind == "CronJob":
             yield from self._cron_job(obj)
-        elif kind in ("ScaledObject", "HTTPScaledObject", "HorizontalPodAutoscaler"):
+        elif r.is_of(obj, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS, r.HPAS):
             yield from self._scaler(obj)
         elif kind in ("Deployment", "StatefulSet", "DaemonSet") and not dig(obj, "metadata", "ownerReferences"):
             yield from self._controller(obj)
@@ -318,7 +319,7 @@ class _Finder:
 
     def _scaled_by(self, name: str, namespace: str) -> Iterator[str]:
         for obj in self.objects:
-            same = obj.get("kind") == "ScaledObject" and name in ("", name_of(obj))
+            same = r.is_of(obj, r.SCALEDOBJECTS) and name in ("", name_of(obj))
             if same and namespace in ("", namespace_of(obj)):
                 target = self._scale_target(obj)
                 if target is not None:
@@ -415,7 +416,7 @@ class _Finder:
 
     def _spot(self, others: bool) -> Iterator[Layer]:
         """Where nothing else turns targets off, and their pools are spot alone: the cloud does, at a notice's time."""
-        every = [obj for obj in self.objects if obj.get("kind") == "NodePool"]
+        every = [obj for obj in self.objects if r.is_of(obj, r.NODEPOOLS)]
         pools = [obj for obj in every if _is_spot(obj)]
         # Of a target that may as well be on another pool, a spot notice says nothing.
         covers = tuple(t.name for t in self.targets if _lands_only_on(self.by_target[t.name], pools, every))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.spec.killpath import Target
 from killcheck.text.yamlfile import Path, format_path
@@ -33,12 +34,9 @@ _REFERENCES: tuple[Path, ...] = (
     ("spec", "scaleTarget"),
     ("spec", "resourceRef"),
 )
-#: Kinds that name a workload and never turn it off, or that are layers of their own.
+#: Kinds that name a workload and never turn it off.
 _NO_SCALERS = frozenset(
     {
-        "ScaledObject",
-        "HTTPScaledObject",
-        "HorizontalPodAutoscaler",
         "VerticalPodAutoscaler",
         "TriggerAuthentication",
         "PodDisruptionBudget",
@@ -85,7 +83,8 @@ def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[str
 
 
 def _of_scaler(obj: Obj, targets: Sequence[Target]) -> Iterator[str]:
-    if obj.get("kind") in _NO_SCALERS or "." not in str(obj.get("apiVersion", "")):
+    drilled = r.is_of(obj, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS)
+    if drilled or obj.get("kind") in _NO_SCALERS or "." not in str(obj.get("apiVersion", "")):
         return
     for target in targets:
         same = (namespace_of(obj) or "default") == target.namespace
