@@ -99,8 +99,8 @@ def become(order, *files):
     for number, descriptor in enumerate(files):
         os.dup2(descriptor, number)
     # Whether they can seek is asked when they are opened.
-    sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
-    sys.stderr = open(2, "w", errors="backslashreplace", buffering=1, closefd=False)
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", errors="backslashreplace", buffering=1, closefd=False)
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])
