@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from killcheck.discover.nodes import Pools
+from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, spec_key
@@ -207,7 +208,7 @@ def _budget_notes(objects: Sequence[Obj]) -> Iterator[str]:
         never = str(spec.get("maxUnavailable")) in ("0", "0%") or str(spec.get("minAvailable")) == "100%"
         if obj.get("kind") == "PodDisruptionBudget" and never:
             yield f"{ref_of(obj)} allows no disruption: a drain waits for ever on what it selects"
-        if obj.get("kind") == "NodePool" and any(
+        if r.is_of(obj, r.NODEPOOLS) and any(
             str(b.get("nodes")) in ("0", "0%") for b in dig(spec, "disruption", "budgets", default=[])
         ):
             yield f"{ref_of(obj)} has a disruption budget of 0: while it holds, no empty node goes"

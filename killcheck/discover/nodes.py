@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from killcheck.kube import gpus
+from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import NodePool
@@ -50,7 +51,7 @@ class Pools:
 
 def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
     """The pools that the targets' pods run on."""
-    node_pools = [obj for obj in objects if obj.get("kind") == "NodePool"]
+    node_pools = [obj for obj in objects if r.is_of(obj, r.NODEPOOLS)]
     named = set(_selected(targets, "karpenter.sh/nodepool"))
     # One that no target selects is in scope too: whatever it keeps on bills.
     chosen = [pool for pool in node_pools if name_of(pool) in named or has_gpus(pool)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Resource", "by_kind"]
+__all__ = ["Resource", "by_kind", "is_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +100,17 @@ _KNOWN = tuple(value for value in list(globals().values()) if isinstance(value, 
 def by_kind(api_version: str, kind: str) -> Resource | None:
     """The resource known here for an object's ``apiVersion`` and ``kind``; None: ask discovery."""
     return next((r for r in _KNOWN if r.kind == kind and r.api_version == api_version), None)
+
+
+def is_of(obj: Mapping[str, Any], *resources: Resource) -> bool:
+    """Whether an object is of one of these, and not of another group's kind of the same name.
+
+    Versions of a built-in group are converted by the API server; of a custom resource only this one says what it says.
+    """
+    api_version = str(obj.get("apiVersion"))
+    group = api_version.rpartition("/")[0]
+    return any(
+        resource.kind == obj.get("kind")
+        and (resource.api_version == api_version or ("." not in group and resource.group == group))
+        for resource in resources
+    )

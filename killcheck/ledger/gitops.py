@@ -29,6 +29,15 @@ _MODELS = {
 }
 
 
+#: Versions whose fields say what is read here: ``suspend``, ``syncPolicy``, where it applies. Flux kept the words of
+#: its betas; what ``driftDetection`` is when nobody says so is known of the version that is modelled alone.
+_VERSIONS = {
+    "argoproj.io": ("v1alpha1",),
+    "kustomize.toolkit.fluxcd.io": ("v1", "v1beta2", "v1beta1"),
+    "helm.toolkit.fluxcd.io": ("v2", "v2beta2", "v2beta1"),
+}
+
+
 def is_gitops(obj: Obj) -> bool:
     """Whether an object applies what lies in a repository."""
     group, kind = group_of(obj), str(obj.get("kind"))
@@ -50,6 +59,8 @@ def is_gitops(obj: Obj) -> bool:
 def entry_of(obj: Obj, stakes: Stakes, models: Collection[str], *, live: bool) -> Entry:
     """The entry of one source."""
     ref, made = ref_of(obj), _made(obj)
+    if not _is_read(obj):
+        return _unread(obj, live=live)
     asleep = _asleep(made)
     if asleep:
         return Entry(ref, Status.HARMLESS, asleep)
@@ -72,11 +83,25 @@ def entry_of(obj: Obj, stakes: Stakes, models: Collection[str], *, live: bool) -
     return Entry(ref, Status.NOT_MODELLED, f"it may put {concerned[0]} back{every} to what Git says", _SETTLES)
 
 
+def _is_read(obj: Obj) -> bool:
+    """Whether it is of a version, or of a product, whose words are not taken for those of another."""
+    group, _, version = str(obj.get("apiVersion")).rpartition("/")
+    return version in _VERSIONS.get(group, (version,))
+
+
+def _unread(obj: Obj, *, live: bool) -> Entry:
+    said = f"nothing here reads {obj.get('kind')} of {obj.get('apiVersion')}"
+    if live:
+        return Entry(ref_of(obj), Status.EXECUTED, f"{said}; it ran on this cluster while the drill watched", told=True)
+    return Entry(ref_of(obj), Status.NOT_MODELLED, f"{said}: it may put back what Git says", _SETTLES)
+
+
 def _made(obj: Obj) -> Obj:
     """The Application that an ApplicationSet makes, whatever its generators put in; anything else is itself."""
     if obj.get("kind") != "ApplicationSet" or dig(obj, "spec", "templatePatch"):
         return obj
-    return {"kind": "Application", "spec": dig(obj, "spec", "template", "spec", default={})}
+    spec = dig(obj, "spec", "template", "spec", default={})
+    return {"apiVersion": obj.get("apiVersion"), "kind": "Application", "spec": spec}
 
 
 def _longer(interval: str, stakes: Stakes) -> bool:
@@ -98,7 +123,8 @@ def _asleep(obj: Obj) -> str:
             return "it syncs only when somebody asks (no syncPolicy.automated)"
         if automated.get("selfHeal") is not True:
             return "it leaves what drifts alone until the next commit (selfHeal is off)"
-    if kind == "HelmRelease" and dig(obj, "spec", "driftDetection", "mode", default="disabled") != "enabled":
+    drifts = dig(obj, "spec", "driftDetection", "mode", default="disabled") == "enabled"
+    if kind == "HelmRelease" and not drifts and r.by_kind(str(obj.get("apiVersion")), kind):
         return "it leaves what drifts alone until the next release (driftDetection is not enabled)"
     return ""
 

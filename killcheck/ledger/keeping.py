@@ -151,12 +151,17 @@ class _Book:
         held = self.stakes.is_target(obj)
         if held is not None:
             return Entry(ref, Status.MODELLED, "a target: its pods are counted")
-        why = gpus_in(obj) or workloads.power_of(obj, self.stakes) or concern(obj, self.stakes)
+        why = self._misread(obj) or concern(obj, self.stakes) or gpus_in(obj) or workloads.power_of(obj, self.stakes)
         if not why:
             return Entry(ref, Status.HARMLESS, "it names no target, selects none, and none of their node pools")
         if self.live:
             return Entry(ref, Status.EXECUTED, f"{why}; its controller runs on this cluster and was watched")
         return Entry(ref, Status.NOT_MODELLED, f"{why}, and no controller here acts on it", _SETTLES)
+
+    def _misread(self, obj: Obj) -> str:
+        """That its words are another version's, where it may speak of a target: in its namespace, or of all of them."""
+        home = str((obj.get("metadata") or {}).get("namespace") or "")
+        return kinds.misread(obj) if not home or home in self.stakes.namespaces else ""
 
     def _owner(self, target: Obj) -> Iterator[Entry]:
         """Who owns a target may put back what a layer writes."""

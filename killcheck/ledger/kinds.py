@@ -11,7 +11,7 @@ from functools import cache
 from killcheck.kube.objects import Obj
 from killcheck.ledger.stakes import group_of
 
-__all__ = ["INERT", "furniture", "is_builtin", "model_of"]
+__all__ = ["INERT", "MODELLED", "furniture", "is_builtin", "misread", "model_of"]
 
 #: Built-in kinds without any program: data, names, rights, bounds. A right is judged by who holds it.
 INERT = frozenset(
@@ -74,16 +74,33 @@ _BUILT_IN = frozenset(
         "MutatingAdmissionPolicyBinding",
     }
 )
-#: Custom kinds that a model of the embedded cluster acts on, by group: the model's name, and which kinds.
-_MODELS: dict[str, tuple[str, frozenset[str] | None]] = {
-    "karpenter.sh": ("karpenter", frozenset({"NodePool", "NodeClaim", "NodeOverlay"})),
-    "karpenter.k8s.aws": ("karpenter", None),
-    "eks.amazonaws.com": ("karpenter", frozenset({"NodeClass"})),
-    "keda.sh": ("keda-operator", frozenset({"ScaledObject", "TriggerAuthentication", "ClusterTriggerAuthentication"})),
-    "http.keda.sh": ("keda-http-add-on-operator", None),
-    "kueue.x-k8s.io": ("kueue", None),
-    "autoscaling.x-k8s.io": ("cluster-autoscaler", frozenset({"CapacityBuffer"})),
+#: Custom kinds that a model of the embedded cluster acts on, by the version that it reads: its name, and which kinds.
+_KUEUE = frozenset(
+    {
+        "AdmissionCheck",
+        "ClusterQueue",
+        "Cohort",
+        "LocalQueue",
+        "ResourceFlavor",
+        "Workload",
+        "WorkloadPriorityClass",
+    }
+)
+MODELLED: dict[str, tuple[str, frozenset[str]]] = {
+    "karpenter.sh/v1": ("karpenter", frozenset({"NodePool", "NodeClaim"})),
+    "karpenter.sh/v1alpha1": ("karpenter", frozenset({"NodeOverlay"})),
+    "karpenter.k8s.aws/v1": ("karpenter", frozenset({"EC2NodeClass"})),
+    "eks.amazonaws.com/v1": ("karpenter", frozenset({"NodeClass"})),
+    "keda.sh/v1alpha1": (
+        "keda-operator",
+        frozenset({"ScaledObject", "TriggerAuthentication", "ClusterTriggerAuthentication"}),
+    ),
+    "http.keda.sh/v1alpha1": ("keda-http-add-on-operator", frozenset({"HTTPScaledObject"})),
+    "kueue.x-k8s.io/v1beta1": ("kueue", _KUEUE),
+    "kueue.x-k8s.io/v1beta2": ("kueue", _KUEUE),
 }
+#: Kinds whose custom resources are read by their schema, though no model acts on them.
+_READ = {"keda.sh/v1alpha1": frozenset({"ScaledJob", "CloudEventSource"})}
 #: Groups whose controllers route, watch, report or keep secrets, and neither make pods of others nor scale them.
 _FURNITURE = {
     "monitoring.coreos.com": "monitoring reads what it names",
@@ -135,12 +152,24 @@ def _groups() -> frozenset[str]:
 
 
 def model_of(obj: Obj, models: Collection[str]) -> str:
-    """The model or controller here that acts on an object; empty where there is none."""
+    """The model or controller here that acts on an object of this very version; empty where there is none."""
     kind = str(obj.get("kind"))
     if is_builtin(obj):
         return "Kubernetes" if kind in _BUILT_IN else ""
-    name, kinds = _MODELS.get(group_of(obj), ("", frozenset()))
-    return name if name in models and (kinds is None or kind in kinds) else ""
+    name, kinds = MODELLED.get(str(obj.get("apiVersion")), ("", frozenset()))
+    return name if name in models and kind in kinds else ""
+
+
+def misread(obj: Obj) -> str:
+    """That an object's group is one of a model's, and its kind or version is not read; empty for any other.
+
+    Its controllers scale workloads or make nodes: what it says in another version's words is not guessed.
+    """
+    api_version, kind = str(obj.get("apiVersion")), str(obj.get("kind"))
+    read = [version for version in MODELLED if version.rpartition("/")[0] == group_of(obj)]
+    if not read or kind in MODELLED.get(api_version, ("", ()))[1] or kind in _READ.get(api_version, ()):
+        return ""
+    return f"no model here reads {kind} of {api_version}"
 
 
 def furniture(obj: Obj) -> str:

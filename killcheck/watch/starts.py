@@ -164,7 +164,7 @@ def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tupl
     ]
     for obj in everything:
         name = dig(obj, "spec", "scaleTargetRef", "name")
-        if obj.get("kind") == "ScaledObject" and any(t.object == name for t in kill_path.targets):
+        if r.is_of(obj, r.SCALEDOBJECTS) and any(t.object == name for t in kill_path.targets):
             found += windows(obj)
     mornings = [start for start in found if _in_the_morning(start, start.next(now))]
     return mornings, [start for start in found if start not in mornings]

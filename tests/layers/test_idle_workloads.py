@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from killcheck.drill import night
 from killcheck.kube.objects import dig
 from killcheck.machine.modelled import Machine
 from killcheck.verdict import Verdict
@@ -34,6 +35,12 @@ def deployment(idle_minutes="15", loop="while true; do python3 /app/monitor.py; 
         obj["spec"] = {"replicas": 1, "selector": {"matchLabels": {"app": "idle-monitor"}}, "template": template}
 
     return change
+
+
+@pytest.fixture(autouse=True)
+def two_hours(monkeypatch):
+    """A program that looks every three minutes is not played for a day: whether nights hold is asked elsewhere."""
+    monkeypatch.setattr(night, "LEAST_S", 2 * 3600.0)
 
 
 def monitor(drilled, edited, change, night_s=1300.0):
