@@ -7,7 +7,7 @@ inconclusive fails with its reason, and a failure shows the diagnosis and the ti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -35,7 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addini(f"killcheck_{name}", text, default="")
     for name, text in LISTS.items():
         group.addoption(f"--killcheck-{name}", action="append", default=[], metavar=name.upper(), help=text)
-        parser.addini(f"killcheck_{name}", text, type="paths" if name in PATHS else "linelist", default=[])
+        kind: Literal["paths", "linelist"] = "paths" if name in PATHS else "linelist"
+        parser.addini(f"killcheck_{name}", text, type=kind, default=[])
     group.addoption("--killcheck-strict", action="store_true", help=STRICT)
     parser.addini("killcheck_strict", STRICT, type="bool", default=False)
     group.addoption(
