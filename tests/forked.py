@@ -46,16 +46,23 @@ def _process():
 
 
 # -- the process -------------------------------------------------------------------------------------------
+#: What killcheck imports where it is needed, of others.
+OF_OTHERS = ("cryptography.x509", "docker", "encodings.idna", "tzdata", "urllib3", "yaml")
+
+
 def everything():
-    """Imports what a command may import."""
-    import killcheck.commands
+    """Imports all of killcheck but what runs inside containers, so that a child starts at once."""
+    import killcheck
     from killcheck import faults
 
-    for module in pkgutil.iter_modules(killcheck.commands.__path__, "killcheck.commands."):
-        importlib.import_module(module.name)
-    for name in ("cli", "run", "kube.wire", "cluster.docker", "cluster.embedded", "cluster.kind", "reports.html"):
-        importlib.import_module(f"killcheck.{name}")
+    for module in pkgutil.walk_packages(killcheck.__path__, "killcheck."):
+        if not module.name.startswith("killcheck.embedded.nodes."):  # the host's side of them is imported by others
+            importlib.import_module(module.name)
+    for name in (*OF_OTHERS, "killcheck.fixtures"):
+        importlib.import_module(name)
     faults.every()
+    gc.collect()
+    gc.freeze()
 
 
 def become(order, out, err):
@@ -100,6 +107,4 @@ def _text(descriptor):
 
 if __name__ == "__main__":
     everything()
-    gc.collect()
-    gc.freeze()
     serve()
