@@ -8,6 +8,7 @@ environment calls a secret, what the Secrets of manifests hold - also where base
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -208,6 +209,8 @@ SHORTEST = 5
 LEAST = 8
 #: Longer values are no part of the pattern.
 _LONG = 256
+#: So many lines of a file in a Secret are known each by itself.
+MOST_LINES = 2_000
 
 _T = TypeVar("_T")
 
@@ -296,9 +299,9 @@ def hide_secrets(objects: Iterable[Mapping[str, Any]]) -> None:
         if obj.get("kind") == "Secret":
             for value in _texts(obj, "data").values():
                 with suppress(ValueError, UnicodeDecodeError):
-                    _hide_value(base64.b64decode(value, validate=True).decode())
+                    _hide_held(base64.b64decode(value, validate=True).decode())
             for value in _texts(obj, "stringData").values():
-                _hide_value(value)
+                _hide_held(value)
 
 
 def _texts(obj: Mapping[str, Any], field: str) -> dict[str, str]:
@@ -322,6 +325,32 @@ def _hide_variables(value: Any) -> None:
 def _hide_value(value: str, *, plain: bool = False) -> None:
     if plain or not re.fullmatch(r"[a-z][a-z./-]*", value.strip()):
         hide(value)
+
+
+def _hide_held(value: str) -> None:
+    """Hide what a Secret holds: all of it, and what a program takes out of a file in it - a line, a field's value."""
+    _hide_value(value)
+    text = value.strip()
+    with suppress(ValueError, RecursionError):
+        _hide_fields(json.loads(text) if text.startswith(("{", "[")) else None)
+    if "\n" not in text:
+        return
+    for line in text.splitlines()[:MOST_LINES]:
+        if not line.startswith("-----"):
+            _, _, after = line.replace(": ", "=", 1).partition("=")
+            for part in (line, after):
+                _hide_value(part.strip().strip("\"',"))
+
+
+def _hide_fields(value: Any) -> None:
+    """Hide every text in JSON: in a registry's login also the password within ``auth``."""
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _hide_fields(item)
+        if isinstance(item, str):
+            _hide_value(item)
+    if isinstance(value, dict) and isinstance(value.get("auth"), str):
+        with suppress(ValueError, UnicodeDecodeError):
+            _hide_value(base64.b64decode(value["auth"]).decode().partition(":")[2])
 
 
 def redact(text: str) -> str:
