@@ -24,8 +24,10 @@ from typing import Any
 
 __all__ = ["Hold", "Loop", "Timer", "VirtualLoop", "WallLoop", "wall_now", "wall_seconds"]
 
-#: How long a virtual loop sleeps (wall seconds) between two looks at whether an outside process is waiting.
-HOLD_POLL_S = 0.001
+#: How long a virtual loop sleeps (wall seconds) between two looks at whether an outside process is waiting: at first,
+#: by how much longer each time that it is not, and at the most. A look costs as much processor time as a millisecond's
+#: work; what has worked for long works on, and whoever asks the cluster something wakes the loop by that.
+HOLD_POLL_S, HOLD_POLL_GROWTH, HOLD_POLL_MOST_S = 0.001, 1.25, 0.006
 
 
 def wall_now() -> datetime:
@@ -287,6 +289,7 @@ class VirtualLoop(Loop):
         self._start = start.astimezone(UTC)
         self._elapsed = 0.0
         self._goal = 0.0
+        self._poll_s = HOLD_POLL_S
         self.speed = speed
         #: The answer of :meth:`now`, which is asked far more often than time passes, and the second that it is for.
         self._last = (0.0, self._start)
@@ -325,8 +328,11 @@ class VirtualLoop(Loop):
         # Every hold is asked, also after one said that it is at work: each watches its own process.
         ahead = min([hold.ahead() for hold in self._holds], default=math.inf)
         if not ahead:
-            self._wake.wait(HOLD_POLL_S)
-        elif self._goal > self._elapsed:
+            self._wake.wait(self._poll_s)
+            self._poll_s = min(self._poll_s * HOLD_POLL_GROWTH, HOLD_POLL_MOST_S)
+            return
+        self._poll_s = HOLD_POLL_S
+        if self._goal > self._elapsed:
             self._elapsed = min(self._goal, self._elapsed + ahead, math.inf if until is None else until)
         elif self.speed is not None:
             self._pace(until)

@@ -17,6 +17,8 @@ import subprocess
 import sys
 import threading
 
+from forked import everything
+
 
 class Mortals:
     """The process that forks children, seen from the test."""
@@ -209,27 +211,5 @@ def _text(descriptor):
 
 
 if __name__ == "__main__":
-    # Imported before the fork, so that a child starts at once.
-    import killcheck.commands.drill
-    import killcheck.commands.restore
-    import killcheck.kube.wire
-    import killcheck.run.runner
-    import killcheck.run.session
-    from killcheck import faults
-    from killcheck.safety import orphans
-
-    assert killcheck.run.session
-    assert orphans
-    faults.every()
-    if sys.argv[1] == "machine":
-        import killcheck.machine.programs
-        import killcheck.safety.local_locks
-
-        assert killcheck.safety.local_locks
-    if sys.argv[1] == "engine":
-        import docker
-
-        import killcheck.cluster.docker
-
-        assert docker.APIClient
+    everything()
     serve({"api": count_api, "engine": count_engine, "machine": count_machine}[sys.argv[1]])

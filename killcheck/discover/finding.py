@@ -6,7 +6,7 @@ written here is a proposal for a person to read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
 from killcheck.discover.unknown import Unknown, referenced_devices, templates_among, unknown_holders
 from killcheck.kube import gpus
-from killcheck.kube.custom_holders import STARTERS, TEMPLATES
+from killcheck.kube.custom_holders import STARTERS, TEMPLATES, is_capacity, mention
 from killcheck.kube.manifests import Loaded
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.passed_over import Skipped, summed_up
@@ -83,6 +83,8 @@ class Discovery:
 _NOT_TARGETS = frozenset({"DaemonSet"}) | STARTERS | TEMPLATES
 
 
+#: Kinds that speak of GPUs which workloads elsewhere ask for.
+_FOR_OTHERS = frozenset({"Provisioner", "ClusterQueue", "ResourceFlavor", "ResourceQuota", "Workload", "NodeClaim"})
 #: So many targets are named in a message before the rest is a number.
 _NAMED = 5
 
@@ -110,9 +112,10 @@ def from_objects(
     by_target = {target.name: holder.obj for target, holder in zip(targets, held, strict=True)}
     seen = discover_layers.find(found, targets, by_target, rehearsed)
     if not seen.layers:
+        nothing = _no_layer(targets, seen, objects.unseen if isinstance(objects, Loaded) else ())
         if complete:
-            raise DiscoveryError(_no_layer(targets, seen))
-        notes += _no_layer(targets, seen).splitlines()[:1] + [f"looked at: {miss}" for miss in seen.misses]
+            raise DiscoveryError(nothing)
+        notes += nothing.splitlines()[:1] + [f"looked at: {miss}" for miss in seen.misses]
     pools = discover_nodes.find(found, [holder.obj for holder in held])
     deadlines, comments = deadline_sums.suggest(
         found, list(by_target.values()), seen.cron_jobs, pools, _ran_s(seen, rehearsed or {})
@@ -284,6 +287,13 @@ def _no_target(
     said = [*map(str, unknown), *(f"{ref_of(obj)} is a pattern for what asks for GPUs" for obj in patterns)]
     if not said and not named:
         message = f"no target found: nothing here asks for a GPU (looked at {looked or 'no workload at all'})"
+        capacity = [f"{ref_of(obj)} names GPUs: {where}" for obj in objects for where in _capacity(obj)]
+        if capacity:
+            message = (
+                f"no target found: no workload here asks for a GPU (looked at {looked or 'none at all'}), and "
+                f"{len(capacity)} object(s) name GPUs for workloads that are elsewhere; add those with --manifests"
+            )
+            notes = [*_first(capacity), *notes]
         if unseen:
             message = (
                 f"no target found: nothing that could be read asks for a GPU (looked at "
@@ -295,6 +305,14 @@ def _no_target(
         f"holders, and in {len(named)} file(s) that were not read (looked at {looked or 'no workload at all'})"
     )
     return DiscoveryError("\n  ".join([message, *_first(said), *notes, *summed_up(named)]), something=True)
+
+
+def _capacity(obj: Obj) -> Iterator[str]:
+    """Where an object that holds no GPU itself names some that others use: machines, quota, admitted work."""
+    if is_capacity(str(obj.get("kind"))) or obj.get("kind") in _FOR_OTHERS:
+        where = mention(obj)
+        if where:
+            yield where
 
 
 def _first(said: Sequence[str]) -> list[str]:
@@ -312,10 +330,12 @@ def _nothing_fires(seen: discover_layers.Found) -> str:
     )
 
 
-def _no_layer(targets: tuple[killpath.Target, ...], seen: discover_layers.Found) -> str:
+def _no_layer(targets: tuple[killpath.Target, ...], seen: discover_layers.Found, unseen: Sequence[Skipped] = ()) -> str:
+    """That nothing turns them off: plainly only where all was read, and nothing acts on anything."""
     names = ", ".join(str(target) for target in targets[:_NAMED])
     names += f", and {len(targets) - _NAMED} more" if len(targets) > _NAMED else ""
-    nothing = "nothing that is understood here" if seen.not_understood else "nothing here"
+    nothing = "nothing that is understood here" if seen.not_understood or seen.misses else "nothing here"
+    nothing = "nothing that could be read" if unseen and nothing == "nothing here" else nothing
     lines = [f"no layer found: {nothing} turns off what holds GPUs ({names})"]
     lines += [f"  {line}" for line in (*seen.misses, *seen.not_understood, *seen.notes)]
     return "\n".join(lines)

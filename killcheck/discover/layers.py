@@ -9,17 +9,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from killcheck import executor
+from killcheck.discover.other_programs import fired_elsewhere, told_as_opaque
 from killcheck.discover.other_scalers import others
 from killcheck.discover.plurals import plural_of
 from killcheck.discover.seen import Seen
 from killcheck.discover.seen import of as seen_of
+from killcheck.discover.stopping import Stopping
 from killcheck.executor import Reading
-from killcheck.executor.api_calls import ApiCall
 from killcheck.instances.reclaims import NOTICE_S
 from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.kube import resources as r
 from killcheck.kube.gpus import spec_devices
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.workloads import templates
@@ -32,16 +33,6 @@ __all__ = ["Found", "find", "plural_of"]
 
 #: KEDA's ``cooldownPeriod`` and the HTTP add-on's ``scaledownPeriod`` where they are not given, in seconds.
 KEDA_COOLDOWN_S = 300.0
-#: Cloud commands that take capacity away.
-_STOPS = re.compile(
-    r"terminate|stop|delete|deallocate|scale|resize|set-desired|update-auto-scaling-group|update-nodegroup|drain"
-)
-#: What GPUs run on; where it goes, they go.
-_CAPACITY = frozenset({"nodes", "nodeclaims", "nodepools", "machines", "machinesets", "machinedeployments"})
-#: Helm commands that take away what a release runs.
-_HELM_OFF = re.compile(
-    r"^helm (?:.* )?(?:uninstall|delete)\b|^helm .*\bupgrade\b.*(?:replica\w*=0|enabled=false)", re.I
-)
 _TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
 _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
@@ -117,12 +108,13 @@ class _Finder:
         self.rehearsed = rehearsed
         self.targets = targets
         self.by_target = by_target
-        self.permissions = Permissions(objects)
         self.config_maps = {
             (namespace_of(o) or "default", name_of(o)): o for o in objects if o.get("kind") == "ConfigMap"
         }
         self.found = Found()
+        self.stopping = Stopping(objects, targets, by_target, Permissions(objects), self.found.notes)
         self.unread: list[str] = []
+        self.opaque: list[Obj] = []
 
     def find(self) -> Found:
         """The layers of every object, then those that only show in several of them together."""
@@ -133,6 +125,7 @@ class _Finder:
         layers += self._sentinels()
         layers += self._spot(bool(layers))
         self.unread += others(self.objects, self.targets, self.by_target)
+        self.unread += [*fired_elsewhere(self.stopping, self.config_maps), *told_as_opaque(self.opaque)]
         self.found.layers = tuple(_named_apart(list(self._without_twins(layers))))
         self.found.not_understood = tuple(dict.fromkeys(self.unread))
         return self.found
@@ -214,9 +207,9 @@ class _Finder:
             return tuple(t.name for t in self.targets if t.name in (*seen.off, *seen.tried))
         if seen.lit:
             return ()
-        covers = self._named_by(reading, who)
+        covers = self.stopping.named_by(reading, who)
         if not covers:
-            covers = tuple(t.name for t in self.targets if self._may_stop(obj, spec, t))
+            covers = tuple(t.name for t in self.targets if self.stopping.may_stop(obj, spec, t))
         if covers:
             self.found.evidence[name] = "read: fired once in a rehearsal, it turned off nothing"
         return covers
@@ -233,115 +226,27 @@ class _Finder:
             yield Layer(name_of(obj), LayerType.SPOT_HANDLER, tuple(t.name for t in self.targets), workload=ref)
             return
         seen = self._seen(obj)
-        covers = self._named_by(reading, ref_of(obj))
+        covers = self.stopping.named_by(reading, ref_of(obj))
         if seen is not None and (seen.off or seen.tried):
             covers = self._seen_to_touch(obj, seen, reading, spec)
         if covers:
             yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref)
+        elif reading.not_understood and any(self.stopping.may_stop(obj, spec, target) for target in self.targets):
+            self.opaque.append(obj)
 
     def _touched(self, obj: Obj, reading: Reading, spec: Obj) -> tuple[str, ...]:
         """The targets that an executor turns off: by its calls; where those cannot be read, by what it may do."""
-        covers = self._named_by(reading, ref_of(obj))
+        covers = self.stopping.named_by(reading, ref_of(obj))
         if covers or not reading.not_understood:
             return covers
-        started = {t.name for t in self.targets for call in reading.writes if self._starts(call, t)}
-        allowed = tuple(t.name for t in self.targets if t.name not in started and self._may_stop(obj, spec, t))
+        started = {t.name for t in self.targets for call in reading.writes if self.stopping.starts(call, t)}
+        allowed = tuple(t.name for t in self.targets if t.name not in started and self.stopping.may_stop(obj, spec, t))
         if allowed:
             unread = "; ".join(reading.not_understood)
             self.found.notes.append(
                 f"{ref_of(obj)} is taken for a layer by what its ServiceAccount may do; not understood: {unread}"
             )
         return allowed
-
-    def _named_by(self, reading: Reading, who: str) -> tuple[str, ...]:
-        covers = [t.name for t in self.targets if any(self._stops(call, t, who) for call in reading.writes)]
-        for command in (words for words in reading.not_understood if _HELM_OFF.search(words)):
-            released = self._released(command)
-            covers = list(dict.fromkeys([*covers, *released]))
-            self.found.notes.append(f"{who} runs '{command}': taken to turn off {', '.join(released) or 'no target'}")
-        clouds = [command for command in reading.outside if _STOPS.search(command)]
-        if clouds and not covers:
-            self.found.notes.append(f"{who} acts outside Kubernetes ({clouds[0]}): taken to turn off every target")
-            covers = [t.name for t in self.targets]
-        return tuple(covers)
-
-    def _stops(self, call: ApiCall, target: Target, who: str) -> bool:
-        """Whether an API call turns a target off."""
-        if call.resource in _CAPACITY and (call.verb.startswith("delete") or call.subresource == "scale"):
-            return not call.replicas
-        if call.resource == "namespaces":
-            return call.verb == "delete" and call.name in ("", target.namespace)
-        obj = self.by_target[target.name]
-        if call.resource == "pods":
-            return self._stops_pods(call, target, obj)
-        if call.resource == "configmaps":
-            return call.verb in ("patch", "update") and bool(call.name) and _reads(obj, target, call)
-        if call.resource in ("clusterqueues", "localqueues", "workloads") and call.verb in ("patch", "update"):
-            return _is_queued(self.by_target[target.name])
-        if call.resource == "scaledobjects":
-            return any(name == target.name for name in self._scaled_by(call.name, call.namespace))
-        group = target.api_version.rpartition("/")[0]
-        if call.resource != plural_of(target.kind) or call.group != group:
-            return False
-        if call.body == "rollout restart" or not call.about(target.namespace, target.object, labels_of(obj)):
-            return False  # a restart leaves as many on
-        if self._starts(call, target):
-            self.found.notes.append(f"{who} scales {target} to {call.replicas}: it starts what others stop")
-            return False
-        if call.replicas:
-            self.found.notes.append(f"{who} scales {target} to {call.replicas}, and not to zero: GPUs stay on")
-        return call.verb.startswith("delete") or call.verb in ("patch", "update")
-
-    def _stops_pods(self, call: ApiCall, target: Target, obj: Obj) -> bool:
-        """Pods that are deleted or evicted (``kubectl drain`` does): whoever makes them may make them again."""
-        evicts = (call.verb, call.subresource) == ("create", "eviction")
-        if not evicts and not call.verb.startswith("delete"):
-            return False
-        if target.kind == "Pod":
-            return call.about(target.namespace, target.object, labels_of(obj))
-        mine = call.name.startswith(target.object) if call.name else True
-        return mine and replace(call, name="").about(target.namespace, "", _pod_labels(obj))
-
-    def _starts(self, call: ApiCall, target: Target) -> bool:
-        """Whether a call sets more replicas of a target than are asked for now, or as many."""
-        if not call.replicas or not self._is_about(call, target):
-            return False
-        return call.replicas >= int(dig(self.by_target[target.name], "spec", "replicas", default=1))
-
-    def _released(self, command: str) -> list[str]:
-        """The targets that a Helm release is made of: by its label, else by the namespace that the command names."""
-        words = command.split()
-        namespace = next((words[i + 1] for i, word in enumerate(words[:-1]) if word in ("-n", "--namespace")), "")
-        own = [
-            t.name for t in self.targets if labels_of(self.by_target[t.name]).get("app.kubernetes.io/instance") in words
-        ]
-        return own or [t.name for t in self.targets if namespace in ("", t.namespace)]
-
-    def _scaled_by(self, name: str, namespace: str) -> Iterator[str]:
-        for obj in self.objects:
-            same = r.is_of(obj, r.SCALEDOBJECTS) and name in ("", name_of(obj))
-            if same and namespace in ("", namespace_of(obj)):
-                target = self._scale_target(obj)
-                if target is not None:
-                    yield target.name
-
-    def _may_stop(self, obj: Obj, spec: Obj, target: Target) -> bool:
-        account = str(spec.get("serviceAccountName") or "default")
-        group = target.api_version.rpartition("/")[0]
-        ways = (("patch", "scale"), ("update", "scale"), ("delete", ""), ("patch", ""), ("update", ""))
-        return any(
-            self.permissions.allows(
-                account,
-                namespace_of(obj) or "default",
-                verb=verb,
-                group=group,
-                resource=plural_of(target.kind),
-                subresource=sub,
-                name=target.object,
-                namespace=target.namespace,
-            )
-            for verb, sub in ways
-        )
 
     def _missed(self, obj: Obj, reading: Reading) -> None:
         who = ref_of(obj)
@@ -353,15 +258,8 @@ class _Finder:
         self.found.misses.append(f"{who} touches no target: {reason}")
 
     # -- scalers ---------------------------------------------------------------------------------------------
-    def _scale_target(self, obj: Obj) -> Target | None:
-        ref = dig(obj, "spec", "scaleTargetRef", default={})
-        name = ref.get("name") or ref.get("deployment")
-        kind = ref.get("kind") or "Deployment"
-        namespace = namespace_of(obj) or "default"
-        return next((t for t in self.targets if (t.kind, t.namespace, t.object) == (kind, namespace, name)), None)
-
     def _scaler(self, obj: Obj) -> Iterator[Layer]:
-        target = self._scale_target(obj)
+        target = self.stopping.scale_target(obj)
         if target is None or dig(obj, "metadata", "ownerReferences"):
             return
         floor, idle_s = _floor(obj), _cooldown_s(obj)
@@ -381,7 +279,7 @@ class _Finder:
         for obj in self.objects:
             read = self._read(obj) if obj.get("kind") == "CronJob" else None
             calls = read[0].calls if read else ()
-            started = [t for t in self.targets for call in calls if call.replicas and self._is_about(call, t)]
+            started = [t for t in self.targets for call in calls if call.replicas and self.stopping.is_about(call, t)]
             held = [c for c in calls if started and (c.verb, c.resource) == ("get", "configmaps") and c.name]
             for call in held[:1]:
                 config_map = self.config_maps.get((call.namespace, call.name), {})
@@ -400,11 +298,6 @@ class _Finder:
                     stopped_within_s=self._stopped_within_s(obj),
                 )
                 yield Layer(call.name, LayerType.SENTINEL, tuple(t.name for t in started), sentinel=sentinel)
-
-    def _is_about(self, call: ApiCall, target: Target) -> bool:
-        group = target.api_version.rpartition("/")[0]
-        same = (call.resource, call.group) == (plural_of(target.kind), group)
-        return same and call.about(target.namespace, target.object, labels_of(self.by_target[target.name]))
 
     def _stopped_within_s(self, starter: Obj) -> float | None:
         """Seconds from a start to the next scheduled stop, and an hour for it; None where nothing is scheduled."""
@@ -454,22 +347,6 @@ def _key(layer: Layer) -> tuple[str, str, str] | None:
     return (ref.kind, ref.namespace, ref.name) if ref else None
 
 
-def _reads(obj: Obj, target: Target, call: ApiCall) -> bool:
-    """Whether a target's pods are configured by the ConfigMap that a call edits."""
-    if call.namespace not in ("", target.namespace):
-        return False
-    sources = [
-        *(volume.get("configMap") for t in templates(obj) for volume in t.spec.get("volumes") or ()),
-        *(
-            source.get("configMapRef")
-            for t in templates(obj)
-            for c in dig(t.spec, "containers", default=[])
-            for source in c.get("envFrom") or ()
-        ),
-    ]
-    return any(source and source.get("name") == call.name for source in sources)
-
-
 def _schedule(cron_job: Obj) -> Schedule | None:
     try:
         return parse(str(dig(cron_job, "spec", "schedule", default="")), dig(cron_job, "spec", "timeZone"))
@@ -507,17 +384,6 @@ def _can_land(spec: Obj, pool: Obj) -> bool:
         )
     except RequirementError:
         return True
-
-
-def _pod_labels(obj: Obj) -> dict[str, str]:
-    """The labels of a Job's pods, those included that the Job controller sets."""
-    made = {"job-name": name_of(obj), "batch.kubernetes.io/job-name": name_of(obj)}
-    return made | {key: value for t in templates(obj) for key, value in dig(t.metadata, "labels", default={}).items()}
-
-
-def _is_queued(obj: Obj) -> bool:
-    """Whether Kueue admits it: holding its queue stops it."""
-    return "kueue.x-k8s.io/queue-name" in labels_of(obj)
 
 
 def _floor(obj: Obj) -> int:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from killcheck.kube import resources as r
-from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, owners, ref_of
 from killcheck.spec.killpath import Target
 from killcheck.text.yamlfile import Path, format_path
 
@@ -25,15 +25,8 @@ _ANNOTATION = re.compile(
 )
 #: Kinds that act on a whole namespace: kube-green.
 _OF_NAMESPACES = frozenset({"SleepInfo"})
-#: Where scalers name what they scale: CronHPA (Alibaba, Karmada), aibrix, CronJobScaleDown, and kinds never heard of.
-_REFERENCES: tuple[Path, ...] = (
-    ("spec", "scaleTargetRef"),
-    ("spec", "targetRef"),
-    ("spec", "target"),
-    ("spec", "workloadRef"),
-    ("spec", "scaleTarget"),
-    ("spec", "resourceRef"),
-)
+#: Where scalers name what they scale without saying its kind.
+_REFERENCES = frozenset({"scaleTargetRef", "targetRef", "target", "workloadRef", "scaleTarget", "resourceRef"})
 #: Kinds that name a workload and never turn it off.
 _NO_SCALERS = frozenset(
     {
@@ -46,16 +39,20 @@ _NO_SCALERS = frozenset(
         "ScaledJob",
     }
 )
-#: Fields of a workload by which it ends itself, with what is true of it.
-_ENDS: tuple[tuple[Path, str], ...] = (
-    (("spec", "enableInTreeAutoscaling"), "Ray's own autoscaler takes idle workers"),
-    (("spec", "shutdownAfterJobFinishes"), "its cluster goes when its job ends"),
-    (("spec", "activeDeadlineSeconds"), "it is failed after that time"),
-    (("spec", "runPolicy", "activeDeadlineSeconds"), "it is failed after that time"),
-    (("spec", "ttlSecondsAfterFinished"), "it is deleted that long after it ended by itself"),
-    (("spec", "runPolicy", "ttlSecondsAfterFinished"), "it is deleted that long after it ended by itself"),
-    (("spec", "maximumExecutionTimeSeconds"), "Kueue suspends it after that time"),
-)
+#: Fields that name workloads and leave them alone: Flux, Argo CD.
+_LEAVE_ALONE = frozenset({"healthChecks", "ignoreDifferences", "dependsOn", "conditions", "status"})
+#: Fields by which a workload ends itself, wherever in it they are, with what is true of it.
+_ENDS: Mapping[str, str] = {
+    "enableInTreeAutoscaling": "Ray's own autoscaler takes idle workers",
+    "shutdownAfterJobFinishes": "its cluster goes when its job ends",
+    "activeDeadlineSeconds": "it is failed after that time",
+    "ttlSecondsAfterFinished": "it is deleted that long after it ended by itself",
+    "ttlSecondsAfterFinish": "it is deleted that long after it ended by itself",
+    "secondsAfterCompletion": "it is deleted that long after it ended by itself",
+    "maximumExecutionTimeSeconds": "Kueue suspends it after that time",
+    "scaleDownDelaySeconds": "its operator scales it down when idle",
+    "scaleToZeroPodRetentionPeriod": "Knative scales it to zero when idle",
+}
 _MAX_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
@@ -73,27 +70,57 @@ def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[str
         for key, value in annotations_of(where).items():
             if _ANNOTATION.fullmatch(key):
                 yield f"{ref_of(where)}: its annotation {key} ({value}) scales {target}, not understood"
-    for path, what in _ENDS:
-        value = dig(obj, *path)
-        if value not in (None, False, 0) and (target.kind != "Job" or path[-1] != "activeDeadlineSeconds"):
-            yield f"{target} has {format_path(path)} ({value}): {what}, not drilled"
+    for path, given, what in _ends(obj.get("spec"), ("spec",)):
+        if target.kind != "Job" or path != ("spec", "activeDeadlineSeconds"):  # a layer, and drilled
+            yield f"{target} has {format_path(path)} ({given}): {what}, not drilled"
     limit = labels_of(obj).get(_MAX_EXECUTION)
     if limit:
         yield f"{target} has the label {_MAX_EXECUTION} ({limit}): Kueue suspends it after that time, not drilled"
+
+
+def _ends(node: object, path: Path) -> Iterator[tuple[Path, object, str]]:
+    """Every field below a node by which its object ends itself; custom resources also by a minimum of zero."""
+    if isinstance(node, list):
+        for i, item in enumerate(node):
+            yield from _ends(item, (*path, i))
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key in _ENDS and value not in (None, False, 0):
+                yield (*path, key), value, _ENDS[key]
+            elif key == "minReplicas" and value == 0 and value is not False:
+                yield (*path, key), value, "its operator may scale it to zero when idle"
+            else:
+                yield from _ends(value, (*path, key))
 
 
 def _of_scaler(obj: Obj, targets: Sequence[Target]) -> Iterator[str]:
     drilled = r.is_of(obj, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS)
     if drilled or obj.get("kind") in _NO_SCALERS or "." not in str(obj.get("apiVersion", "")):
         return
+    own = namespace_of(obj) or "default"
+    whole = obj.get("kind") in _OF_NAMESPACES
+    limit = dig(obj, "spec", "maximumExecutionTimeSeconds") if obj.get("kind") == "Workload" else None
     for target in targets:
-        same = (namespace_of(obj) or "default") == target.namespace
-        named = obj.get("kind") in _OF_NAMESPACES or any(_names(dig(obj, *path), target) for path in _REFERENCES)
-        if same and named:
+        if (whole and own == target.namespace and not _left_out(obj, target)) or _names(obj.get("spec"), target, own):
             yield f"{ref_of(obj)} scales {target}, not understood"
+        if limit and any(o.get("kind") == target.kind and o.get("name") == target.object for o in owners(obj)):
+            yield f"{ref_of(obj)} has spec.maximumExecutionTimeSeconds ({limit}): Kueue suspends {target}, not drilled"
 
 
-def _names(reference: object, target: Target) -> bool:
-    if not isinstance(reference, dict) or reference.get("name") != target.object:
+def _left_out(obj: Obj, target: Target) -> bool:
+    """Whether a scaler of a whole namespace says that it leaves a target alone."""
+    left = dig(obj, "spec", "excludeRef", default=[])
+    return any(r.get("kind") == target.kind and r.get("name") == target.object for r in left if isinstance(r, dict))
+
+
+def _names(node: object, target: Target, namespace: str, key: str = "") -> bool:
+    """Whether a reference to a target is anywhere below a node, in its namespace or in the one that it says."""
+    if isinstance(node, list):
+        return any(_names(item, target, namespace, key) for item in node)
+    if not isinstance(node, dict):
         return False
-    return reference.get("kind") in (None, target.kind)
+    kinds = (target.kind, None) if key in _REFERENCES else (target.kind,)
+    if node.get("name") == target.object and node.get("kind") in kinds:
+        return (node.get("namespace") or namespace) == target.namespace
+    inner = ((k, v) for k, v in node.items() if k not in _LEAVE_ALONE and not str(k).startswith("exclude"))
+    return any(_names(value, target, namespace, str(k)) for k, value in inner)

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from killcheck import layers
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, cron_job_of, path_of
+from killcheck.kube import container_logs
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, controller_of, copy, dig, name_of, namespace_of, parse_time, ref_of, uid_of
@@ -26,6 +27,8 @@ __all__ = ["OfNamedLayer", "may_name_a_layer"]
 
 #: How long after a slot a schedule that makes no Job has surely made none, in seconds.
 SLOT_S = 30.0
+#: Characters of each log that are looked at.
+LOG_KEPT = 65_536
 
 
 def may_name_a_layer(kind: type[Fault]) -> bool:
@@ -176,7 +179,6 @@ class OfNamedLayer(Fault):
             ):
                 continue
             try:
-                text = stage.cluster.kube.logs(name_of(pod), namespace_of(pod), container=key[1])
-                observations.logs[key] = redact(text)[-65536:]
+                observations.logs[key] = container_logs.read(stage.cluster.kube, pod, container=key[1], kept=LOG_KEPT)
             except KubeError as error:
                 observations.unread[key] = redact(str(error))

@@ -11,8 +11,8 @@ import difflib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from killcheck.kube import container_logs, schedule
 from killcheck.kube import resources as r
-from killcheck.kube import schedule
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
@@ -351,12 +351,12 @@ class DeadMan(LayerRun):
         if observations.logs.get(key):
             return
         try:
-            text = self.stage.cluster.kube.logs(name_of(pod), namespace_of(pod), container=container)
+            text = container_logs.read(self.stage.cluster.kube, pod, container=container, kept=LOG_KEPT)
         except KubeError as error:
             observations.unread[key] = redact(str(error))[-LOG_KEPT:]
         else:
             observations.unread.pop(key, None)
-            observations.logs[key] = redact(text)[-LOG_KEPT:]
+            observations.logs[key] = text
 
     def _reach(self, phase: str, at: datetime, observed: datetime, evidence: str) -> None:
         if self.stage.timeline is not None:

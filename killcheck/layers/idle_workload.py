@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from killcheck.kube import container_logs
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.spec.killpath import Layer, LayerType
-from killcheck.text.redaction import redact
 
 __all__ = ["IdleWorkload"]
 
@@ -168,10 +168,10 @@ class IdleWorkload(LayerRun):
 
     def _said(self, pod: Obj) -> list[str]:
         try:
-            text = self.stage.cluster.kube.logs(name_of(pod), namespace_of(pod))
+            text = container_logs.read(self.stage.cluster.kube, pod, kept=LOG_KEPT)
         except KubeError as error:
             return [f"[the log could not be read: {error}]"]
-        return redact(text)[-LOG_KEPT:].strip().splitlines()[-5:]
+        return text.strip().splitlines()[-5:]
 
 
 def _reason(status: Obj) -> str:

@@ -8,6 +8,7 @@ environment calls a secret, what the Secrets of manifests hold - also where base
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ __all__ = ["clean", "hide", "hide_environment", "hide_secrets", "load", "redact"
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # JSON Web Tokens: three base64url parts, the first two being JSON objects ("eyJ" is '{"'); and those in base64.
-    (re.compile(r"eyJ[A-Za-z0-9_-]{5,}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"), "<token>"),
+    (re.compile(r"eyJ[A-Za-z0-9_-]{5,1024}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"), "<token>"),
     (re.compile(r"ZXlK[A-Za-z0-9+/_-]{40,}={0,2}"), "<token>"),
     # Not what containerd says of a pull that was refused: "... may require authorization: authorization failed: ...".
     (
@@ -42,6 +43,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "<token>",
     ),
+    (re.compile(r"(:_authToken\s*=\s*)[^\s\"']+"), r"\1<redacted>"),  # .npmrc
     (re.compile(r"(hooks\.slack\.com/services/)[\w/]+"), r"\1<redacted>"),
     (re.compile(r"(discord(?:app)?\.com/api/webhooks/)[\w/-]+"), r"\1<redacted>"),
     # By their prefixes, as their makers document them (and gitleaks' rules gather them).
@@ -104,7 +106,7 @@ _UNKNOWN_MAKERS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(rf"(?<![A-Za-z\d]){_CHANCE}(?:[+/_=.~-]+[A-Za-z\d]+)*=*"), "<redacted>"),
     (
         re.compile(
-            r"(?<![A-Za-z\d])(?!sha\d{1,3}[_-])([A-Za-z][A-Za-z\d]{0,19}(?:[_-][A-Za-z\d]{1,8})*[_-])"
+            r"(?<![A-Za-z\d])(?!sha\d{1,3}[_-])([A-Za-z][A-Za-z\d]{0,19}(?:[_-][A-Za-z\d]{1,8}){0,8}[_-])"
             r"(?=(?:[A-Za-z]*\d){3})(?:[a-z\d]{32,}|[A-Z\d]{32,}|[a-f\d]{32,})(?:[_-][A-Za-z\d]+)*(?![A-Za-z\d])"
         ),
         r"\1<redacted>",
@@ -172,14 +174,21 @@ _NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 #: Of detect-secrets what finds things that are no secrets, or what is found above with what it stands in.
 _LEFT_OUT = frozenset(
-    {"BasicAuthDetector", "IPPublicDetector", "KeywordDetector", "JwtTokenDetector", "PrivateKeyDetector"}
+    {
+        "BasicAuthDetector",
+        "IPPublicDetector",
+        "JwtTokenDetector",
+        "KeywordDetector",
+        "NpmDetector",
+        "PrivateKeyDetector",
+    }
 )
 #: Only a text with something like this in it can hold what detect-secrets looks for. No name in Kubernetes does, and no
 #: digest: a night that tells no more than those never loads it.
 _TOKENISH = re.compile(
     r"(?<![A-Za-z\d])(?<!sha256:)(?=[A-Za-z]*\d)[A-Za-z\d]{16,}"  # one long word with a digit
     r"|(?<![\w.-])(?=[a-z\d_.-]*[A-Z])(?=[A-Za-z_.-]*\d)[\w.-]{16,}"  # or of parts, with capitals and digits
-    r"|://[^\s/]+@|_authToken|\d{8}:[\w-]{35}|(?i:xox|AccountKey=|cloudant|softlayer|aws.{0,20}(?:key|pw|pass|token))"
+    r"|://[^\s/]+@|\d{8}:[\w-]{35}|(?i:xox|AccountKey=|cloudant|softlayer|aws.{0,20}(?:key|pw|pass|token))"
 )
 #: A Secret as a client prints it, also inside a string: nothing that it holds.
 _SECRET_KIND = re.compile(r"\\?\"kind\\?\"\s*:\s*\\?\"Secret\\?\"|^[ \t]*kind:[ \t]*Secret[ \t]*$", re.M)
@@ -200,6 +209,8 @@ SHORTEST = 5
 LEAST = 8
 #: Longer values are no part of the pattern.
 _LONG = 256
+#: So many lines of a file in a Secret are known each by itself.
+MOST_LINES = 2_000
 
 _T = TypeVar("_T")
 
@@ -288,9 +299,9 @@ def hide_secrets(objects: Iterable[Mapping[str, Any]]) -> None:
         if obj.get("kind") == "Secret":
             for value in _texts(obj, "data").values():
                 with suppress(ValueError, UnicodeDecodeError):
-                    _hide_value(base64.b64decode(value, validate=True).decode())
+                    _hide_held(base64.b64decode(value, validate=True).decode())
             for value in _texts(obj, "stringData").values():
-                _hide_value(value)
+                _hide_held(value)
 
 
 def _texts(obj: Mapping[str, Any], field: str) -> dict[str, str]:
@@ -314,6 +325,32 @@ def _hide_variables(value: Any) -> None:
 def _hide_value(value: str, *, plain: bool = False) -> None:
     if plain or not re.fullmatch(r"[a-z][a-z./-]*", value.strip()):
         hide(value)
+
+
+def _hide_held(value: str) -> None:
+    """Hide what a Secret holds: all of it, and what a program takes out of a file in it - a line, a field's value."""
+    _hide_value(value)
+    text = value.strip()
+    with suppress(ValueError, RecursionError):
+        _hide_fields(json.loads(text) if text.startswith(("{", "[")) else None)
+    if "\n" not in text:
+        return
+    for line in text.splitlines()[:MOST_LINES]:
+        if not line.startswith("-----"):
+            _, _, after = line.replace(": ", "=", 1).partition("=")
+            for part in (line, after):
+                _hide_value(part.strip().strip("\"',"))
+
+
+def _hide_fields(value: Any) -> None:
+    """Hide every text in JSON: in a registry's login also the password within ``auth``."""
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _hide_fields(item)
+        if isinstance(item, str):
+            _hide_value(item)
+    if isinstance(value, dict) and isinstance(value.get("auth"), str):
+        with suppress(ValueError, UnicodeDecodeError):
+            _hide_value(base64.b64decode(value["auth"]).decode().partition(":")[2])
 
 
 def redact(text: str) -> str:

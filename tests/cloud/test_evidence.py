@@ -13,6 +13,13 @@ from killcheck.run import evidence
 from killcheck.run.evidence import Store, files_of, leave
 
 KEY = "AKIASTANDIN000000000"
+#: Bytes of a part: S3 itself takes none below 5 MiB.
+PART = 64 * 1024
+
+
+def small_parts(monkeypatch):
+    monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", PART)
+    monkeypatch.setattr(evidence, "PART", PART)
 
 
 @pytest.fixture
@@ -71,8 +78,8 @@ def test_a_lock_and_a_key_if_asked(stand_in, bucket, run):
 
 
 def test_a_large_record_is_taken_up_where_it_stopped(stand_in, bucket, run, monkeypatch):
-    monkeypatch.setattr(evidence, "PART", 5 * 1024 * 1024)
-    text = "y" * (5 * 1024 * 1024 + 1)
+    small_parts(monkeypatch)
+    text = "y" * (PART + 1)
     (run / "run.jsonl").write_text(text)
     sent = []
 
@@ -93,12 +100,12 @@ def test_a_large_record_is_taken_up_where_it_stopped(stand_in, bucket, run, monk
 
 
 def test_an_upload_of_other_content_is_given_up(stand_in, bucket, run, monkeypatch):
-    monkeypatch.setattr(evidence, "PART", 5 * 1024 * 1024)
+    small_parts(monkeypatch)
     begun = bucket.create_multipart_upload(Bucket="proofs", Key="r1/run.jsonl")
     bucket.upload_part(
-        Bucket="proofs", Key="r1/run.jsonl", UploadId=begun["UploadId"], PartNumber=1, Body=b"x" * (5 * 1024 * 1024)
+        Bucket="proofs", Key="r1/run.jsonl", UploadId=begun["UploadId"], PartNumber=1, Body=b"x" * (PART)
     )
-    (run / "run.jsonl").write_text("y" * (5 * 1024 * 1024 + 1))
+    (run / "run.jsonl").write_text("y" * (PART + 1))
     (told,) = leave(stand_in.aws(), Store("s3://proofs"), [run / "run.jsonl"], run="r1")
     assert told.state == "uploaded"
     assert "Uploads" not in bucket.list_multipart_uploads(Bucket="proofs")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from killcheck import discover
@@ -36,7 +38,7 @@ spec:
         spec:
           restartPolicy: Never
           serviceAccountName: ops
-          containers: [{{name: x, image: tools, command: [sh, -c, {command!r}]}}]
+          containers: [{{name: x, image: tools, command: [sh, -c, {command}]}}]
 ---
 """
 #: All rights: so nothing is decided by them.
@@ -58,7 +60,7 @@ BOTH = ("chat", "rank")
 
 def found(command: str = "", *, more: str = "", extra: str = "", rights: str = "") -> discover.Discovery:
     text = "".join(TARGET.format(name=name, more=more) for name in BOTH)
-    job = JOB.format(command=command) if command else ""
+    job = JOB.format(command=json.dumps(command)) if command else ""
     return discover.from_objects(manifests.loads(text + job + rights + extra), complete=False)
 
 
@@ -75,6 +77,9 @@ WAYS = [
     ("helm upgrade chat ./chart --set replicaCount=0", ("chat",)),
     ("helm uninstall rank -n serving", ("rank",)),
     ("kubectl patch configmap chat-env -n serving -p '{}'", ("chat",)),
+    ('kubectl patch nodepool gpu --type merge -p \'{"spec":{"limits":{"nvidia.com/gpu":"0"}}}\'', BOTH),
+    ('kubectl patch machineset gpu -n m --type merge -p \'{"spec":{"replicas":0}}\'', BOTH),
+    ("kubectl taint nodes -l gpu=true off=true:NoExecute", BOTH),
     ("oc scale machineset gpu -n openshift-machine-api --replicas=0", BOTH),
     ("aws eks update-nodegroup-config --nodegroup-name gpu --scaling-config minSize=0,desiredSize=0", BOTH),
     ("gcloud container clusters resize c --node-pool gpu --num-nodes 0 -q", BOTH),
@@ -100,6 +105,125 @@ def test_a_program_that_sets_no_fewer_than_there_are_is_a_starter_whatever_it_ma
     discovery = found(command, rights=RIGHTS)
     assert not any("chat" in layer.covers for layer in discovery.kill_path.layers)
     assert any("it starts what others stop" in note for note in discovery.notes)
+
+
+@pytest.mark.parametrize(
+    "command", ["kubectl taint nodes -l gpu=true off=true:NoSchedule", "kubectl label nodepool gpu checked=yes"]
+)
+def test_a_program_that_takes_nothing_away_is_no_layer(command: str):
+    discovery = found(command)
+    assert not discovery.kill_path.layers
+    assert any("touches no target" in note for note in discovery.notes)
+
+
+def test_a_restart_is_no_switch_and_is_told():
+    discovery = found("kubectl rollout restart deployment/chat -n serving")
+    assert not discovery.kill_path.layers
+    assert any("restarts Deployment/serving/chat: as many pods are on" in note for note in discovery.notes)
+
+
+def test_an_edit_of_a_scaler_is_about_what_it_scales():
+    scaler = (
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: h, namespace: serving}\n"
+        "spec: {minReplicas: 1, maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: rank}}\n"
+    )
+    [layer] = found("kubectl patch hpa h -n serving -p '{}'", extra=scaler).kill_path.layers
+    assert layer.covers == ("rank",)
+
+
+@pytest.mark.parametrize("kind", ["NodePool", "ResourceQuota"])
+def test_gpus_that_are_named_for_workloads_elsewhere_are_told(kind: str):
+    text = (
+        f"apiVersion: x.io/v1\nkind: {kind}\nmetadata: {{name: gpu, namespace: a}}\n"
+        "spec: {limits: {nvidia.com/gpu: 4}}\n"
+    )
+    with pytest.raises(DiscoveryError, match=f"(?s)elsewhere; add those with --manifests.*{kind}/.*gpu names GPUs"):
+        discover.from_objects(manifests.loads(text))
+
+
+def test_a_sleep_info_says_what_it_leaves_alone():
+    sleep = (
+        "apiVersion: kube-green.com/v1alpha1\nkind: SleepInfo\nmetadata: {name: s, namespace: serving}\n"
+        "spec: {excludeRef: [{apiVersion: apps/v1, kind: Deployment, name: chat}]}\n"
+    )
+    assert found(extra=sleep).not_understood == ("SleepInfo/serving/s scales Deployment/serving/rank, not understood",)
+
+
+OFF = "kubectl scale deployment chat -n serving --replicas=0"
+#: Programs that something else fires, as Argo Workflows and Tekton have them, and one whose code is in its image.
+FIRED_ELSEWHERE = [
+    (
+        "apiVersion: argoproj.io/v1alpha1\nkind: CronWorkflow\nmetadata: {name: w, namespace: ops}\n"
+        "spec: {workflowSpec: {templates: [{name: a, container: {image: k, command: [sh, -c, "
+        f"'{OFF}']}}}}]}}}}\n",
+        "CronWorkflow/ops/w turns off chat (patch deployments/scale.apps serving/chat): what fires it",
+    ),
+    (
+        "apiVersion: argoproj.io/v1alpha1\nkind: WorkflowTemplate\nmetadata: {name: w, namespace: ops}\n"
+        f"spec: {{templates: [{{name: a, script: {{image: k, command: [bash], source: '{OFF}'}}}}]}}\n",
+        "WorkflowTemplate/ops/w turns off chat",
+    ),
+    (
+        "apiVersion: argoproj.io/v1alpha1\nkind: CronWorkflow\nmetadata: {name: w, namespace: serving}\n"
+        "spec:\n  workflowSpec:\n    templates:\n      - name: a\n        resource:\n          action: patch\n"
+        "          manifest: |\n            {apiVersion: apps/v1, kind: Deployment, metadata: {name: rank}, "
+        "spec: {replicas: 0}}\n",
+        "CronWorkflow/serving/w turns off rank (patch deployments.apps serving/rank)",
+    ),
+    (
+        "apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: t, namespace: ops}\n"
+        f"spec: {{steps: [{{name: a, image: k, script: '{OFF}'}}]}}\n",
+        "Task/ops/t turns off chat",
+    ),
+    (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: ops}\n"
+        "spec: {template: {spec: {containers: [{name: a, image: k, command: [sh, -c, "
+        f"'{OFF}']}}]}}}}}}\n",
+        "Job/ops/j turns off chat",
+    ),
+    (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: downscaler, namespace: ops}\n"
+        "spec: {template: {spec: {serviceAccountName: ops, containers: [{name: a, image: hjacobs/kube-downscaler}]}}}\n"
+        "---\n" + RIGHTS,
+        "their rights allow them to turn targets off: Deployment/ops/downscaler",
+    ),
+    (
+        "apiVersion: cronschedules.elbazi.co/v1\nkind: CronJobScaleDown\nmetadata: {name: s, namespace: ops}\n"
+        "spec: {targetRef: {name: chat, namespace: serving, kind: Deployment, apiVersion: apps/v1}}\n",
+        "CronJobScaleDown/ops/s scales Deployment/serving/chat",
+    ),
+]
+
+
+@pytest.mark.parametrize(("extra", "said"), FIRED_ELSEWHERE, ids=[row[1].split()[0] for row in FIRED_ELSEWHERE])
+def test_a_program_that_something_else_fires_is_named(extra: str, said: str):
+    discovery = found(extra=extra)
+    assert any(said in line for line in discovery.not_understood), discovery.not_understood
+    assert not any("nothing here turns off" in note for note in discovery.notes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "said"),
+    [
+        (
+            "batch/v1:Job",
+            "template: {spec: {activeDeadlineSeconds: 60, %s}}",
+            "spec.template.spec.activeDeadlineSeconds",
+        ),
+        (
+            "jobset.x-k8s.io/v1alpha2:JobSet",
+            "replicatedJobs: [{name: w, template: {spec: {activeDeadlineSeconds: 60, template: {spec: {%s}}}}}]",
+            "spec.replicatedJobs[0].template.spec.activeDeadlineSeconds",
+        ),
+        ("a.b/v1:Anything", "group: {minReplicas: 0, template: {spec: {%s}}}", "spec.group.minReplicas (0)"),
+    ],
+)
+def test_a_field_by_which_a_target_ends_is_named_wherever_it_is(kind: str, spec: str, said: str):
+    version, _, name = kind.partition(":")
+    containers = "containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]"
+    text = f"apiVersion: {version}\nkind: {name}\nmetadata: {{name: t}}\nspec: {{{spec % containers}}}\n"
+    discovery = discover.from_objects(manifests.loads(text), complete=False)
+    assert any(said in line for line in discovery.not_understood), discovery.not_understood
 
 
 OTHERS = [

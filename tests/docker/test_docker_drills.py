@@ -135,7 +135,7 @@ def test_another_container_with_gpus_that_nobody_stops_is_no_proof(host, path):
     host.gpu_server()
     host.gpu_server("notebook", gpus=1, labels={})
     host.cron()
-    code, result = drill(host, path.write(CRON_LAYER), "--watch", "8s")
+    code, result = drill(host, path.write(CRON_LAYER), "--watch", "14s")
     assert (code, result["verdict"], result["stuck_at"]) == (1, "exposed", "pods_gone"), result
     assert result["gpu_pods"] == ["docker/notebook"]
 

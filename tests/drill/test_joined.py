@@ -33,7 +33,7 @@ def _played(stays: list[tuple[int, int]]) -> Timeline:
         joined.notice([_node(name, nodes[name][0]) for name in on], woken.append)
         known = {name for name, (from_s, _) in nodes.items() if from_s <= 0} | set(joined.names)
         gone = known - on
-        joined.put_off("node_gone", {name: None for name in known}, gone, _at(now_s))
+        joined.put_off("node_gone", dict.fromkeys(known), gone, _at(now_s))
         if on:
             timeline.lose("node_gone")
         else:

@@ -7,6 +7,7 @@ different for each set of faults; ``KILLCHECK_KILL_POINTS=all`` takes every one.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 
@@ -15,6 +16,7 @@ from kill_world import CONTEXT, KillWorld
 from mortal import kill_points
 
 from killcheck import faults
+from killcheck.kube import resources as r
 
 #: Sets of faults that can be there together; each API fault is in one.
 SETS = {
@@ -145,3 +147,47 @@ def test_restore_is_told_where_to_look_and_says_what_it_did_not_find(mortals, tm
     assert "there is no namespace inferense here" in nowhere["out"]
     nothing = mortals.order(tmp_path / "a", "restore", "--on", CONTEXT, "--run", "20200101-000000-abcdef-0")
     assert (nothing["code"], nothing["out"].strip()) == (0, "nothing is left of a run 20200101-000000-abcdef-0")
+
+
+#: What is given to the executor of a cluster that nobody has manifests of, and how a program may say it again.
+LIVE = {
+    "by-key": "Tulip7-by-its-key",
+    "URL": "postgres://app:Tulip7-in-a-url@db/x",
+    "settings.env": "LEVEL=debug\nDB=Tulip7-in-a-line\n",
+    "login.json": json.dumps({"auths": {"m": {"auth": base64.b64encode(b"bot:Tulip7-in-auth").decode()}}}),
+}
+SAYS_ALL = """
+echo "$ONE $URL"; cut -d= -f2 /given/settings.env
+sed 's/.*"auth": "\\([^"]*\\).*/\\1/' /given/login.json | base64 -d; echo; printf '%s' "$ONE" | base64 -w0
+exit 7
+"""
+
+
+def test_what_the_secrets_of_a_real_cluster_hold_is_in_nothing_that_a_drill_leaves(mortals, tmp_path):
+    kube, container = mortals.cluster.kube, {"name": "off", "command": ["sh", "-c", SAYS_ALL], "args": []}
+    container |= {
+        "env": [{"name": "ONE", "valueFrom": {"secretKeyRef": {"name": "given", "key": "by-key"}}}],
+        "envFrom": [{"secretRef": {"name": "given"}}],
+        "volumeMounts": [{"name": "given", "mountPath": "/given"}],
+    }
+    with mortals.cluster.loop.entered():
+        kube.create(r.SECRETS, {"metadata": {"name": "given", "namespace": "inference"}, "stringData": LIVE})
+        was = kube.get(r.CRONJOBS, "gpu-nightly-off", "inference")
+        pod = was["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        spec = {**pod, "volumes": [{"name": "given", "secret": {"secretName": "given"}}]}
+        spec["containers"] = [{**{k: v for k, v in pod["containers"][0].items() if k == "image"}, **container}]
+        told = {**was, "spec": {**was["spec"], "jobTemplate": {"spec": {"template": {"spec": spec}}}}}
+        kube.replace(r.CRONJOBS, told)
+    try:
+        answer = mortals.drill(tmp_path / "a", [])
+    finally:
+        with mortals.cluster.loop.entered():
+            now = kube.get(r.CRONJOBS, "gpu-nightly-off", "inference")
+            kube.replace(r.CRONJOBS, {**now, "spec": was["spec"]})
+            kube.delete(r.SECRETS, "given", "inference")
+    record = next((tmp_path / "a").glob(".killcheck/runs/*/run.jsonl")).read_text()
+    assert (answer["code"], "<redacted>" in record) == (1, True), answer["out"]
+    files = [file.read_text() for file in tmp_path.rglob("*") if file.is_file()]
+    for secret in ("Tulip7", base64.b64encode(b"Tulip7-by-its-key").decode()[:-4]):
+        assert not [text for text in (answer["out"], *files) if secret in text]
+    assert mortals.settled() == []

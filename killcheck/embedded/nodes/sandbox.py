@@ -293,8 +293,8 @@ def _python(launch: Launch, wiring: Wiring, root: str = HIDDEN) -> Iterator[Step
     yield ["link", f"{root}/py/bin/python3", real]
     yield ["file", f"{root}/py/pyvenv.cfg", f"home = {home}\ninclude-system-site-packages = false\n", 0o644]
     # No sitecustomize: a distribution may have one, which would come first.
-    yield ["file", f"{library}/{SITE}.py", shims.site(wiring), 0o644]
-    yield ["file", f"{library}/{SITE}.pth", f"import {SITE}\n", 0o644]
+    yield ["file", f"{library}/{SITE}.pyc", shims.site(), 0o644]
+    yield ["file", f"{library}/{SITE}.pth", shims.site_line(SITE, wiring), 0o644]
     if launch.contents.python_packages:
         packages = sysconfig.get_path("purelib")
         seen = packages if root != HIDDEN else f"{HIDDEN}/packages"

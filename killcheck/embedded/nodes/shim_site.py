@@ -1,4 +1,4 @@
-"""In a container: Python's clock is the cluster's. Imported by a ``.pth`` file.
+"""In a container: Python's clock is the cluster's. A ``.pth`` file imports it compiled, and calls :func:`keep`.
 
 ``time.sleep`` waits in the cluster's time, ``time.time`` and ``monotonic`` read it, ``datetime`` follows. Where mounts
 had to be moved (no mount namespace on this host), their paths are followed too, and so is the API server's address.
@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import _socket  # the C module: `socket` itself costs milliseconds that most programs do not need
 import builtins
-import datetime as _datetime
 import io
 import os
 import sys
 import time as _time
-from typing import Any
 
-AGENT_HOST, AGENT_PORT, AGENT_KEY = "@AGENT_HOST@", "@AGENT_PORT@", "@AGENT_KEY@"
-#: Where relocated: [path in the manifest, path on this host] of every mount, and [address, port] of the API server.
-MOVED: list[list[str]] = []  # @MOVED@
-API: list[Any] = []  # @API_ADDRESS@
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of a Python's start
+if TYPE_CHECKING:
+    from typing import Any
+
 API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
-SERVICE_IP = "@SERVICE_IP@"
 #: Seconds after which the kernel gives up on a host that answers nothing.
 SYN_S = 130.0
+
+
+class _Wiring:
+    """What :func:`keep` was told."""
+
+    agent: tuple[str, int] = ("", 0)
+    key = service_ip = ""
+    #: Where relocated: [path in the manifest, path on this host] of every mount, and [address, port] of the API server.
+    moved: tuple[tuple[str, str], ...] = ()
+    api: tuple[Any, ...] = ()
+
 
 _real_monotonic = _time.monotonic
 _real_connect = _socket.socket.connect
@@ -31,8 +39,8 @@ _real_connect = _socket.socket.connect
 def _ask(request: str) -> str:
     sock = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     try:
-        _real_connect(sock, (AGENT_HOST, int(AGENT_PORT)))
-        sock.sendall(f"{AGENT_KEY} {request}\n".encode())
+        _real_connect(sock, _Wiring.agent)
+        sock.sendall(f"{_Wiring.key} {request}\n".encode())
         line = b""
         while not line.endswith(b"\n"):
             data = sock.recv(4096)
@@ -77,33 +85,6 @@ class _Clock:
 _clock = _Clock()
 
 
-class _Meta(type):
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, _RealDatetime)
-
-
-_RealDatetime = _datetime.datetime
-
-
-class datetime(_RealDatetime, metaclass=_Meta):  # it takes the place of datetime.datetime
-    """``datetime.datetime`` at the cluster's time."""
-
-    @classmethod
-    def now(cls, tz: Any = None) -> Any:
-        """The cluster's time of day."""
-        return _RealDatetime.fromtimestamp(_clock.time(), tz)
-
-    @classmethod
-    def utcnow(cls) -> Any:
-        """The cluster's time of day, naive."""
-        return _RealDatetime.fromtimestamp(_clock.time(), _datetime.UTC).replace(tzinfo=None)
-
-    @classmethod
-    def today(cls) -> Any:
-        """The cluster's local time of day."""
-        return _RealDatetime.fromtimestamp(_clock.time())
-
-
 def _patch_clock() -> None:
     _time.time = _clock.time
     _time.time_ns = lambda: int(_clock.time() * 1e9)
@@ -114,14 +95,42 @@ def _patch_clock() -> None:
     _time.gmtime = lambda *a: real_gmtime(*(a if a and a[0] is not None else (_clock.time(),)))
     _time.localtime = lambda *a: real_localtime(*(a if a and a[0] is not None else (_clock.time(),)))
     _time.strftime = lambda f, *a: real_strftime(f, *(a or (_time.localtime(),)))
-    _datetime.datetime = datetime  # type: ignore[misc]
+
+
+def _patch_datetime(module: Any) -> None:
+    real = module.datetime
+
+    class Meta(type):
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, real)
+
+    class datetime(real, metaclass=Meta):  # type: ignore[misc, valid-type]
+        """``datetime.datetime`` at the cluster's time."""
+
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            """The cluster's time of day."""
+            return real.fromtimestamp(_clock.time(), tz)
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            """The cluster's time of day, naive."""
+            return real.fromtimestamp(_clock.time(), module.timezone.utc).replace(tzinfo=None)
+
+        @classmethod
+        def today(cls) -> Any:
+            """The cluster's local time of day."""
+            return real.fromtimestamp(_clock.time())
+
+    datetime.__module__, datetime.__qualname__ = real.__module__, real.__qualname__
+    module.datetime = datetime
 
 
 def _moved(path: Any) -> Any:
     if isinstance(path, (str, os.PathLike)):
         text = os.fspath(path)
         if isinstance(text, str):
-            for before, after in MOVED:
+            for before, after in _Wiring.moved:
                 if text == before or text.startswith(before + "/"):
                     return after + text[len(before) :]
     return path
@@ -143,7 +152,7 @@ def _patch_paths() -> None:
 
 
 def _connect(self: Any, address: Any) -> Any:
-    if isinstance(address, tuple) and len(address) >= 2 and str(address[0]) != AGENT_HOST:
+    if isinstance(address, tuple) and len(address) >= 2 and str(address[0]) != _Wiring.agent[0]:
         timeout = self.gettimeout()
         policy = _ask(f"reach {address[0]} {address[1]}")
         if policy == "nodns":
@@ -151,19 +160,19 @@ def _connect(self: Any, address: Any) -> Any:
         if policy == "drop":
             _clock.sleep(SYN_S if timeout is None else timeout)
             raise TimeoutError("timed out") if timeout is not None else TimeoutError(110, "Connection timed out")
-        if API and str(address[0]) in (*API_NAMES, SERVICE_IP) and int(address[1]) == 443:
-            address = tuple(API)
+        if _Wiring.api and str(address[0]) in (*API_NAMES, _Wiring.service_ip) and int(address[1]) == 443:
+            address = _Wiring.api
     return _real_connect(self, address)
 
 
 def _patch_sockets(socket: Any) -> None:
     socket.socket.connect = _connect
-    if API:
+    if _Wiring.api:
         real = socket.getaddrinfo
 
         def getaddrinfo(host: Any, port: Any, *args: Any, **kwargs: Any) -> Any:
             known = isinstance(host, str) and host.rstrip(".") in API_NAMES
-            return real(SERVICE_IP if known else host, port, *args, **kwargs)
+            return real(_Wiring.service_ip if known else host, port, *args, **kwargs)
 
         socket.getaddrinfo = getaddrinfo
 
@@ -182,7 +191,7 @@ def _patch_tls(ssl: Any) -> None:
     ssl.SSLContext.load_cert_chain = load_cert_chain
 
 
-_PATCHES = {"socket": _patch_sockets, "ssl": _patch_tls}
+_PATCHES = {"datetime": _patch_datetime, "socket": _patch_sockets, "ssl": _patch_tls}
 
 
 class _Finder:
@@ -206,8 +215,11 @@ class _Finder:
         return spec
 
 
-if AGENT_PORT.isdigit():
+def keep(agent: tuple[str, int], key: str, service_ip: str, moved: Any = (), api: Any = ()) -> None:
+    """Keep the cluster's time from here on: ``agent`` is where it is asked for, and ``key`` who asks."""
+    _Wiring.agent, _Wiring.key, _Wiring.service_ip = agent, key, service_ip
+    _Wiring.moved, _Wiring.api = moved, api
     _patch_clock()
-    if MOVED:
+    if moved:
         _patch_paths()
     sys.meta_path.insert(0, _Finder())

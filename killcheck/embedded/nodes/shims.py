@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import marshal
+import struct
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from importlib.util import MAGIC_NUMBER
 
-__all__ = ["BESIDE", "SHIMMED", "STANDINS", "WHOLE", "Wiring", "program", "site"]
+__all__ = ["BESIDE", "SHIMMED", "STANDINS", "WHOLE", "Wiring", "program", "site", "site_line"]
 
 #: Command -> the file that it becomes.
 SHIMMED = {
@@ -57,8 +59,6 @@ class Wiring:
             ("@BESIDE@", beside),
             ("@API@", self.api),
             ("@SERVICE_IP@", self.service_ip),
-            ("[]  # @MOVED@", json.dumps(self.moved)),
-            ("[]  # @API_ADDRESS@", json.dumps(self.api_address)),
         ):
             text = text.replace(name, value)
         return text
@@ -72,9 +72,23 @@ def program(file: str, wiring: Wiring, real: str = "", beside: str = "") -> str:
     return wiring.fill(text, real, beside)
 
 
-def site(wiring: Wiring) -> str:
-    """The text of the module that every Python imports before anything of its program's."""
-    return wiring.fill(_source("shim_site.py"), "")
+@cache
+def site() -> str:
+    """The module that every Python imports before anything of its program's, compiled for this very interpreter.
+
+    As the content of a ``.pyc`` file (PEP 552: flags 1 is a hash that nobody checks); its bytes that are no UTF-8 are
+    surrogates, as :func:`os.fsdecode` has it.
+    """
+    code = compile(_source("shim_site.py"), "shim_site.py", "exec", dont_inherit=True)
+    header = MAGIC_NUMBER + struct.pack("<IQ", 1, 0)
+    return (header + marshal.dumps(code)).decode("utf-8", "surrogateescape")
+
+
+def site_line(module: str, wiring: Wiring) -> str:
+    """The line of a ``.pth`` file that imports it as ``module``, and tells it what a container's programs must know."""
+    told = ((wiring.agent_host, int(wiring.agent_port)), wiring.key, wiring.service_ip)
+    moved, api = tuple(map(tuple, wiring.moved)), tuple(wiring.api_address)
+    return f"import {module}; {module}.keep(*{(*told, moved, api)!r})\n"
 
 
 @cache
