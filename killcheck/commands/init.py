@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -71,6 +71,7 @@ def command(
     strict: bool,
     verbose: bool,
     values: tuple[Path, ...],
+    sets: tuple[str, ...],
 ) -> None:
     """Find the kill path - what holds GPUs, what turns it off, where, by when - and write it as a commented spec.
 
@@ -89,7 +90,7 @@ def command(
         raise click.UsageError("say where to look: --on CONTEXT or --manifests PATH")
     if str(output) != "-" and output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
-    loaded = None if on else _loaded(manifests, strict=strict, exclude=exclude, values=values)
+    loaded = None if on else _loaded(manifests, strict=strict, exclude=exclude, values=values, sets=sets)
     found = _with_starts(_discover(on, loaded, kubeconfig, name, exec_mode))
     if str(output) == "-":
         click.echo(found.spec, nl=False)
@@ -98,11 +99,12 @@ def command(
     _say(found, output, loaded, verbose)
 
 
-def _loaded(paths: tuple[Path, ...], *, strict: bool, exclude: tuple[str, ...], values: tuple[Path, ...]) -> Loaded:
+def _loaded(paths: tuple[Path, ...], **reading: Any) -> Loaded:
     from killcheck.discover.shapes import misshapen, sound
     from killcheck.kube import manifests
 
-    loaded = manifests.load(list(paths), strict=strict, exclude=exclude, schemas=False, values=values)
+    strict = reading["strict"]
+    loaded = manifests.load(list(paths), schemas=False, **reading)
     if loaded.overlays:
         raise click.UsageError(
             "these are overlays of the same objects: name one of them\n  "

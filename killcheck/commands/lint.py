@@ -144,7 +144,12 @@ def _world(options: dict[str, Any]) -> Any:
         return _live_world(kill_path, options)
     session = named.beside(session)
     loaded = manifests.load(
-        session.folders, strict=options["strict"], exclude=options["exclude"], values=options["values"], schemas=False
+        session.folders,
+        strict=options["strict"],
+        exclude=options["exclude"],
+        values=options["values"],
+        sets=options["sets"],
+        schemas=False,
     )
     if not options["strict"]:
         loaded = sound(loaded)

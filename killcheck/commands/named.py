@@ -43,7 +43,7 @@ def session(options: dict[str, Any], *, on: str | None = None) -> Session:
         exec_mode=options.get("exec_mode"),
         kubeconfig=options.get("kubeconfig"),
         allow_commands=bool(options.get("allow_commands")),
-        **{name: options[name] for name in ("exclude", "values", "strict", "verbose") if name in options},
+        **{name: options[name] for name in ("exclude", "values", "sets", "strict", "verbose") if name in options},
     )
 
 

@@ -25,6 +25,13 @@ def reading_options(function: _F) -> _F:
             help="With a Helm chart as --manifests: fill it in with this file of values (repeatable).",
         ),
         click.option(
+            "--set",
+            "sets",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="With a Helm chart as --manifests: set one of its values, as helm takes it (repeatable).",
+        ),
+        click.option(
             "--verbose", "-v", is_flag=True, help="Every file that was not read, rather than one line a class."
         ),
         click.option(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from killcheck.kube import outside_schedules
 from killcheck.kube.manifest_text import is_definition
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
 from killcheck.text.yamlfile import YamlError, documents
@@ -21,6 +22,8 @@ __all__ = ["IGNORE_FILE", "KUSTOMIZATIONS", "Folders", "kustomization_in"]
 IGNORE_FILE = ".killcheckignore"
 KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+#: Files that may hold a schedule from outside Kubernetes.
+_SCHEDULES = frozenset({".tf", ".timer"})
 _NOT_MANIFESTS = frozenset({"node_modules", "vendor", "__pycache__"})
 #: What a kustomization says that does not change what is deployed.
 _NEUTRAL = frozenset(
@@ -93,6 +96,8 @@ class Folders:
     def _entries(self, path: Path, known: frozenset[Path]) -> Iterator[Path]:
         """What lies in a folder, but for what is ``known`` already."""
         for entry in sorted(path.iterdir()):
+            if entry.name == outside_schedules.WORKFLOWS[0]:
+                self._workflows(entry)
             if entry.name.startswith(".") or entry.name in _NOT_MANIFESTS or entry in known:
                 continue
             if self._is_left_out(entry):
@@ -106,6 +111,20 @@ class Folders:
                 yield entry
             elif entry.suffix in _SUFFIXES:
                 self._pass(entry, "a link that leads nowhere, or no file", Cause.UNREADABLE)
+            elif entry.suffix in _SCHEDULES:
+                self._scheduled(entry)
+
+    def _workflows(self, hidden: Path) -> None:
+        folder = hidden.parent.joinpath(*outside_schedules.WORKFLOWS)
+        for entry in sorted(folder.iterdir()) if folder.is_dir() and not self._is_left_out(folder) else ():
+            if entry.suffix in _SUFFIXES and not self._is_left_out(entry):
+                self._scheduled(entry)
+
+    def _scheduled(self, file: Path) -> None:
+        """Tell of a schedule that acts from outside Kubernetes, where a file has one."""
+        what = outside_schedules.in_file(file, _text(file))
+        if what is not None:
+            self._pass(file, f"{what}: a switch or a starter may be in there", Cause.OUTSIDE, named=False)
 
     def _is_left_out(self, entry: Path) -> bool:
         if self._left_out is None:

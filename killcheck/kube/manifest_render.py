@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import name_of
 from killcheck.text.yamlfile import Document, YamlError, documents
 
-__all__ = ["Rendered", "placed", "render"]
+__all__ = ["Filling", "Rendered", "placed", "render"]
 
 #: The longest that a renderer may take, in seconds, and the most that it may write, in bytes.
 _LONGEST_S = 30.0
@@ -62,15 +63,30 @@ class Rendered:
     why: str = ""
 
 
-def render(folder: Path, values: Sequence[Path] = ()) -> Rendered | None:
-    """A folder that is a chart (filled in with these files of values) or a kustomization; None for any other one."""
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What a chart is filled in with: files of values, then single ones, each ``KEY=VALUE`` as helm takes it."""
+
+    values: Sequence[Path] = ()
+    sets: Sequence[str] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """The arguments for helm."""
+        files = [word for file in self.values for word in ("-f", str(file))]
+        return [*files, *(word for one in self.sets for word in ("--set", one))]
+
+
+def render(folder: Path, filling: Filling | None = None) -> Rendered | None:
+    """A folder that is a chart (filled in with what is given) or a kustomization; None for any other one."""
     if (folder / "Chart.yaml").is_file():
-        given = [word for file in values for word in ("-f", str(file))]
-        by_hand = " ".join(["helm template", str(folder), *given, "> rendered.yaml"])
+        filling = filling or Filling()
+        given = filling.words
+        by_hand = f"{shlex.join(['helm', 'template', str(folder), *given])} > rendered.yaml"
         helm = shutil.which("helm")
         if helm is None:
             return Rendered(why=f"a Helm chart, and helm is not installed: {by_hand}")
-        if any(_REMOTE.search(str(file)) for file in values):
+        if any(_REMOTE.search(str(file)) for file in filling.values):
             return Rendered(why=f"values that are not a file here, and nothing is downloaded: {by_hand}")
         return _run([helm, "template", "release", str(folder), *given], by_hand)
     kustomization = kustomization_in(folder)

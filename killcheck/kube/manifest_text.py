@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from killcheck.kube import secret_text
+from killcheck.kube import outside_schedules, secret_text
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, names_accelerators
 from killcheck.text.problems import Problem
@@ -153,6 +153,9 @@ def _no_manifest(text: str, file: str) -> Skipped:
         return Skipped(file, 0, "empty")
     if _SPEC.search(text):
         return Skipped(file, 1, SPEC, Cause.SPEC)
+    scheduled = outside_schedules.in_text(text)
+    if scheduled is not None:
+        return Skipped(file, 0, f"{scheduled}: a switch or a starter may be in there", Cause.OUTSIDE)
     why = "not a Kubernetes object (no kind and apiVersion)"
     return Skipped(file, 0, why, Cause.NO_MANIFEST, names_accelerators(text))
 

@@ -15,6 +15,7 @@ from pathlib import Path as FilePath
 from killcheck.kube import manifest_text
 from killcheck.kube.gpus import claims_of
 from killcheck.kube.manifest_folders import Folders
+from killcheck.kube.manifest_render import Filling
 from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import Obj, key_of, ref_of
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, summed_up
@@ -118,20 +119,22 @@ def load(
     exclude: Sequence[str] = (),
     schemas: bool = True,
     values: Sequence[FilePath] = (),
+    sets: Sequence[str] = (),
 ) -> Loaded:
     """Everything in these files and folders (``-`` is standard input), but for the patterns of ``exclude``.
 
     What cannot be read is passed over, and said. Raises ManifestError where a file that was named, or everything,
     is of that kind; with ``strict`` wherever anything is, with all problems. ``schemas``: those of
     CustomResourceDefinitions too, for a cluster that they are loaded into. A chart or a kustomization that is named
-    itself is rendered where the programs for it are installed, the chart with these files of ``values``.
+    itself is rendered where the programs for it are installed, the chart with these files of ``values``, and
+    with these of its values ``sets`` (``KEY=VALUE``).
     """
     wanted = [paths] if isinstance(paths, str | FilePath) else list(paths)
     reading = _Reading(schemas)
     problems: list[Problem] = []
     for path in wanted:
         before, passed = len(reading.manifests), len(reading.skipped)
-        _read(path, exclude, values, reading)
+        _read(path, exclude, Filling(values, sets), reading)
         faults = [one for one in reading.skipped[passed:] if one.cause.is_fault]
         if faults and (strict or (len(reading.manifests) == before and not FilePath(path).is_dir())):
             problems += _problems(faults)
@@ -173,7 +176,7 @@ def _problems(faults: Iterable[Skipped]) -> list[Problem]:
     return [Problem(one.file, one.line, "", one.why) for one in faults]
 
 
-def _read(path: FilePath | str, exclude: Sequence[str], values: Sequence[FilePath], reading: _Reading) -> None:
+def _read(path: FilePath | str, exclude: Sequence[str], filling: Filling, reading: _Reading) -> None:
     """Everything below one path that was named: as it is written, or rendered where it has to be and can be."""
     if str(path) == "-":
         reading.text(sys.stdin.read(), "<stdin>")
@@ -181,16 +184,16 @@ def _read(path: FilePath | str, exclude: Sequence[str], values: Sequence[FilePat
     written = _Reading(reading.schemas, seen=reading.seen)
     _read_written(path, exclude, written)
     if any(one.cause in (Cause.CHART, Cause.KUSTOMIZATION) for one in written.skipped) and FilePath(path).is_dir():
-        _render(FilePath(path), values, written)
+        _render(FilePath(path), filling, written)
     for name in ("manifests", "skipped", "notes", "surprises", "overlays"):
         getattr(reading, name).extend(getattr(written, name))
 
 
-def _render(folder: FilePath, values: Sequence[FilePath], written: _Reading) -> None:
+def _render(folder: FilePath, filling: Filling, written: _Reading) -> None:
     """Put what a chart or kustomization that was named becomes in the place of what is written there."""
     from killcheck.kube.manifest_render import placed, render
 
-    rendered = render(folder, values)
+    rendered = render(folder, filling)
     if rendered is None:  # they are deeper in: rendering each of a repository's would take minutes
         return
     if rendered.why:
@@ -200,6 +203,8 @@ def _render(folder: FilePath, values: Sequence[FilePath], written: _Reading) -> 
         if not any(one.cause is Cause.CHART for one in written.skipped):
             written.notes.append(f"{folder}: {rendered.why}")
         return
+    if (folder / "Chart.yaml").is_file() and not filling.words:
+        written.notes.append(f"{folder}: filled in with the chart's own values; yours: -f FILE, --set KEY=VALUE")
     made = _Reading(written.schemas)
     made.text(rendered.text, f"{folder} (rendered)")
     written.manifests = placed(made.manifests, rendered.text, folder, written.manifests)

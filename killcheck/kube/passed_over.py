@@ -34,6 +34,7 @@ class Cause(StrEnum):
     KUSTOMIZATION = "kustomization"
     UNLISTED = "unlisted"
     ELSEWHERE = "elsewhere"
+    OUTSIDE = "outside"
     UNREADABLE = "unreadable"
     LEFT_OUT = "left-out"
     CONFIGURATION = "configuration"
@@ -64,6 +65,7 @@ _MANY = {
     Cause.KUSTOMIZATION: "kustomizations were not rendered",
     Cause.UNLISTED: "manifests are not among the resources of the kustomization beside them",
     Cause.ELSEWHERE: "things are named and not here, and nothing is downloaded",
+    Cause.OUTSIDE: "schedules act from outside Kubernetes",
     Cause.UNREADABLE: "files cannot be read",
     Cause.LEFT_OUT: "are left out as it was asked",
     Cause.CONFIGURATION: "are configurations of programs, not objects",

@@ -23,7 +23,7 @@ from killcheck.kube.manifests import ManifestError
 from killcheck.kube.objects import copy, name_of, namespace_of
 from killcheck.layers.base import LayerError
 from killcheck.lint.asking import LintResult
-from killcheck.pytest.settings import setting
+from killcheck.pytest.settings import setting, settings
 from killcheck.reports.allure import phase_steps
 from killcheck.reports.figures import span
 from killcheck.run import reading
@@ -65,8 +65,7 @@ __all__ = [
 
 def session_for(config: pytest.Config) -> Session:
     """The session that options, environment and ini name. Raises pytest.UsageError for what does not fit."""
-    said = [Path(p) for p in config.getoption("--killcheck-manifests")]
-    manifests = said or list(config.getini("killcheck_manifests"))
+    manifests = [Path(path) for path in settings(config, "manifests")]
     mode = setting(config, "exec")
     if mode not in ("", "auto", "host", "docker", "none", "unisolated"):
         raise pytest.UsageError(f"--killcheck-exec is auto, host, docker, none or unisolated, not {mode!r}")
@@ -80,6 +79,10 @@ def session_for(config: pytest.Config) -> Session:
             exec_mode=mode or None,  # type: ignore[arg-type]
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             start=config.invocation_params.dir,
+            exclude=settings(config, "exclude"),
+            values=[Path(path) for path in settings(config, "values")],
+            sets=settings(config, "set"),
+            strict=bool(config.getoption("--killcheck-strict") or config.getini("killcheck_strict")),
         )
     except SessionError as error:
         raise pytest.UsageError(str(error)) from None

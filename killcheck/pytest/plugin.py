@@ -7,11 +7,11 @@ inconclusive fails with its reason, and a failure shows the diagnosis and the ti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from killcheck.pytest.settings import SETTINGS
+from killcheck.pytest.settings import LISTS, PATHS, SETTINGS, STRICT
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -33,10 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, text in SETTINGS.items():
         group.addoption(f"--killcheck-{name}", default=None, metavar=name.upper(), help=text)
         parser.addini(f"killcheck_{name}", text, default="")
-    group.addoption(
-        "--killcheck-manifests", action="append", default=[], metavar="PATH", help="YAML for the embedded cluster"
-    )
-    parser.addini("killcheck_manifests", "YAML for the embedded cluster", type="paths", default=[])
+    for name, text in LISTS.items():
+        group.addoption(f"--killcheck-{name}", action="append", default=[], metavar=name.upper(), help=text)
+        kind: Literal["paths", "linelist"] = "paths" if name in PATHS else "linelist"
+        parser.addini(f"killcheck_{name}", text, type=kind, default=[])
+    group.addoption("--killcheck-strict", action="store_true", help=STRICT)
+    parser.addini("killcheck_strict", STRICT, type="bool", default=False)
     group.addoption(
         "--killcheck-allow-inconclusive",
         action="store_true",

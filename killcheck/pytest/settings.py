@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-__all__ = ["SETTINGS", "SUITES", "concerned", "setting", "suites"]
+__all__ = ["LISTS", "PATHS", "SETTINGS", "STRICT", "SUITES", "concerned", "setting", "settings", "suites"]
 
 #: Each suite holds those before it.
 SUITES = ("install", "staging", "release")
@@ -23,6 +23,17 @@ SETTINGS = {
     "fixture": "a kill path that comes with killcheck, by name, instead of a spec",
 }
 
+#: As ``SETTINGS``, each given several times: an option ``--killcheck-NAME``, and an ini setting of a line each.
+LISTS = {
+    "manifests": "YAML for the embedded cluster (file, folder, chart or kustomization)",
+    "exclude": "files and folders of the manifests to leave out, as .gitignore has them",
+    "values": "with a Helm chart as manifests: files of values to fill it in with",
+    "set": "with a Helm chart as manifests: KEY=VALUE, as helm takes it",
+}
+#: Names of lists whose members are paths.
+PATHS = frozenset({"manifests", "values"})
+STRICT = "refuse manifests of which anything cannot be read; else it is passed over, and said"
+
 
 def setting(config: pytest.Config, name: str) -> str:
     """A setting: option, then environment, then ini; empty where none says anything."""
@@ -30,10 +41,15 @@ def setting(config: pytest.Config, name: str) -> str:
     return str(said or os.environ.get(f"KILLCHECK_{name.upper()}", "") or config.getini(f"killcheck_{name}") or "")
 
 
+def settings(config: pytest.Config, name: str) -> list[str]:
+    """The members of a list: options, else those of the ini file, whose paths are beside it."""
+    return [str(one) for one in config.getoption(f"--killcheck-{name}") or config.getini(f"killcheck_{name}")]
+
+
 def concerned(config: pytest.Config) -> bool:
     """Whether this run has to do with a kill path: one is named, or a ``killcheck.yaml`` lies here or above."""
     named = any(setting(config, name) for name in ("spec", "on", "fixture"))
-    if named or config.getoption("--killcheck-manifests") or config.getini("killcheck_manifests"):
+    if named or settings(config, "manifests"):
         return True
     here = config.invocation_params.dir
     return any((folder / "killcheck.yaml").is_file() for folder in (here, *here.parents))

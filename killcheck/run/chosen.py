@@ -35,7 +35,7 @@ def chosen(
 ) -> Session:
     """The session that was named, or of the spec that lies in ``start`` (default: the working directory) or above it.
 
-    ``reading``: how manifests are read (``exclude``, ``values``, ``strict``, ``verbose`` of :class:`Session`).
+    ``reading``: how manifests are read (``exclude``, ``values``, ``sets``, ``strict``, ``verbose`` of a session).
 
     Raises SessionError where two things were named, where no example has that name, and where the spec that was found
     belongs to another user. That there is no kill path at all is said by :attr:`Session.kill_path`: some readers can

@@ -85,6 +85,7 @@ class Session:
     #: Of the manifests: patterns of what to leave out; whether anything that cannot be read is an error.
     exclude: Sequence[str] = ()
     values: Sequence[Path] = ()
+    sets: Sequence[str] = ()
     strict: bool = True
     verbose: bool = False
     notes: list[str] = field(default_factory=list)
@@ -198,7 +199,9 @@ class Session:
         """The manifests, with what of them was passed over. Raises ManifestError."""
         from killcheck.discover.shapes import sound
 
-        loaded = manifests.load(self.folders, strict=self.strict, exclude=self.exclude, values=self.values)
+        loaded = manifests.load(
+            self.folders, strict=self.strict, exclude=self.exclude, values=self.values, sets=self.sets
+        )
         return loaded if self.strict else sound(loaded)
 
     @property

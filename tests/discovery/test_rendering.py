@@ -142,3 +142,21 @@ def test_what_a_renderer_says_when_it_fails_is_told(tools: Path, tmp_path: Path)
     loaded = manifests.load(kustomization(tmp_path / "app", "resources: [d.yaml]\nnamespace: ml\n"))
     assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/chat"]
     assert "not rendered: no reason given" in loaded.notes[-1]
+
+
+def test_a_chart_is_filled_in_with_files_and_single_values(tools: Path, tmp_path: Path):
+    folder = chart(tmp_path / "chart")
+    installed(tools, "helm", "# Source: stack/templates/d.yaml\n" + DEPLOYMENT)
+    values = tmp_path / "v.yaml"
+    values.write_text("a: 1\n")
+    loaded = manifests.load(folder, values=[values], sets=["gpu.enabled=true"])
+    assert (tools / "asked").read_text().split()[3:] == ["-f", str(values), "--set", "gpu.enabled=true"]
+    assert not loaded.notes
+    assert "filled in with the chart's own values" in manifests.load(folder).notes[0]
+
+
+@pytest.mark.usefixtures("tools")  # no helm is there
+def test_without_helm_the_command_to_run_has_what_was_given(tmp_path: Path):
+    folder = chart(tmp_path / "chart")
+    with pytest.raises(manifests.ManifestError, match=r"--set 'a=b c' > rendered\.yaml"):
+        manifests.load(folder, sets=["a=b c"])

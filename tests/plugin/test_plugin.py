@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from killcheck.fixtures import path
+
+from killcheck.pytest.drills import session_for
 
 pytest_plugins = ["pytester"]
 
@@ -215,3 +218,13 @@ def test_having_it_installed_imports_nothing_of_it(pytester, monkeypatch):
             assert not heavy & set(sys.modules)
     """)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_manifests_are_read_as_options_or_the_ini_file_say(pytester):
+    pytester.makeini("[pytest]\nkillcheck_exclude =\n    drafts/\n    *.bak.yaml\nkillcheck_set = a=1\n")
+    (pytester.path / "deploy").mkdir()
+    said = session_for(pytester.parseconfig("--killcheck-manifests=deploy", "--killcheck-values=v.yaml"))
+    assert (said.exclude, said.sets) == (["drafts/", "*.bak.yaml"], ["a=1"])
+    assert (said.manifests, said.values, said.strict) == ([Path("deploy")], [Path("v.yaml")], False)
+    other = session_for(pytester.parseconfig("--killcheck-exclude=x", "--killcheck-set=b=2", "--killcheck-strict"))
+    assert (other.exclude, other.sets, other.strict) == (["x"], ["b=2"], True)
