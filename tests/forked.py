@@ -142,8 +142,9 @@ def serve():
 
 
 def listen(folder):
-    """One child an order of a shell's; side by side, as a shell starts them. Ends with the shell that started it."""
+    """One child an order of a shell's; side by side, as a shell starts them. All end with the shell that started it."""
     shell = os.getppid()
+    os.setpgrp()
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(f"{folder}/socket")
         door.listen()
@@ -155,6 +156,8 @@ def listen(folder):
                         _attend(asked)
             with suppress(ChildProcessError):
                 os.waitpid(-1, os.WNOHANG)
+
+    os.killpg(0, signal.SIGTERM)
 
 
 def _attend(asked):
