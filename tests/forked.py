@@ -3,6 +3,9 @@
 Run as a process: reads one JSON object a line - ``argv``, ``cwd``, ``env``, statements to run ``first``, ``timeout`` -
 and answers with the child's ``code`` (None: it took too long, and was killed), ``out`` and ``err``.
 :func:`killcheck` is who asks.
+
+Run with a folder: serves shells. :func:`commands` puts ``killcheck`` and ``pytest`` there, each a few lines that hand
+their words, environment and standard files to this process and end as its child ends.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ import os
 import pkgutil
 import select
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 
 def killcheck(cwd, *argv, first="pass", timeout=240.0):
@@ -45,6 +51,30 @@ def _process():
     return made
 
 
+#: What a shell starts as killcheck, or as pytest.
+CLIENT = """#!{python} -IS
+import json, os, socket, sys
+asked = socket.socket(socket.AF_UNIX)
+asked.connect({place!r})
+socket.send_fds(asked, [b"."], [0, 1, 2])
+order = {{"argv": sys.argv[1:], "program": {program!r}, "cwd": os.getcwd(), "env": dict(os.environ)}}
+asked.sendall(json.dumps(order).encode())
+asked.shutdown(socket.SHUT_WR)
+sys.exit(int(asked.recv(16) or b"70"))
+"""
+
+
+def commands(folder: Path) -> str:
+    """Puts the commands into an empty folder for a PATH. Returns the shell's line that starts who answers them."""
+    place = folder / "socket"
+    for program in ("killcheck", "pytest"):
+        file = folder / program
+        file.write_text(CLIENT.format(python=sys.executable, place=str(place), program=program))
+        file.chmod(0o755)
+    there = f"while [ ! -S '{place}' ]; do sleep 0.05; done"
+    return f"'{sys.executable}' '{__file__}' '{folder}' < /dev/null & {there}"
+
+
 # -- the process -------------------------------------------------------------------------------------------
 #: What killcheck imports where it is needed, of others.
 OF_OTHERS = ("cryptography.x509", "docker", "encodings.idna", "tzdata", "urllib3", "yaml")
@@ -65,16 +95,28 @@ def everything():
     gc.freeze()
 
 
-def become(order, out, err):
-    """The child: killcheck, started as ``python -c`` would start it."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, descriptor in enumerate((nothing, out, err)):
+def tests_too():
+    """Imports what a test of a user's may import."""
+    for name in ("pytest", "kubernetes.client", "kubernetes.config", "kubernetes.dynamic"):
+        importlib.import_module(name)
+
+
+def become(order, *files):
+    """The child: killcheck, started as ``python -c`` would start it, or pytest."""
+    for number, descriptor in enumerate(files):
         os.dup2(descriptor, number)
+    # Whether they can seek is asked when they are opened.
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", errors="backslashreplace", buffering=1, closefd=False)
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])
-    sys.argv = ["-c", *order["argv"]]
-    exec(order["first"], {"__name__": "__main__"})
+    sys.argv = [order.get("program", "-c"), *order["argv"]]
+    if order.get("program") == "pytest":
+        import pytest
+
+        sys.exit(pytest.main())
+    exec(order.get("first", "pass"), {"__name__": "__main__"})
     from killcheck.cli import main
 
     main()
@@ -87,7 +129,7 @@ def serve():
         out, err = os.memfd_create("out"), os.memfd_create("err")
         pid = os.fork()
         if pid == 0:
-            become(order, out, err)
+            become(order, os.open(os.devnull, os.O_RDONLY), out, err)
             sys.exit(0)
         ended = os.pidfd_open(pid)
         in_time = bool(select.select([ended], [], [], order["timeout"])[0])
@@ -99,6 +141,37 @@ def serve():
         print(json.dumps({"code": code, "out": _text(out), "err": _text(err)}), flush=True)
 
 
+def listen(folder):
+    """One child an order of a shell's; side by side, as a shell starts them. Ends with the shell that started it."""
+    shell = os.getppid()
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(f"{folder}/socket")
+        door.listen()
+        while os.getppid() == shell:
+            if select.select([door], [], [], 0.2)[0]:
+                asked, _ = door.accept()
+                with asked:
+                    if os.fork() == 0:
+                        _attend(asked)
+            with suppress(ChildProcessError):
+                os.waitpid(-1, os.WNOHANG)
+
+
+def _attend(asked):
+    """Who waits for one child, and tells its end; the child itself."""
+    _, files, _, _ = socket.recv_fds(asked, 1, 3)
+    order = json.loads(b"".join(iter(lambda: asked.recv(1 << 16), b"")))
+    pid = os.fork()
+    if pid == 0:
+        asked.close()
+        become(order, *files)
+        sys.exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with suppress(OSError):
+        asked.sendall(str(code % 256).encode())
+    os._exit(0)
+
+
 def _text(descriptor):
     text = os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
     os.close(descriptor)
@@ -107,4 +180,8 @@ def _text(descriptor):
 
 if __name__ == "__main__":
     everything()
-    serve()
+    if len(sys.argv) > 1:
+        tests_too()
+        listen(sys.argv[1])
+    else:
+        serve()

@@ -29,11 +29,11 @@ def recipe(*names):
 
 
 @contextlib.contextmanager
-def living():
-    """The reference kill path and the recipes on an embedded cluster that keeps wall time."""
+def living(*recipes):
+    """The reference kill path, and files of ci/, on an embedded cluster that keeps wall time."""
     cluster = Cluster(start=CLOCK, exec_mode="host", speed=1.0)
     over = threading.Event()
-    cluster.load([*manifests.load([fixtures.path("dead-man")]).objects, *recipe("rbac.yaml", "drill.yaml")])
+    cluster.load([*manifests.load([fixtures.path("dead-man")]).objects, *recipe(*recipes)])
     cluster.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
     cluster.wire.start()
     thread = threading.Thread(target=lambda: cluster.loop.run_until(over.is_set), daemon=True)

@@ -24,7 +24,7 @@ ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 @pytest.fixture(name="living")
 def fixture_living():
-    with living() as cluster:
+    with living("rbac.yaml", "drill.yaml") as cluster:
         yield cluster
 
 

@@ -4,6 +4,7 @@ A ``console`` block is a shell session: lines that begin with ``$`` are run, in 
 lines below one must be in what it prints, in that order. A comment that ends with ``exit N`` says that it fails.
 ``<!-- needs: X -->`` above a block: it is run apart from the others, where there is X, a program or ``staging``, which
 is a cluster of that name made here. README is followed on a machine without curl, kubectl and Docker, not as root.
+killcheck and pytest are each a process of their own, forked by one that has imported them (``forked.py``).
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+import forked
 import pytest
 from poor_machine import poorer
 from wire_world import CONTEXT, WireWorld
@@ -27,6 +28,8 @@ PAGES = [
     for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "ci/README.md"])
     if "```console" in page.read_text(encoding="utf-8")
 ]
+#: Plugins of the environment of these tests, which whoever follows a page does not have.
+NOT_THE_USERS = ("hypothesispytest", "anyio", "allure_pytest", "platformdirs", "timeout")
 #: Each page with what its blocks need: nothing, or something.
 SESSIONS = [
     (page, needs)
@@ -68,11 +71,11 @@ def around(tmp_path):
     def environment(needs):
         made = {
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "COLUMNS": "160",
             "NO_COLOR": "1",
             "HOME": str(tmp_path),
             "CI": "1",
+            "PYTEST_ADDOPTS": " ".join(f"-p no:{name}" for name in NOT_THE_USERS),
         }
         made.pop("KUBECONFIG", None)
         for name in needs.split():
@@ -90,20 +93,38 @@ def around(tmp_path):
         world.close()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """The folder of the commands for all sessions on this machine as it is."""
+    folder = tmp_path_factory.mktemp("bin")
+    waits = f"{forked.commands(folder)}; echo; read"
+    with subprocess.Popen(["bash", "-c", waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+        shell.stdout.readline()
+        yield folder
+        shell.stdin.close()
+
+
 @pytest.mark.parametrize(
     ("page", "needs"), SESSIONS, ids=[f"{page.relative_to(ROOT)} {needs}".strip() for page, needs in SESSIONS]
 )
-def test_the_page_can_be_followed(page, needs, tmp_path, around):
+def test_the_page_can_be_followed(page, needs, tmp_path, around, request):
     wanted = steps(page, needs)
     script = "\n".join(f"{command}\nprintf '\\n{MARK} %s\\n' $?" for command, _, _ in wanted)
     machine = (poorer() or ()) if page.name == "README.md" and not needs else ()
-    folder = tmp_path / "work"
+    folder, bin_ = tmp_path / "work", tmp_path / "bin"
     folder.mkdir()
+    environment = around(needs)
+    if machine:
+        bin_.mkdir()
+        script = f"{forked.commands(bin_)}\n{script}"
+    else:
+        bin_ = request.getfixturevalue("shared")
+    environment["PATH"] = f"{bin_}:{environment['PATH']}"
     done = subprocess.run(
         [*machine, "bash", "-c", script],
         check=False,
         cwd=folder,
-        env=around(needs),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

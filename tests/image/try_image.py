@@ -97,7 +97,7 @@ def drill(folder: Path) -> str:
     from own_world import QUICK, living, nothing_left, put_account, recipe
 
     pod = recipe("drill.yaml")[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    with living() as cluster:
+    with living("rbac.yaml", "drill.yaml") as cluster:
         account = folder / "account"
         token = put_account(cluster, pod, account)
         (folder / "killcheck.yaml").write_text(yaml.safe_dump(QUICK))

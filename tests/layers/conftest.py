@@ -28,7 +28,7 @@ def drilled(tmp_path):
             folder(own)
             session._kill_path = specfile.load(own / "killcheck.yaml")
             session.exec_mode = exec_mode
-            session.night_s = night_s  # what nobody turns off is not watched until the morning
+        session.night_s = night_s  # what nobody turns off is not watched until the morning
         if change is not None:
             session._objects = [copy(o) for o in session.objects]
             for obj in list(session._objects):
