@@ -171,7 +171,7 @@ class Judged(Watched):
         )
         at_s = timeline.at_s(missing)
         if at_s is not None:
-            why = f"{missing} came after {at_s:.0f} s; its deadline is {self.deadlines[missing]:.0f} s"
+            why = f"{missing} came after {at_s:.0f} s; its deadline is {timeline.deadline_s(missing):.0f} s"
         else:
             why = f"stuck before {words_of(stuck)}"
         now = self.cluster.loop.now()

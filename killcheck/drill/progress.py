@@ -12,6 +12,7 @@ from killcheck.layers.base import writer_of
 from killcheck.spec.killpath import MOMENTS, KillPath, Layer, Proof
 from killcheck.watch import judging, steady
 from killcheck.watch.cost import Meter
+from killcheck.watch.joined import Joined
 from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import Reached, Timeline
 
@@ -69,6 +70,7 @@ class Progress:
             for name, node in scene.known_nodes.items()
             if only_node in ("", name) and name not in others
         }
+        self.joined = Joined(timeline)
         #: Since when a watch that broke has been whole again, where that put off what was proven to hold.
         self.unwatched_until: datetime | None = None
         #: The one node that must go, with the pods that were on it; its replacement is another matter.
@@ -82,7 +84,7 @@ class Progress:
             lost = list(self._losses(now))
             yield from lost
             self._targets(now)
-            self._nodes_phases(now)
+            self._nodes_phases(now, wake_in)
             self._instances(now, wake_in)
             self._held(now, wake_in)
         yield from self._news(now)
@@ -106,12 +108,15 @@ class Progress:
             self.timeline.reach("pods_terminating", now, now, "no GPU pod is left")
             self.timeline.reach("pods_gone", now, now, "no GPU pod in scope, Terminating included")
 
-    def _nodes_phases(self, now: datetime) -> None:
+    def _nodes_phases(self, now: datetime, wake_in: Callable[[float], None]) -> None:
         # What came in place of a node that went bills as that did; beside a single node others are another matter.
-        names = list(dict.fromkeys([*self._nodes, *([] if self._only_node else map(name_of, self.scene.pool_nodes()))]))
+        beside = [] if self._only_node else self.scene.pool_nodes()
+        self.joined.notice(beside, wake_in)
+        names = dict.fromkeys([*self._nodes, *self.joined.names, *map(name_of, beside)])
         there = {name: self.scene.nodes.get(name) for name in names}
         lets = judging.floors(self.kill_path) if not self._only_node else ()
         cordoned = [name for name, node in there.items() if node is None or _cordoned(node)]
+        self.joined.put_off("node_cordoned", there, cordoned, now)
         if judging.within(lets, there, cordoned):
             self.timeline.reach("node_cordoned", now, now, ", ".join(cordoned))
         if "pods_gone" not in self.timeline.reached:
@@ -120,10 +125,12 @@ class Progress:
         drained = [
             name for name, node in there.items() if node is None or (_cordoned(node) and not self.scene.pods_on(name))
         ]
+        self.joined.put_off("node_drained", there, drained, now)
         if judging.within(lets, there, drained):
             told = f"no pod left but DaemonSets', and none is let on: {', '.join(drained)}"
             self.timeline.reach("node_drained", now, now, told)
         gone = [name for name, node in there.items() if node is None]
+        self.joined.put_off("node_gone", there, gone, now)
         if judging.within(lets, there, gone):
             at = max((self.scene.gone_at.get(name, now) for name in gone), default=now)
             self.timeline.reach("node_cordoned", at, now, "the nodes are gone")
@@ -222,7 +229,7 @@ class Progress:
             phase=entry.phase,
             at_s=round((entry.at - start).total_seconds(), 3),
             observed_s=round((entry.observed - start).total_seconds(), 3),
-            deadline_s=self.timeline.deadlines.get(entry.phase),
+            deadline_s=self.timeline.deadline_s(entry.phase),
             evidence=entry.evidence,
             margin_s=None if entry.phase == "held" else self.timeline.margin_s(entry.phase),
         )

@@ -113,11 +113,8 @@ class Watched:
 
     def _watch(self) -> None:
         loop = self.cluster.loop
-        horizon = self.options.horizon_s
-        if horizon is None:
-            horizon = watched_s(self.kill_path, self.layer) + self._layer_run.takes_s()
         self._wake_at_deadlines()
-        loop.run_until(self._fresh_and_proven, horizon)
+        self._watch_until_proven()
         assert self.progress is not None
         if self.progress.proven() and self.options.run_out_s:
             self.progress.holds_on = True
@@ -134,6 +131,17 @@ class Watched:
                 return
             for said in self._layer_run.afterwards():
                 self._note(said)
+
+    def _watch_until_proven(self) -> None:
+        """For as long as the spec says, and as much longer as a node that joined meanwhile has time to go."""
+        loop, horizon = self.cluster.loop, self.options.horizon_s
+        if horizon is None:
+            horizon = watched_s(self.kill_path, self.layer) + self._layer_run.takes_s()
+        loop.run_until(self._fresh_and_proven, horizon)
+        assert self.progress is not None
+        later_s = self.progress.joined.longest_s()
+        if later_s and not self.progress.proven() and self.options.horizon_s is None:
+            loop.run_until(self._fresh_and_proven, later_s)
 
     def _news(self) -> bool:
         """Whether anything changed since it was asked last."""
@@ -182,7 +190,7 @@ class Watched:
         timeline = self.progress.timeline
         elapsed = (self.cluster.loop.now() - timeline.start).total_seconds()
         for phase in self.progress.required():
-            late = phase not in timeline.reached and phase != "held" and elapsed > self.deadlines[phase]
+            late = phase not in timeline.reached and phase != "held" and elapsed > (timeline.deadline_s(phase) or 0.0)
             if late and phase not in self._late:
                 stuck = self.progress.stuck_at(phase)
                 self._late[phase] = (stuck, diagnosis.diagnose(self._case(stuck)), self.progress.relit)

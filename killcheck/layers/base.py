@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.programs import Programs, Ran
-from killcheck.entries import Entry
+from killcheck.entries import Entry, Status
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
@@ -243,7 +243,12 @@ class LayerRun(ABC):
 
     def doubts(self) -> Sequence[Entry]:
         """What it could not read or try and its outcome rests on, for the ledger."""
-        return ()
+        untried = self.untried()
+        return [Entry(f"layer {self.layer.name}", Status.ASSUMED, untried)] if untried else []
+
+    def untried(self) -> str | None:
+        """What a layer of its type must do as well and this drill did not try, and why; None: nothing."""
+        return None
 
     def unproven(self) -> str:
         """Why this drill can prove nothing of the layer, whatever was seen; empty: it can."""

@@ -33,11 +33,16 @@ class IdleCommand(CommandLayer):
         super().__init__(layer, stage)
         self._flaw = ""
         self._unproven = ""
+        self._untried: str | None = None
         self._idle_since: datetime | None = None
 
     def unproven(self) -> str:
         """Its target could not be made busy."""
         return self._unproven
+
+    def untried(self) -> str | None:
+        """That nobody saw it leave a busy target on: none was busy."""
+        return self._untried
 
     def flaw(self) -> str:
         """It turned a busy target off."""
@@ -59,8 +64,9 @@ class IdleCommand(CommandLayer):
         seen = (
             self._look(f"right after {made}")
             if made
-            else ("its busy half was not drilled: the spec gives no busy command that makes a request")
+            else "whether it leaves busy targets on was not tried: the spec gives no busy command that makes a request"
         )
+        self._untried = None if made else seen
         if self._flaw or self._unproven:
             return seen
         until = self._idle_since + timedelta(seconds=idle_s + BEYOND_S)

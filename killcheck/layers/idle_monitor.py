@@ -54,12 +54,17 @@ class IdleMonitor(DeadMan):
         self._unproven = ""
         #: Why its look at busy targets was not seen to its end; empty: it was, or there was none.
         self._unseen = ""
+        self._untried: str | None = None
         #: When the spec's own request was made of the target.
         self._used_at: datetime | None = None
 
     def unproven(self) -> str:
         """Its target could not be made busy; or it works, and whether it leaves busy targets on was not seen."""
         return self._unproven or (self._unseen if self._finished else "")
+
+    def untried(self) -> str | None:
+        """That nobody saw it leave a busy target on: none was busy."""
+        return self._untried
 
     def before_trigger(self) -> str:
         """Look at it with busy targets, then let them idle; returns what was seen."""
@@ -75,9 +80,9 @@ class IdleMonitor(DeadMan):
         if left_s > SHORTEST_LOOK_S:
             seen = self._look_at_busy(min(LOOK_S, left_s - SHORTEST_LOOK_S / 2))
         else:
-            seen = (
-                "its busy half was not drilled: the targets have been on for about as long as it waits, and the "
-                "spec gives no busy command that makes a request"
+            self._untried = seen = (
+                "whether it leaves busy targets on was not tried: the targets have been on for about as long as it "
+                "waits, and the spec gives no busy command that makes a request"
             )
         if self._flaw:
             return seen

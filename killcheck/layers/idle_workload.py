@@ -21,6 +21,8 @@ __all__ = ["IdleWorkload"]
 
 #: The monitor's clock and ours may differ by as much, in seconds.
 EARLY_S = 5.0
+#: What is said where there is nothing to make its targets busy with.
+UNTRIED = "whether it leaves busy targets on was not tried: the spec gives no busy command that makes a request"
 #: How long after it is due an idle monitor that works has acted, in seconds.
 PROMPT_S = 900.0
 #: What of its log is kept, in characters.
@@ -72,10 +74,14 @@ class IdleWorkload(LayerRun):
         """Its target could not be made busy."""
         return self._unproven
 
+    def untried(self) -> str | None:
+        """That nobody saw it leave a busy target on: no request was made."""
+        return UNTRIED if self.layer.busy is None else None
+
     def before_trigger(self) -> str:
         """Make a request, where the spec says how: from then on the target is idle."""
         if self.layer.busy is None:
-            return f"that {self.layer.name} leaves busy targets on was not drilled: the spec has no busy: for it"
+            return UNTRIED
         asked = self.stage.programs.run(self.layer.busy)
         if not asked.ok:
             self._unproven = f"the target could not be made busy: {asked.told}"

@@ -68,6 +68,7 @@ class ScaleToZero(LayerRun):
         self.scaled: Obj = {}
         self._deactivated: list[str] = []
         self._flaw = ""
+        self._untried: str | None = None
         self._reading = ""
         self._zero_at: datetime | None = None
         #: The annotation as it was; None: there was none, and what is live counts as active.
@@ -164,10 +165,12 @@ class ScaleToZero(LayerRun):
         elif self.layer.busy is not None:
             ran = self.stage.programs.run(self.layer.busy)
             if not ran.ok:
-                return [f"whether it wakes again was not seen: {ran.told}"]
+                self._untried = f"whether it wakes again was not seen: {ran.told}"
+                return [self._untried]
             asked = f"a request was made ({ran.command})"
         else:
-            return ["whether it wakes again was not tried: the spec gives no busy command that makes a request"]
+            self._untried = "whether it wakes again was not tried: the spec gives no busy command that makes a request"
+            return [self._untried]
         targets = [t for t in self.stage.kill_path.covered_by(self.layer) if t.kind]
         names = ", ".join(map(str, targets))
         loop, scene = self.stage.cluster.loop, self.stage.scene
@@ -183,6 +186,8 @@ class ScaleToZero(LayerRun):
                 "is ready: who comes next waits for nobody"
             )
             return [self._flaw]
+        if self._reading:
+            self._untried = "whether it answers when it woke was not tried: no request was made of it here"
         return [f"{asked}: it woke, and a pod of each target is ready"]
 
     def _serves(self, target: Target) -> bool:
@@ -195,6 +200,10 @@ class ScaleToZero(LayerRun):
             for pod in held
             if pod is not None
         )
+
+    def untried(self) -> str | None:
+        """That nobody saw it wake, or answer when it had."""
+        return self._untried
 
     def flaw(self) -> str:
         """It slept on when it was asked, or did not wait for as long as its target may idle."""

@@ -423,7 +423,8 @@ class SentinelLayer(LayerRun):
         name = f"StartAuthority/{self.layer.name}"
         settles = "name it under sentinel: starters: or startJobs:, or say under assume: why it starts no target"
         said = "a unit or timer was found that may start its targets, and could not be followed"
-        return [Entry(name, Status.NOT_MODELLED, f"{said}: {told}", settles) for told in self._unread]
+        unread = [Entry(name, Status.NOT_MODELLED, f"{said}: {told}", settles) for told in self._unread]
+        return [*super().doubts(), *unread]
 
     def unproven(self) -> str:
         """What could not be tried."""

@@ -461,13 +461,12 @@ class _ScenarioDrill(Drill):
         loop = self.cluster.loop
         if loop.monotonic() < self._open_until:  # asked after every callback
             return False
-        timeline, deadlines = self.progress.timeline, self.deadlines
+        timeline = self.progress.timeline
         elapsed = (loop.now() - timeline.start).total_seconds()
         bound = [phase for phase in self.progress.required() if phase != "held"]
-        self._open_until = loop.monotonic() + min(
-            (deadlines[phase] - elapsed for phase in bound if deadlines[phase] >= elapsed), default=0.0
-        )
-        return any(elapsed > deadlines[phase] and not timeline.in_time(phase) for phase in bound)
+        due = {phase: timeline.deadline_s(phase) or 0.0 for phase in bound}
+        self._open_until = loop.monotonic() + min((at - elapsed for at in due.values() if at >= elapsed), default=0.0)
+        return any(elapsed > due[phase] and not timeline.in_time(phase) for phase in bound)
 
     def _heal(self) -> tuple[list[str], list[str]]:
         return [], []

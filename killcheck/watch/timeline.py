@@ -36,6 +36,13 @@ class Timeline:
     deadlines: Mapping[str, float]
     reached: dict[str, Reached] = field(default_factory=dict)
     notice_s: float | None = None
+    #: Seconds by which a phase's deadline is put off: what joined after the trigger has its own, from when it joined.
+    put_off: dict[str, float] = field(default_factory=dict)
+
+    def deadline_s(self, phase: str) -> float | None:
+        """Seconds after the trigger by which a phase is due; None: it has no deadline."""
+        deadline = self.deadlines.get(phase)
+        return None if deadline is None else deadline + self.put_off.get(phase, 0.0)
 
     def reach(self, phase: str, at: datetime, observed: datetime, evidence: str) -> Reached | None:
         """Record a phase the first time it is seen; None if it was known already, or is not one of this drill's."""
@@ -79,7 +86,7 @@ class Timeline:
     def in_time(self, phase: str) -> bool:
         """Whether the phase was reached, and by its deadline where it has one."""
         seconds = self.at_s(phase)
-        deadline = self.deadlines.get(phase)
+        deadline = self.deadline_s(phase)
         return seconds is not None and (deadline is None or seconds <= deadline)
 
     def first_missing(self, upto: str | None = None) -> str:
@@ -100,7 +107,7 @@ class Timeline:
             {
                 "phase": str(phase),  # xdist carries rows between processes, and takes nothing but plain values
                 "at_s": None if (at := self.at_s(phase)) is None else round(at, 3),
-                "deadline_s": self.deadlines.get(phase),
+                "deadline_s": self.deadline_s(phase),
                 **({} if self.notice_s is None or phase == "held" else {"margin_s": self.margin_s(phase)}),
             }
             for phase in self.phases

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from killcheck.drill import night
+from killcheck.entries import Status
 from killcheck.kube.objects import dig
 from killcheck.machine.modelled import Machine
 from killcheck.verdict import Verdict
@@ -60,7 +61,9 @@ def test_a_deployment_that_watches_turns_off_what_has_been_idle(drilled, edited)
     assert "and the targets had been idle for 1" in result.why
     assert result.seconds_to_zero > 600
     # Nobody could make them busy: what that leaves open is said.
-    assert "that idle-monitor leaves busy targets on was not drilled: the spec has no busy: for it" in result.notes
+    (untried,) = [entry for entry in result.ledger.telling if entry.object == "layer idle-monitor"]
+    assert untried.status is Status.ASSUMED
+    assert untried.because.startswith("whether it leaves busy targets on was not tried: the spec gives no busy command")
 
 
 def test_one_that_is_too_eager_is_found(drilled, edited):
