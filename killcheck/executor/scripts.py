@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from killcheck.spec.killpath import Command
+from killcheck.text.files import enclosed
 
 __all__ = ["CLIS", "Lock", "clis", "locks", "own_script", "persistent", "texts"]
 
@@ -68,7 +69,7 @@ def own_script(command: Command, folder: str | Path) -> str:
     """The script that a command runs, as a path below the spec's folder; empty where it is none that lies there."""
     for word in command.argv:
         path = Path(word)
-        if not path.is_absolute() and not word.startswith("-") and (Path(folder) / path).is_file():
+        if not path.is_absolute() and not word.startswith("-") and enclosed(Path(folder) / path, Path(folder)):
             return str(path)
     return ""
 
@@ -94,7 +95,7 @@ def _values(unit: Path) -> dict[str, str]:
 def _named(text: str, folder: Path) -> Iterator[Path]:
     for word in dict.fromkeys(_WORD.findall(text)):
         for place in {folder / word, folder / Path(word).name} if "/" in word or "." in word else ():
-            if place.is_file() and place.stat().st_size <= _LIMIT and _is_script(place):
+            if enclosed(place, folder) and place.stat().st_size <= _LIMIT and _is_script(place):
                 yield place
 
 

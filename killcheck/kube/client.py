@@ -16,7 +16,7 @@ from killcheck.kube.errors import KubeError, NotFound, ServerFault, api_error
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.resources import Resource
 
-__all__ = ["Answer", "Closer", "Kube", "Listing", "PatchType", "Transport", "WatchEvent"]
+__all__ = ["Answer", "Closer", "Kube", "Listing", "PatchType", "Transport", "WatchEvent", "next_page"]
 
 PatchType = Literal["merge", "strategic", "json", "apply"]
 
@@ -36,15 +36,34 @@ _NO_LOG = re.compile(
 
 #: Objects asked for in one page of a list.
 PAGE = 500
+#: Pages of one list: two million objects, which no etcd holds. A server that always has one more is none.
+PAGES = 4_000
+#: Bytes of one list that is kept whole: two hundred thousand pods.
+LISTED = 1 << 30
 
 
 @dataclass(slots=True)
 class Answer:
-    """What came back: ``body`` is parsed JSON (dict), or text where the server sent text (logs)."""
+    """What came back: ``body`` is parsed JSON (dict), or text where the server sent text (logs).
+
+    ``length``: the bytes of it on the wire, unpacked; 0 where it came over none.
+    """
 
     status: int
     body: Any
     headers: Mapping[str, str] = field(default_factory=dict)
+    length: int = 0
+
+
+def next_page(page: Any, query: Mapping[str, str], pages: int, length: int = 0) -> str:
+    """The token of the page after this one, the ``pages``-th of a list; empty: it was the last.
+
+    Raises ServerFault where the list has no end: the same token again, too many pages, or more than can be kept.
+    """
+    token = str(dig(page, "metadata", "continue") or "")
+    if token and (token == query.get("continue") or pages >= PAGES or length > LISTED):
+        raise ServerFault(500, {"message": f"a list without an end: {pages} pages, and there are more"}, "list")
+    return token
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +174,11 @@ class Kube:
         if fields:
             query["fieldSelector"] = fields
         items: list[Obj] = []
-        restarts = 0
+        restarts = pages = length = 0
         while True:
             try:
-                page = self.call("GET", resource.path(namespace), query=query).body
+                answer = self.call("GET", resource.path(namespace), query=query)
+                page = answer.body
             except KubeError as error:
                 if getattr(error, "code", 0) != 410 or "continue" not in query or restarts >= 3:
                     raise
@@ -167,7 +187,8 @@ class Kube:
                 del query["continue"]
                 continue
             items.extend(page.get("items") or [])
-            token = dig(page, "metadata", "continue")
+            pages, length = pages + 1, length + answer.length
+            token = next_page(page, query, pages, length)
             if not token:
                 break
             query["continue"] = token

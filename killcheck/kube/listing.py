@@ -12,7 +12,7 @@ from functools import partial
 
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
-from killcheck.kube.client import PAGE, Kube
+from killcheck.kube.client import PAGE, Kube, next_page
 from killcheck.kube.errors import ApiError, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, name_of, uid_of
 from killcheck.kube.resources import Resource
@@ -218,7 +218,7 @@ def _listed(kube: Kube, resource: Resource, keep: Callable[[Obj], bool] | None =
     """The objects of a kind, page by page; a continue token that expires starts again with what is missing."""
     query = {"limit": str(PAGE)}
     seen: set[str] = set()
-    restarts = 0
+    restarts = pages = 0
     while True:
         try:
             page = kube.call("GET", resource.path(), query=query).body
@@ -234,7 +234,8 @@ def _listed(kube: Kube, resource: Resource, keep: Callable[[Obj], bool] | None =
                 continue
             seen.add(uid)
             yield _slim(item, resource)
-        token = dig(page, "metadata", "continue")
+        pages += 1
+        token = next_page(page, query, pages)
         if not token:
             return
         query["continue"] = token

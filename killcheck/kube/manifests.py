@@ -20,6 +20,7 @@ from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import Obj, key_of, ref_of
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, summed_up
 from killcheck.kube.workloads import devices_of
+from killcheck.text.files import enclosed, text_of
 from killcheck.text.problems import FileProblems, Problem, not_utf8
 from killcheck.text.redaction import hide_secrets
 
@@ -218,6 +219,10 @@ def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Readin
     """Everything below one path, each file once, in order."""
     folders = Folders(exclude)
     for file in list(_files(FilePath(path), folders)):  # all of them: a later kustomization may use an earlier file
+        if _leads_out(file, FilePath(path)):
+            why = f"a link that leads out of {path}, not followed: name that file too"
+            reading.skipped.append(Skipped(str(file), 0, why, Cause.ELSEWHERE))
+            continue
         real = file.resolve()
         if real not in reading.seen and not folders.is_part(file):
             reading.seen.add(real)
@@ -225,6 +230,11 @@ def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Readin
     reading.skipped += folders.skipped
     reading.notes += folders.notes
     reading.overlays += folders.overlays
+
+
+def _leads_out(file: FilePath, named: FilePath) -> bool:
+    """Whether a file of a folder is a link to one that is elsewhere: a stranger names no file of ours."""
+    return file.is_symlink() and file != named and not (enclosed(file, named) or enclosed(file, file.parent))
 
 
 def _files(path: FilePath, folders: Folders) -> Iterator[FilePath]:
@@ -236,7 +246,7 @@ def _files(path: FilePath, folders: Folders) -> Iterator[FilePath]:
 
 def _read_file(file: FilePath, reading: _Reading) -> None:
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = text_of(file, "utf-8-sig")
     except UnicodeDecodeError as error:
         reading.skipped.append(Skipped(str(file), 0, not_utf8(error), Cause.UNREADABLE))
     except OSError as error:

@@ -24,6 +24,10 @@ _PATIENCE_S = 0.02
 _JOIN_S = 1.0
 #: Bytes of one event: an API server keeps no object of more than 1.5 MiB (etcd), and shows it in a few times as many.
 FRAME_LIMIT = 32 << 20
+#: Events that may wait for the loop: the thread reads no further, and the server has to wait, as TCP has it.
+WAITING = 2_000
+#: Events handed on at one go: a server that is faster than we are must not keep the loop from everything else.
+AT_ONCE = 500
 
 
 class WatchStream:
@@ -47,6 +51,7 @@ class WatchStream:
         self._on_end = on_end
         self._frames: deque[Obj] = deque()
         self._end: list[KubeError | None] = []
+        self._drained = threading.Event()
         self._posted = False
         self._closed = False
         self._response: urllib3.HTTPResponse | None = None
@@ -88,6 +93,8 @@ class WatchStream:
                 if self._closed:
                     return None
             for line in _lines(response):
+                if not self._room():
+                    return None
                 self._frames.append(_frame(line))
                 self._hand_over()
             return None
@@ -102,6 +109,13 @@ class WatchStream:
             with self._lock:
                 self._response = None
             response.close()
+
+    def _room(self) -> bool:
+        """Wait until there is room for one more event; whether the watch is still open then."""
+        while len(self._frames) >= WAITING and not self._closed:
+            self._drained.clear()
+            self._drained.wait(_PATIENCE_S)
+        return not self._closed
 
     def _hand_over(self) -> None:
         """Have the loop look at the queue. Never blocks for good: whoever closes us may hold the loop's lock."""
@@ -121,8 +135,16 @@ class WatchStream:
     def _drain(self) -> None:
         with self._lock:
             self._posted = False
-        while self._frames and not self._closed:
+        for _ in range(AT_ONCE):
+            if not self._frames or self._closed:
+                break
             self._on_event(self._frames.popleft())
+        self._drained.set()
+        if self._frames and not self._closed:
+            with self._lock:
+                self._posted = True
+            self._loop.post(self._drain)
+            return
         if self._end and not self._frames and not self._closed:
             self._closed = True
             self._on_end(self._end[0])
@@ -134,15 +156,17 @@ class _HalfFrameError(Exception):
 
 def _lines(response: urllib3.HTTPResponse) -> Iterator[bytes]:
     """Lines as they arrive. Raises _HalfFrameError for what is left over at the end of the stream."""
-    pending = b""
-    while True:
-        data = response.read1(65536)
-        if not data:
-            break
-        *lines, pending = (pending + data).split(b"\n")
+    pending = bytearray()
+    while data := response.read1(65536):
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            pending += line
+            if pending.strip():
+                yield bytes(pending)
+            pending.clear()
+        pending += rest
         if len(pending) > FRAME_LIMIT:
             raise _HalfFrameError(f"one event is larger than {FRAME_LIMIT >> 20} MiB")
-        yield from (line for line in lines if line.strip())
     if pending.strip():
         raise _HalfFrameError
 

@@ -233,8 +233,8 @@ class WireTransport:
         if kind != "application/json":
             return Answer(response.status, text, dict(response.headers))
         try:
-            return Answer(response.status, json.loads(text), dict(response.headers))
-        except ValueError as error:
+            return Answer(response.status, json.loads(text), dict(response.headers), len(text))
+        except (ValueError, RecursionError) as error:
             raise Unreachable(f"{self.endpoint.what} sent half an answer, or no JSON ({request})") from error
 
 

@@ -29,6 +29,7 @@ from killcheck.kube.objects import Obj
 from killcheck.machine import programs
 from killcheck.machine.timers import Kept, Timers
 from killcheck.spec.killpath import Command, Layer
+from killcheck.text.files import enclosed
 from killcheck.text.redaction import redact
 
 __all__ = ["CALLS", "STATE", "Machine"]
@@ -251,7 +252,7 @@ class Machine:
         found: dict[str, dict[str, Path]] = {}
         root = self.folder / "machine"
         for file in sorted(root.rglob("*")) if root.is_dir() else ():
-            if file.is_file():
+            if enclosed(file, self.folder):
                 parent = file.parent.relative_to(root)
                 where = BIN if str(parent) == "bin" else f"/{parent}"
                 found.setdefault(where, {})[file.name] = file
@@ -418,7 +419,7 @@ def _own(folder: Path) -> dict[str, Path]:
     found = {}
     for file in sorted(folder.rglob("*")) if folder.is_dir() else ():
         inner = file.relative_to(folder)
-        if inner.parts[0] != "machine" and not inner.parts[0].startswith(".") and file.is_file():
+        if inner.parts[0] != "machine" and not inner.parts[0].startswith(".") and enclosed(file, folder):
             found[str(inner)] = file
     return found
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from killcheck.spec.killpath import Command
 from killcheck.text.durations import parse_duration
+from killcheck.text.files import enclosed
 
 __all__ = ["Authorities", "StartAuthority", "read"]
 
@@ -203,7 +204,8 @@ class _Reader:
         if self.deployed and word.startswith("/"):
             places.insert(0, Path(word))
         for place in places:
-            if place.is_file() and place.suffix not in (".service", ".timer", ".yaml", ".yml") and _is_text(place):
+            ours = place.is_file() if self.deployed else enclosed(place, place.parent)
+            if ours and place.suffix not in (".service", ".timer", ".yaml", ".yml") and _is_text(place):
                 return place
         return None
 

@@ -6,15 +6,17 @@ import gzip
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from https_server import HttpsServer, Reply
 
-from killcheck.clock import VirtualLoop
+from killcheck.clock import VirtualLoop, WallLoop
+from killcheck.kube import client, listing, watch_stream, wire
 from killcheck.kube import resources as r
-from killcheck.kube import wire
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import Unreachable
+from killcheck.kube.errors import ServerFault, Unreachable
+from killcheck.kube.watch_stream import WatchStream
 from killcheck.kube.wire import Limits, WireTransport
 
 LOOP = VirtualLoop(datetime(2026, 11, 21, 12, tzinfo=UTC))
@@ -40,6 +42,78 @@ def test_an_answer_that_never_comes_to_its_end_is_given_up(server: HttpsServer, 
     server.answer = lambda seen: Reply(200, POD | {"data": "x" * 2**18})
     with pytest.raises(Unreachable, match="the answer had not come to its end after 0 s"):
         kube.get(r.PODS, "p", "a")
+
+
+@pytest.mark.parametrize(("token", "length", "pages"), [(lambda n: "again", 0, 2), (str, 0, 7), (str, 900, 4)])
+def test_a_list_that_has_always_one_more_page_has_an_end(monkeypatch, token, length, pages) -> None:
+    monkeypatch.setattr(client, "PAGES", 7)
+    monkeypatch.setattr(client, "LISTED", 3000)
+    asked: list[str] = []
+
+    class Server:
+        def request(self, method: str, path: str, query: Any, body: Any, headers: Any) -> client.Answer:
+            asked.append(path)
+            page = {"items": [POD], "metadata": {"continue": token(len(asked))}}
+            return client.Answer(200, page, length=length)
+
+    for listed in (lambda: Kube(Server()).list(r.PODS), lambda: list(listing._listed(Kube(Server()), r.PODS))):
+        asked.clear()
+        with pytest.raises(ServerFault, match="a list without an end"):
+            listed()
+        assert len(asked) in (pages, 7)
+
+
+class Torrent:
+    """A response without an end: the same piece for as long as somebody reads."""
+
+    def __init__(self, piece: bytes) -> None:
+        self.piece, self.reads, self.ended = piece, 0, False
+
+    def read1(self, size: int) -> bytes:
+        self.reads += 1
+        return b"" if self.ended else self.piece
+
+    def close(self) -> None:
+        self.ended = True
+
+    shutdown = close
+
+
+def watched(piece: bytes, until: Callable[[list[Any], list[Any]], bool]) -> tuple[Torrent, list[Any], list[Any]]:
+    """A torrent, what came of it, and its end, once ``until`` of these says so."""
+    torrent, events, ends = Torrent(piece), [], []
+    loop = WallLoop()
+    stream = WatchStream(lambda: torrent, lambda error: Unreachable("watch"), loop, events.append, ends.append)  # type: ignore[arg-type, return-value]
+    stream.start()
+    others: list[int] = []
+    loop.call_later(0.05, others.append, 1)  # whoever else waits is not kept waiting
+    assert loop.run_until(lambda: until(events, ends) and bool(others), 60)
+    waiting = len(stream._frames)
+    stream.close()
+    assert waiting <= watch_stream.WAITING
+    return torrent, events, ends
+
+
+def test_events_without_an_end_neither_fill_the_memory_nor_keep_everything_else_waiting() -> None:
+    frame = json.dumps({"type": "ADDED", "object": POD}).encode() + b"\n"
+    torrent, events, ends = watched(frame * 400, lambda events, ends: len(events) > 3 * watch_stream.WAITING)
+    assert (events[0]["type"], ends) == ("ADDED", [])
+    assert torrent.reads * 400 <= len(events) + 2 * watch_stream.WAITING + 800
+
+
+def test_one_event_without_an_end_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_stream, "FRAME_LIMIT", 2**20)
+    torrent, events, ends = watched(b"x" * 2**16, lambda events, ends: bool(ends))
+    assert (events, torrent.reads) == ([], 17)
+    assert "one event is larger than 1 MiB" in str(ends[0])
+
+
+def test_an_answer_that_is_nested_without_an_end_is_no_answer(
+    server: HttpsServer, kube_for: Callable[..., Kube]
+) -> None:
+    server.answer = lambda seen: Reply(200, b'{"a":' * 200_000)
+    with pytest.raises(Unreachable, match="half an answer, or no JSON"):
+        kube_for(loop=LOOP).get(r.PODS, "p", "a")
 
 
 def test_what_is_packed_small_is_bounded_by_what_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile import cloud_section as clouds
 from killcheck.spec.specfile.errors import SpecError
+from killcheck.text.files import text_of
 from killcheck.text.problems import Problem, not_utf8
 from killcheck.text.suggestions import did_you_mean
 from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
@@ -31,7 +32,7 @@ def load(path: FilePath | str) -> k.KillPath:
     """The kill path that a file declares. Raises SpecError, also where the file cannot be read."""
     path = FilePath(path)
     try:
-        found = loads(path.read_text(encoding="utf-8"), str(path))
+        found = loads(text_of(path), str(path))
         return replace(_with_accepted(found, path), folder=str(path.parent.resolve()))
     except UnicodeDecodeError as error:
         raise SpecError([Problem(str(path), 0, "", not_utf8(error))]) from error

@@ -1,0 +1,42 @@
+"""Files of a folder that a stranger may have written: no link in it leads out, or into what is hidden there.
+
+A checkout is a pull request's. A link in it may point at this machine's keys, or at the checkout's own ``.git/config``;
+what is read here goes into the sandbox, and from there into a log.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+__all__ = ["enclosed", "text_of"]
+
+#: Characters of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
+LONGEST = 32 << 20
+
+
+def enclosed(file: Path, folder: Path) -> bool:
+    """Whether ``file`` is one that lies in ``folder``, wherever links lead; one that may not be looked at is not."""
+    try:
+        root = folder.resolve(strict=True)
+        end = file.resolve(strict=True)
+        inner = end.relative_to(root)
+        linked = end != root / file.absolute().relative_to(folder.absolute())
+        return end.is_file() and not (linked and any(_hidden(part) for part in inner.parts))
+    except (OSError, ValueError, RuntimeError):  # not there, not to be looked at, outside, or links in a circle
+        return False
+
+
+def text_of(file: Path, encoding: str = "utf-8") -> str:
+    """The text of a file. Raises OSError, EFBIG where it is longer than :data:`LONGEST`, and UnicodeDecodeError."""
+    with file.open(encoding=encoding) as opened:
+        text = opened.read(LONGEST + 1)
+    if len(text) > LONGEST:
+        raise OSError(errno.EFBIG, f"larger than {LONGEST >> 20} MiB", os.fspath(file))
+    return text
+
+
+def _hidden(part: str) -> bool:
+    """Whether a name is a hidden one; those of a mounted ConfigMap begin with two dots."""
+    return part.startswith(".") and not part.startswith("..")

@@ -1,0 +1,86 @@
+"""A checkout is a stranger's: what its links point at on this machine is not read, and no file is read without end."""
+
+from __future__ import annotations
+
+import pytest
+
+from killcheck.clock import WallLoop
+from killcheck.executor import scripts
+from killcheck.kube import manifests
+from killcheck.machine import units
+from killcheck.machine.modelled import Machine
+from killcheck.spec import specfile
+from killcheck.spec.killpath import Command
+from killcheck.spec.specfile import SpecError
+from killcheck.text import files
+from killcheck.text.files import enclosed, text_of
+
+OURS = "#!/bin/sh\n# aws_secret: canary\ngcloud compute instances start x\n"
+MANIFEST = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndata: {a: canary}\n"
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder of a pull request, with links to what is ours: by file, by folder, by a chain, into .git, in a circle."""
+    (tmp_path / "home").mkdir()
+    for name in ("key", "key.sh", "key.service"):
+        (tmp_path / "home" / name).write_text(OURS)
+    (tmp_path / "home" / "key.yaml").write_text(MANIFEST.replace("NAME", "ours"))
+    folder = tmp_path / "checkout"
+    for inner in (".git", "machine/srv/data", "..2026"):
+        (folder / inner).mkdir(parents=True)
+    (folder / ".git" / "config").write_text(OURS)
+    for place in (folder, folder / "machine" / "srv" / "data"):
+        for name in ("key", "key.sh", "key.yaml", "key.service"):
+            (place / name).symlink_to(tmp_path / "home" / name)
+        (place / "chain.sh").symlink_to("key.sh")
+        (place / "home").symlink_to(tmp_path / "home")
+        (place / "git.sh").symlink_to(folder / ".git" / "config")
+        (place / "circle.sh").symlink_to("circle.sh")
+        (place / "memory").symlink_to("/proc/self/environ")
+    (folder / "..2026" / "own.yaml").write_text(MANIFEST.replace("NAME", "own"))
+    (folder / "own.yaml").symlink_to("..2026/own.yaml")  # as a ConfigMap is mounted
+    (folder / "own.sh").write_text("./key.sh; ./chain.sh; ../home/key.sh; home/key.sh; /proc/1/root/key.sh; ./git.sh\n")
+    (folder / "machine" / "srv" / "data" / "own").write_text("own")
+    return folder
+
+
+def test_no_link_of_a_folder_leads_out_of_it_or_into_what_is_hidden(checkout):
+    found = {str(file.relative_to(checkout)) for file in checkout.rglob("*") if enclosed(file, checkout)}
+    plain = {".git/config", "..2026/own.yaml", "own.sh", "machine/srv/data/own"}
+    assert found == plain | {"own.yaml"}
+    assert not enclosed(checkout / "home" / "key", checkout)
+    assert not enclosed(checkout / ".." / "home" / "key", checkout)
+
+
+def test_manifests_are_not_read_through_links_that_lead_out(checkout):
+    loaded = manifests.load([checkout])
+    assert [one.obj["metadata"]["name"] for one in loaded.manifests] == ["own"]
+    told = {one.file: one.why for one in loaded.skipped}
+    assert told[str(checkout / "key.yaml")] == f"a link that leads out of {checkout}, not followed: name that file too"
+    named = manifests.load([checkout, checkout / "key.yaml"])  # a person names what a stranger may not
+    assert {one.obj["metadata"]["name"] for one in named.manifests} == {"own", "ours"}
+
+
+def test_programs_see_and_name_nothing_that_links_lead_to(checkout):
+    machine = Machine(None, WallLoop(), checkout, _prefilled=True)
+    seen = {name: file.content for mount in machine.mounts() for name, file in mount.volume.files.items()}
+    assert sorted(seen) == ["own.sh", "own.yaml"]
+    assert sorted(machine._overlay()["/srv/data"]) == ["own"]
+    assert [name for name, _ in scripts.texts(Command(("./own.sh",)), checkout)] == ["./own.sh", "own.sh"]
+    assert scripts.own_script(Command(("./key.sh",)), checkout) == ""
+    (checkout / "x.service").write_text("[Service]\nExecStart=/opt/key.sh\n[Install]\nWantedBy=default.target\n")
+    assert units.read([checkout], beside=checkout, deployed=False).starters == ()
+
+
+def test_a_file_without_an_end_is_one_problem(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LONGEST", 2**20)
+    long = tmp_path / "long.yaml"
+    long.write_bytes(MANIFEST.encode() + b"# x\n" * 2**18)
+    with pytest.raises(OSError, match="larger than 1 MiB"):
+        text_of(long)
+    (tmp_path / "own.yaml").write_text(MANIFEST)
+    loaded = manifests.load([tmp_path])
+    assert [(one.file, one.why) for one in loaded.skipped] == [(str(long), "larger than 1 mib")]
+    with pytest.raises(SpecError, match="larger than 1 mib"):
+        specfile.load(long)
