@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from killcheck.cloud.session import AskError, Aws, call, pages
+from killcheck.cloud.session import NO_BOTO3, AskError, Aws, call, pages
 
 __all__ = ["ACTIONS", "RUN_TAG", "left", "manual", "take_back", "told_by_hand", "where"]
 
@@ -174,6 +174,8 @@ def _known_profile(name: str) -> str:
     """The profile by which the change was made, where this machine has one of that name; else what there is."""
     if not name:
         return ""
-    from botocore.session import Session
-
+    try:
+        from botocore.session import Session
+    except ImportError as error:
+        raise AskError(NO_BOTO3, kind="not-installed") from error
     return name if name in Session().available_profiles else ""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-__all__ = ["CALLS", "AskError", "Aws", "Call", "Kind", "call", "clients_of", "explain", "pages", "policy"]
+__all__ = ["CALLS", "NO_BOTO3", "AskError", "Aws", "Call", "Kind", "call", "clients_of", "explain", "pages", "policy"]
 
 #: How a question can fail; each is *not knowing*, never an answer.
 Kind = Literal[
@@ -26,8 +26,12 @@ Kind = Literal[
     "bad-profile",
     "unreachable",
     "not-found",
+    "not-installed",
     "other",
 ]
+
+#: boto3 is an extra: most kill paths are drilled without any account.
+NO_BOTO3 = "AWS is asked through boto3: pip install 'killcheck[aws]'"
 
 CONNECT_TIMEOUT_S = 5.0
 READ_TIMEOUT_S = 20.0
@@ -220,8 +224,11 @@ def pages(aws: Any, service: str, operation: str, /, **arguments: Any) -> Iterat
 
 
 def _asked(service: str, operation: str, needs: tuple[str, ...], ask: Callable[[], _T], aws: Any) -> _T:
-    from botocore.exceptions import BotoCoreError, ClientError
-    from botocore.parsers import ResponseParserError
+    try:
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+    except ImportError as error:
+        raise AskError(f"{_named(service, operation)}: {NO_BOTO3}", kind="not-installed", needs=needs) from error
 
     try:
         return ask()

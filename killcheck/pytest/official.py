@@ -8,10 +8,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from killcheck.capabilities.cluster import ClusterError
+from killcheck.capabilities.cluster import ClusterError, NotInstalled
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -24,8 +25,11 @@ def api_client_of(cluster: Any) -> Iterator[ApiClient]:
     """A ``kubernetes.client.ApiClient`` of a drill's cluster, an embedded cluster or a session's.
 
     It asks with the rights of the cluster's kubeconfig: on an embedded one an administrator's. What it changes is
-    not on record, and nobody puts it back. Raises ClusterError where the cluster has no Kubernetes API.
+    not on record, and nobody puts it back. Raises ClusterError where the cluster has no Kubernetes API, NotInstalled
+    where the package kubernetes is not there.
     """
+    if find_spec("kubernetes") is None:
+        raise NotInstalled("the official client is the package kubernetes: pip install 'killcheck[client]'")
     made = _embedded(cluster) or _named(cluster)
     if made is None:
         raise ClusterError(f"the official client needs a Kubernetes API, and {cluster.name} has none")

@@ -10,6 +10,7 @@ from killcheck import fixtures
 from killcheck.capabilities.cluster import ClusterError, NotInstalled
 from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop
+from killcheck.cloud.session import AskError, Aws, call
 from killcheck.cluster.cloudword import equip_with_cloud
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.session import Session
@@ -75,3 +76,10 @@ def test_and_that_is_the_users_to_mend(monkeypatch, tmp_path, capsys):
     told = capsys.readouterr().err.strip()
     assert (ended.value.code, told.count("\n")) == (2, 0), told
     assert told.endswith("pip install 'killcheck[aws-stand-in]'")
+
+
+def test_without_boto3_an_account_is_not_asked_and_the_message_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
+    with pytest.raises(AskError, match=r"sts:GetCallerIdentity: .*pip install 'killcheck\[aws\]'") as told:
+        call(Aws("us-east-1"), "sts", "get_caller_identity")
+    assert told.value.kind == "not-installed"

@@ -50,7 +50,7 @@ def base(folder: Path) -> None:
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--wheel-dir", wheels),
-            *("setuptools>=77", "wheel", ROOT),
+            *("setuptools>=77", "wheel", f"{ROOT}[aws]"),
         ],
         check=True,
     )

@@ -69,3 +69,12 @@ def test_a_place_without_kubernetes_says_so():
 
     with pytest.raises(ClusterError, match="has none"), api_client_of(HostCluster()):
         pass
+
+
+def test_without_the_extra_the_message_says_how_to_get_it(monkeypatch):
+    from killcheck.capabilities.cluster import NotInstalled
+    from killcheck.pytest import official
+
+    monkeypatch.setattr(official, "find_spec", lambda name: None)
+    with pytest.raises(NotInstalled, match=r"pip install 'killcheck\[client\]'"), official.api_client_of(None):
+        pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -13,6 +14,11 @@ def test_every_package_is_listed():
     inside = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "killcheck").rglob("__init__.py")}
     mapped = set(CONFIG["tool"]["setuptools"]["package-dir"])
     assert set(CONFIG["tool"]["setuptools"]["packages"]) == inside | mapped
+
+
+def test_what_only_some_need_is_an_extra():
+    wanted = {re.split(r"[<>=]", one)[0] for one in CONFIG["project"]["dependencies"]}
+    assert not wanted & {"boto3", "kubernetes", "docker", "moto"}
 
 
 def test_every_dependency_has_a_lower_bound():

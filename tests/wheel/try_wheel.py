@@ -10,6 +10,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Of an environment without extras, pip's own included.
+MOST_MB = 115.0
 
 
 def run(*argv: str | Path, cwd: Path, expect: int = 0) -> str:
@@ -36,6 +38,9 @@ def main() -> None:
         for bare in ("probes", "suites", "fixtures"):
             if (Path(site) / bare).exists():
                 sys.exit(f"the wheel puts a bare {bare!r} into site-packages")
+        size_mb = sum(file.stat().st_size for file in Path(site).rglob("*") if file.is_file()) / 1e6
+        if size_mb > MOST_MB:
+            sys.exit(f"pip install puts {size_mb:.0f} MB there: what only some need is an extra")
         run(bin_ / "python", "-c", "import killcheck.probes, killcheck.suites, killcheck.fixtures", cwd=empty)
         document = json.loads(run(bin_ / "killcheck", "demo", "--json", cwd=empty))
         verdicts = [drill["verdict"] for drill in document["drills"]]
