@@ -1,7 +1,9 @@
 """``killcheck accept``: from a red run to exposures that somebody answers for, and back."""
 
+import contextlib
 import json
 import re
+import shutil
 from datetime import date, timedelta
 
 import pytest
@@ -22,27 +24,52 @@ MATRIX = ("drill", "--matrix", "--exec", "host", "-q")
 UNDER = ("--under", "image-gone", "--under", "suspended")
 
 
+def ran(*argv):
+    return CliRunner().invoke(main, list(argv))
+
+
 @pytest.fixture
 def team(tmp_path, monkeypatch):
     """A folder with a kill path of one's own and no policy."""
     monkeypatch.chdir(tmp_path)
+    without_policy(tmp_path)
+    return ran
+
+
+def without_policy(folder):
     for file in fixtures.path("dead-man").glob("*.yaml"):
         text = file.read_text()
-        (tmp_path / file.name).write_text(re.sub(r"^policy:\n(?: .*\n|\n)*", "", text, flags=re.MULTILINE))
-    return lambda *argv: CliRunner().invoke(main, list(argv))
+        (folder / file.name).write_text(re.sub(r"^policy:\n(?: .*\n|\n)*", "", text, flags=re.MULTILINE))
 
 
-def test_what_is_accepted_passes_and_is_told_apart_from_exposed(team, tmp_path):
-    assert team(*MATRIX, *UNDER).exit_code == 1
-    done = team("accept", *SAID)
+@pytest.fixture(scope="module")
+def red(tmp_path_factory):
+    """Such a folder, and its matrix drilled once for all: red."""
+    folder = tmp_path_factory.mktemp("red")
+    without_policy(folder)
+    with contextlib.chdir(folder):
+        assert ran(*MATRIX, *UNDER).exit_code == 1
+    return folder
+
+
+@pytest.fixture
+def drilled(red, tmp_path, monkeypatch):
+    """A team whose newest run is the red one."""
+    shutil.copytree(red, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return ran
+
+
+def test_what_is_accepted_passes_and_is_told_apart_from_exposed(drilled, tmp_path):
+    done = drilled("accept", *SAID)
     assert done.exit_code == 0, done.output
     assert "2 exposure(s) are accepted: 2 new" in done.stdout
-    again = team(*MATRIX, *UNDER, "--json")
+    again = drilled(*MATRIX, *UNDER, "--json")
     document = json.loads(again.stdout)
     assert (again.exit_code, document["verdict"], document["matrix"]["accepted"]) == (0, "accepted", 2)
     assert "2 accept an exposure" in again.stderr.splitlines()[0]
     junit, sarif = tmp_path / "j.xml", tmp_path / "s.json"
-    assert team("report", document["record"], "--junit", str(junit), "--sarif", str(sarif)).exit_code == 0
+    assert drilled("report", document["record"], "--junit", str(junit), "--sarif", str(sarif)).exit_code == 0
     assert 'failures="0" errors="0" skipped="2"' in junit.read_text()
     told = json.loads(sarif.read_text())["runs"][0]["results"]
     assert {one["ruleId"] for one in told} == {"drill/accepted"}
@@ -53,33 +80,30 @@ def test_what_is_accepted_passes_and_is_told_apart_from_exposed(team, tmp_path):
         assert "nightly-off" in line
 
 
-def test_a_day_after_the_last_it_fails_again(team, tmp_path):
-    team(*MATRIX, "--under", "suspended")
-    assert team("accept", *SAID).exit_code == 0
+def test_a_day_after_the_last_it_fails_again(drilled, tmp_path):
+    assert drilled("accept", *SAID).exit_code == 0
     file = tmp_path / "killcheck.accepted.yaml"
     file.write_text(file.read_text().replace(LATER.isoformat(), "2026-01-01"))
-    again = team(*MATRIX, "--under", "suspended")
+    again = drilled(*MATRIX, "--under", "suspended")
     assert again.exit_code == 1
-    assert "1 expired" in again.stderr.splitlines()[0]
+    assert "2 expired" in again.stderr.splitlines()[0]
 
 
-def test_another_cause_than_the_accepted_one_is_exposed(team, tmp_path):
-    team(*MATRIX, "--under", "image-gone")
-    assert team("accept", *SAID).exit_code == 0
+def test_another_cause_than_the_accepted_one_is_exposed(drilled, tmp_path):
+    assert drilled("accept", *SAID).exit_code == 0
     file = tmp_path / "killcheck.accepted.yaml"
     file.write_text(file.read_text().replace("ErrImagePull", "CrashLoopBackOff"))
-    again = team(*MATRIX, "--under", "image-gone")
+    again = drilled(*MATRIX, "--under", "image-gone")
     assert (again.exit_code, "another cause than the known one" in again.stdout) == (1, True)
 
 
-def test_what_is_proven_now_is_said_and_taken_out(team, tmp_path):
+def test_what_is_proven_now_is_said_and_taken_out(drilled, tmp_path):
     file = tmp_path / "killcheck.accepted.yaml"
-    team(*MATRIX, "--under", "suspended")
-    team("accept", *SAID)
+    drilled("accept", *SAID, "--under", "suspended")
     file.write_text(file.read_text().replace("fault: suspended", "fault: registry-quota"))
-    now = team(*MATRIX, "--under", "registry-quota")
+    now = drilled(*MATRIX, "--under", "registry-quota")
     assert "better: nightly-off under registry-quota: accepted by platform, and proven now" in now.stdout
-    done = team("accept", *SAID)
+    done = drilled("accept", *SAID)
     assert "better    nightly-off under registry-quota: proven now" in done.stdout
     assert accepted.read(file) == ()
 

@@ -186,11 +186,21 @@ def large(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def large_page(browser, large):
+    page = browser.new_page()
+    page.goto(large.as_uri())
+    page.get_by_role("button", name="Open all").click()
+    yield page
+    page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 800, 1400])
-def test_a_large_matrix_with_long_names_can_be_read(browser, large, width, scheme):
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.goto(large.as_uri())
+def test_a_large_matrix_with_long_names_can_be_read(large_page, width, scheme):
+    page = large_page
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.locator("td.cell").count() == 90
     assert page.locator("th", has_text=LONG).first.is_visible()
@@ -199,21 +209,16 @@ def test_a_large_matrix_with_long_names_can_be_read(browser, large, width, schem
         assert label.inner_text().strip()
         assert label.bounding_box()["width"] >= 80  # no word is broken into letters
     page.locator("#drill-1").scroll_into_view_if_needed()
-    page.get_by_role("button", name="Open all").click()
     smallest = page.evaluate(
         "Math.min(...[...document.querySelectorAll('#drill-1 svg text')].map(t => t.getBoundingClientRect().height))"
     )
     assert smallest >= 10  # pixels: of the picture too
-    page.close()
 
 
-def test_what_is_exposed_is_never_told_as_off_and_its_picture_says_where_it_ends(browser, large):
-    page = browser.new_page()
-    page.goto(large.as_uri())
+def test_what_is_exposed_is_never_told_as_off_and_its_picture_says_where_it_ends(large_page):
+    page = large_page
     exposed = page.locator("td.cell.exposed").all_inner_texts()
     assert len(exposed) == 36
     assert not any("off after" in text for text in exposed)
-    page.get_by_role("button", name="Open all").click()
     assert "The drill was watched for 7 h: $153.70." in page.inner_text("#drill-1")
     assert "and 33 more drill(s)" in page.inner_text("#mend + ol")
-    page.close()
