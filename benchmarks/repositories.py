@@ -26,6 +26,7 @@ from killcheck.kube.manifests import Loaded, Manifest, ManifestError
 from killcheck.kube.passed_over import Cause
 from killcheck.kube.workloads import devices_of
 from killcheck.lint import asking
+from killcheck.run.gc_tuning import collect_seldom
 
 HERE = Path(__file__).parent
 #: An accelerator with a number, as any text has it: on purpose not the expressions of the product.
@@ -137,6 +138,7 @@ def main() -> int:
     if len(sys.argv) != 2:
         print(__doc__)
         return 2
+    collect_seldom()  # as the command does
     rows = tomllib.loads((HERE / "repositories.toml").read_text("utf-8"))["repository"]
     bad = 0
     for row in rows:

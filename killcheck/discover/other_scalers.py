@@ -100,8 +100,11 @@ def _of_scaler(obj: Obj, targets: Sequence[Target]) -> Iterator[str]:
     own = namespace_of(obj) or "default"
     whole = obj.get("kind") in _OF_NAMESPACES
     limit = dig(obj, "spec", "maximumExecutionTimeSeconds") if obj.get("kind") == "Workload" else None
+    named = set(_named(obj.get("spec"), own))
     for target in targets:
-        if (whole and own == target.namespace and not _left_out(obj, target)) or _names(obj.get("spec"), target, own):
+        at = (target.namespace, target.object)
+        refers = (target.kind, *at) in named or (None, *at) in named
+        if refers or (whole and own == target.namespace and not _left_out(obj, target)):
             yield f"{ref_of(obj)} scales {target}, not understood"
         if limit and any(o.get("kind") == target.kind and o.get("name") == target.object for o in owners(obj)):
             yield f"{ref_of(obj)} has spec.maximumExecutionTimeSeconds ({limit}): Kueue suspends {target}, not drilled"
@@ -113,14 +116,15 @@ def _left_out(obj: Obj, target: Target) -> bool:
     return any(r.get("kind") == target.kind and r.get("name") == target.object for r in left if isinstance(r, dict))
 
 
-def _names(node: object, target: Target, namespace: str, key: str = "") -> bool:
-    """Whether a reference to a target is anywhere below a node, in its namespace or in the one that it says."""
+def _named(node: object, namespace: str, key: str = "") -> Iterator[tuple[str | None, str, str]]:
+    """Every reference below a node: the kind (None where a reference to what is scaled says none), namespace, name."""
     if isinstance(node, list):
-        return any(_names(item, target, namespace, key) for item in node)
-    if not isinstance(node, dict):
-        return False
-    kinds = (target.kind, None) if key in _REFERENCES else (target.kind,)
-    if node.get("name") == target.object and node.get("kind") in kinds:
-        return (node.get("namespace") or namespace) == target.namespace
-    inner = ((k, v) for k, v in node.items() if k not in _LEAVE_ALONE and not str(k).startswith("exclude"))
-    return any(_names(value, target, namespace, str(k)) for k, value in inner)
+        for item in node:
+            yield from _named(item, namespace, key)
+    elif isinstance(node, dict):
+        name, kind = node.get("name"), node.get("kind")
+        if isinstance(name, str) and (isinstance(kind, str) or (kind is None and key in _REFERENCES)):
+            yield kind, str(node.get("namespace") or namespace), name
+        for inner, value in node.items():
+            if isinstance(value, dict | list) and inner not in _LEAVE_ALONE and not str(inner).startswith("exclude"):
+                yield from _named(value, namespace, str(inner))

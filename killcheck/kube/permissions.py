@@ -29,6 +29,7 @@ class Permissions:
     def __init__(self, objects: Iterable[Obj]) -> None:
         self._roles: dict[tuple[str, str, str], Obj] = {}
         self._bindings: list[Obj] = []
+        self._known: dict[tuple[str, str], list[_Grant]] = {}
         for obj in objects:
             kind = str(obj.get("kind"))
             if kind in ("Role", "ClusterRole"):
@@ -66,7 +67,13 @@ class Permissions:
         found = {grant.namespace for grant in self._grants(account, account_namespace)}
         return None if None in found else {namespace or "default" for namespace in found}
 
-    def _grants(self, account: str, account_namespace: str) -> Iterator[_Grant]:
+    def _grants(self, account: str, account_namespace: str) -> list[_Grant]:
+        known = self._known.get((account, account_namespace))
+        if known is None:  # looked up for each target, verb and program: hundreds of times in a large repository
+            known = self._known[account, account_namespace] = list(self._granted(account, account_namespace))
+        return known
+
+    def _granted(self, account: str, account_namespace: str) -> Iterator[_Grant]:
         for binding in self._bindings:
             at = namespace_of(binding) if binding["kind"] == "RoleBinding" else None
             subjects = dig(binding, "subjects", default=[])

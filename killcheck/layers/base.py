@@ -90,6 +90,8 @@ class Hindrance(StrEnum):
     #: concurrencyPolicy Forbid, and a Job that is still active then.
     STILL_ACTIVE = "still active"
     NO_JOB = "no job"
+    #: A ResourceQuota leaves no room for the Job.
+    QUOTA = "quota"
     #: A machine's own timer would not go off now.
     TIMER = "timer"
 

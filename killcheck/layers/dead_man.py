@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from killcheck.kube import container_logs, schedule
 from killcheck.kube import resources as r
-from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.errors import Forbidden, KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
@@ -162,7 +162,14 @@ class DeadMan(LayerRun):
         job = job_from(self.cron_job, self.job_name, self.stage.run)
         for rewrite in self.stage.rewrites:
             rewrite(job["spec"]["template"])
-        created = self.stage.journal.create(r.JOBS, job)
+        try:
+            created = self.stage.journal.create(r.JOBS, job)
+        except Forbidden as error:
+            if "exceeded quota" not in str(error):
+                raise
+            # A quota is everybody's: it refuses what the schedule would make just as well.
+            self._held_up = NotFired(Hindrance.QUOTA, f"no Job of CronJob {self.ref.name} can be made: {error}")
+            return f"nothing fires: {self._held_up}"
         self.stage.observations.job = created
         now = self.stage.cluster.loop.now()
         self._reach("job_created", parse_time(created["metadata"]["creationTimestamp"]), now, f"Job {self.job_name}")

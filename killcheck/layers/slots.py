@@ -116,6 +116,12 @@ def explain(layer: DeadMan, declared: Obj) -> Explanation | None:
             "set spec.timeZone, in every copy of the manifest; in UTC nobody has to think",
             (10,),
         )
+    if why is not None and why.reason is Hindrance.QUOTA:
+        return Explanation(
+            why.why,
+            (why.why,),
+            "give the executor's namespace quota for one more Job, or move the executor out of it",
+        )
     if slot is None:
         return None
     when = parsed(declared)

@@ -82,6 +82,7 @@ def drilled(tmp_path, monkeypatch):
         folder.mkdir(exist_ok=True)
         (folder / "all.yaml").write_text(yaml.safe_dump_all(path.objects()))
         session = Session(manifests=[folder], exec_mode="host")
+        session.night_s = 2 * 3600.0  # what nobody turns off is not watched until the morning
         (result,) = Run(session, [PlannedDrill(path.switch, under)], sinks=[]).execute().drills
         return result
 

@@ -118,6 +118,16 @@ def test_what_lint_calls_an_error_is_answered(tmp_path: Path) -> None:
     assert said["CronJob/serving/lights-out", "lint says forbid-hung-job"] is Status.EXECUTED
 
 
+def test_quota_that_leaves_no_room_for_the_job_is_an_exposure(tmp_path: Path) -> None:
+    """The schedule's own Job would be refused by it just as well."""
+    meta = {"name": "no-jobs", "namespace": "serving"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": {"count/jobs.batch": "0"}}}
+    result = Composition(rivals=(quota,)).drill(tmp_path / "path")
+    assert (str(result.verdict), result.stuck_at) == ("exposed", "triggered"), result.why
+    assert "exceeded quota: no-jobs" in result.cause
+    assert not result.problems
+
+
 def test_owner_that_nobody_models_leaves_nothing_proven(tmp_path: Path) -> None:
     owner = {
         "apiVersion": "serving.example.io/v1",

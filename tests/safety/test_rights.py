@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from killcheck.fixtures import path
+from safety_world import Lossy
 
 from killcheck import faults
 from killcheck.capabilities.offered import Capabilities
@@ -153,6 +155,16 @@ def test_the_rights_of_a_drill_are_enough_and_nothing_else_is_written(name, monk
     """With what ``killcheck rights`` lists for this one drill, and nothing more."""
     cluster = RealCluster(list(yaml.safe_load_all(rights_of(name).manifests(Account()))))
     request.addfinalizer(cluster.close)
+    passed = guarded_requests(monkeypatch)
+    plan, result = cluster.drill(name)
+    assert result.problems == ()
+    refused = [seen for seen in cluster.audit.seen if seen[3] in (401, 403) and "killcheck-probe" not in str(seen[2])]
+    assert refused == []
+    assert_consented(cluster, plan, passed)
+
+
+def guarded_requests(monkeypatch):
+    """The requests that come to the guard from now on: (method, path)."""
     passed = []
     send = Guard.request
 
@@ -161,16 +173,38 @@ def test_the_rights_of_a_drill_are_enough_and_nothing_else_is_written(name, monk
         return send(self, method, url, *args)
 
     monkeypatch.setattr(Guard, "request", counted)
-    plan, result = cluster.drill(name)
-    assert result.problems == ()
+    return passed
+
+
+def assert_consented(cluster, plan, passed):
+    """Every write on the wire passed the guard, is of what was named or made, and the plan asked for the right to it."""
     assert [one[:2] for one in cluster.audit.writes() if one[:2] not in passed] == []
-    refused = [seen for seen in cluster.audit.seen if seen[3] in (401, 403) and "killcheck-probe" not in str(seen[2])]
-    assert refused == []
     for method, url, body in cluster.audit.writes():
         created = body["metadata"]["name"] if method == "POST" and "metadata" in (body or {}) else ""
         ours = _OURS.search(url.rpartition("/")[2]) or _OURS.search(created) or "-hung-" in url + created
         assert ours or url.removesuffix("/status").startswith(_NAMED), (method, url)
         assert _planned(plan, method, url, created), (method, url)
+
+
+class LossyWrites(Lossy):
+    """A third of the writes meets with something; what is read comes through, and what decides whether it begins."""
+
+    def request(self, method, path, query, body, headers):
+        asks = method == "GET" or path.endswith("accessreviews") or "/leases" in path
+        return (self.inner if asks else super()).request(method, path, query, body, headers)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_written_again_because_a_write_failed_is_consented_too(seed, monkeypatch, request):
+    drawn = random.Random(f"{seed}-{len(API_FAULTS)}")
+    name = drawn.choice(API_FAULTS)
+    cluster = RealCluster(SHIPPED)
+    request.addfinalizer(cluster.close)
+    cluster.audit.inner = lossy = LossyWrites(cluster.audit.inner, cluster.loop, seed, rate=33)
+    passed = guarded_requests(monkeypatch)
+    plan, _ = cluster.drill(name)
+    assert lossy.met > 3
+    assert_consented(cluster, plan, passed)
 
 
 def _planned(plan, method, url, created):
