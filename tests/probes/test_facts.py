@@ -171,3 +171,16 @@ def test_a_script_beside_the_working_directory_is_read(objects):
     assert [(call.resource, call.subresource, call.name) for call in executor.reading.writes] == [
         ("deployments", "scale", "vllm")
     ]
+
+
+@pytest.mark.parametrize(
+    ("listed", "refused"), [(("ServiceAccount",), True), ((), False)], ids=["accounts-listed", "bindings-alone"]
+)
+def test_of_a_cluster_only_what_was_listed_can_be_missing(objects, listed, refused):
+    """A drill's own listing has bindings to accounts, and no accounts."""
+    seen = [obj for obj in objects if obj["kind"] != "ServiceAccount"]
+    kill_path = asking.world_of(objects, NOW)[0].kill_path
+    world, _ = asking.world_of(seen, NOW, kill_path=kill_path, live=True, listed=listed)
+    assert (
+        any("ServiceAccount" in f.message for f in asking.lint(world).findings if f.probe == "pod-refused") is refused
+    )
