@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import selectors
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
+from killcheck.clock import wall_seconds
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.text.redaction import hide_environment, redact
@@ -66,6 +68,8 @@ BILLING: Mapping[str, State] = {
 }
 #: How long an answer serves, in seconds of the cluster's clock: a drill looks at every change.
 FRESH_S = 2.0
+#: Bytes that a program may print for an answer: thousands of machines are in the first tenth of it.
+PRINTED_MOST = 32 << 20
 #: Ids in one filter of DescribeInstances (EC2 API reference: at most 200 values a filter).
 BATCH = 200
 
@@ -215,34 +219,63 @@ class Exported:
             raise AskError(f"{name}: no answer within {self.command.timeout_s:g} s") from error
         except OSError as error:
             raise AskError(f"{name}: {error.strerror or error}") from error
+        except _TooMuchError as error:
+            raise AskError(f"{name} printed more than {PRINTED_MOST >> 20} MiB and was stopped") from error
         if code:
             raise AskError(f"{name} ended with exit code {code}: {redact(said.strip())[-300:]}")
         return printed, name
 
 
+class _TooMuchError(Exception):
+    """It prints more than any answer is long."""
+
+
 def _run(command: Command, folder: str) -> tuple[int, str, str]:
     """(exit code, output, errors) of a program in a group of its own, which ends with it where it is not waited for.
 
-    Raises OSError, TimeoutExpired.
+    Raises OSError, TimeoutExpired, _TooMuchError.
     """
     with subprocess.Popen(
         list(command.argv),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
-        text=True,
-        errors="replace",
         cwd=folder or None,
         start_new_session=True,
         env=_environment(command),
     ) as process:
         try:
-            printed, said = process.communicate(timeout=command.timeout_s)
+            printed, said = _read(process, command)
         except BaseException:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
         return process.returncode, printed, said
+
+
+def _read(process: subprocess.Popen[bytes], command: Command) -> tuple[str, str]:
+    """What a program prints on both its streams until it ends. Raises TimeoutExpired, _TooMuchError."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    texts = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    until = wall_seconds() + command.timeout_s
+    with selectors.DefaultSelector() as streams:
+        for number in texts:
+            streams.register(number, selectors.EVENT_READ)
+        while streams.get_map():
+            ready = streams.select(max(0.0, until - wall_seconds()))
+            if not ready or wall_seconds() > until:
+                raise subprocess.TimeoutExpired(command.argv, command.timeout_s)
+            for key, _ in ready:
+                chunk = os.read(key.fd, 65536)
+                texts[key.fd] += chunk
+                if not chunk:
+                    streams.unregister(key.fd)
+            if sum(map(len, texts.values())) > PRINTED_MOST:
+                raise _TooMuchError
+    process.wait(max(0.0, until - wall_seconds()))
+    printed, said = (bytes(text).decode(errors="replace") for text in texts.values())
+    return printed, said
 
 
 def _environment(command: Command) -> dict[str, str]:

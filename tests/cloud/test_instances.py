@@ -171,9 +171,11 @@ def test_a_program_that_takes_too_long_leaves_no_child_behind(tmp_path):
         ('print(\'{"gpu-1": "terminated"}\')', "terminated", ""),
         ("import sys; print('no access', file=sys.stderr); sys.exit(3)", "unknown", "exit code 3: no access"),
         ("import time; time.sleep(30)", "unknown", "no answer within 0.5 s"),
+        ("while True: print('x' * 65536)", "unknown", "printed more than 0 MiB and was stopped"),
     ],
 )
-def test_a_program_may_answer_for_the_cloud(code, state, problem):
+def test_a_program_may_answer_for_the_cloud(code, state, problem, monkeypatch):
+    monkeypatch.setattr("killcheck.cloud.instances.PRINTED_MOST", 1 << 18)
     timeout = 0.5 if "sleep" in code else 120
     asked = Instances(Exported(command=Command((sys.executable, "-c", code), timeout)), Clock())
     assert asked.state("gce://p/z/gpu-1") == state

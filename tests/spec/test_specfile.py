@@ -428,6 +428,7 @@ def test_a_protected_context_is_refused_even_where_it_is_allowed():
     assert consent.allows_context("staging")
     assert consent.allows_context("eu-west")
     assert not consent.allows_context("eu-prod-1")
+    assert not consent.allows_context("eu-PROD-1")
     assert not consent.allows_context("dev")
     assert not Consent().allows_context("staging")
 
