@@ -408,13 +408,13 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
             "Kustomization",
             {"suspend": True, "interval": "5m"},
             namespace="flux-system",
-            group="kustomize.toolkit.fluxcd.io",
+            apiVersion="kustomize.toolkit.fluxcd.io/v1",
         ),
         custom(
             "GitRepository",
             {"url": "https://git.example.net/x.git", "interval": "5m"},
             namespace="flux-system",
-            group="source.toolkit.fluxcd.io",
+            apiVersion="source.toolkit.fluxcd.io/v1",
         ),
     ],
     "a webhook on something else": lambda a: [
