@@ -31,6 +31,7 @@ from killcheck.engine.projection import (
     cron_job_of,
     devices,
     image_of,
+    is_on,
     moment,
     name_in,
     node_of,
@@ -423,6 +424,14 @@ class EngineApi:
         before = self._containers.get(identity)
         if is_ending(event):
             self._terminating[identity] = at
+            if before is not None and is_on(before) and (inspect is None or not is_on(inspect)):
+                # It has ended by the time that it is looked at: that it was told to is seen first all the same.
+                self._say(before, event, at)
+                if not self._ours(before):
+                    self._frame("pods", "MODIFIED", self._pod(before))
+                if inspect is not None:
+                    self.loop.call_soon(self._changed, identity, inspect, {})
+                return
         elif action in ("die", "start", "destroy"):
             self._terminating.pop(identity, None)
         if inspect is None and before is not None and action == "die":

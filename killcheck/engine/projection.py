@@ -32,6 +32,7 @@ __all__ = [
     "cron_job_of",
     "devices",
     "image_of",
+    "is_on",
     "moment",
     "name_in",
     "node_of",
@@ -138,7 +139,8 @@ def _mapped(inspect: Obj) -> int:
 
 
 # -- containers --------------------------------------------------------------------------------------------
-def _on(inspect: Obj) -> bool:
+def is_on(inspect: Obj) -> bool:
+    """Whether a container holds what it was given: it runs, or will go on."""
     state = inspect.get("State") or {}
     return bool(state.get("Running") or state.get("Paused") or state.get("Restarting"))
 
@@ -157,7 +159,7 @@ def _meta(inspect: Obj, **more: Any) -> Obj:
 def container_of(inspect: Obj) -> Obj:
     """The container as what is asked for: on or off, paused, its networks. Writing these fields changes it."""
     state = inspect.get("State") or {}
-    turned = moment(state.get("StartedAt") if _on(inspect) else state.get("FinishedAt"))
+    turned = moment(state.get("StartedAt") if is_on(inspect) else state.get("FinishedAt"))
     written = {
         "manager": "docker",
         "operation": "Update",
@@ -174,12 +176,12 @@ def container_of(inspect: Obj) -> Obj:
             "kind": CONTAINERS.kind,
             "metadata": meta,
             "spec": {
-                "replicas": int(_on(inspect)),
+                "replicas": int(is_on(inspect)),
                 "paused": bool(state.get("Paused")),
                 "networks": {name: _endpoint(inspect, network) for name, network in networks.items()},
                 "restart": str(dig(inspect, "HostConfig", "RestartPolicy", "Name", default="")) or "no",
             },
-            "status": {"replicas": int(_on(inspect)), "state": str(state.get("Status", ""))},
+            "status": {"replicas": int(is_on(inspect)), "state": str(state.get("Status", ""))},
         }
     )
 
@@ -197,7 +199,7 @@ def pod_of(inspect: Obj, node: str, *, terminating_since: str = "") -> Obj:
     labels = dict(dig(inspect, "Config", "Labels", default={}) or {})
     owner = {"apiVersion": CONTAINERS.api_version, "kind": "Container", "name": name_in(inspect), "uid": inspect["Id"]}
     meta = _meta(inspect, ownerReferences=[{**owner, "controller": True}])
-    on = _on(inspect)
+    on = is_on(inspect)
     if terminating_since and on:
         meta["deletionTimestamp"] = terminating_since
     meta["labels"] = labels
@@ -224,7 +226,7 @@ def pod_of(inspect: Obj, node: str, *, terminating_since: str = "") -> Obj:
 
 def _phase(inspect: Obj) -> str:
     state = inspect.get("State") or {}
-    if _on(inspect):
+    if is_on(inspect):
         return "Running"
     if state.get("Status") == "created":
         return "Pending"
@@ -249,11 +251,11 @@ def _status(inspect: Obj) -> Obj:
         "image": dig(inspect, "Config", "Image", default=""),
         "containerID": f"docker://{inspect['Id']}",
         "restartCount": restarts,
-        "ready": _on(inspect),
+        "ready": is_on(inspect),
     }
     if state.get("Restarting"):  # between two runs: its last end is known, the next start is the engine's
         status |= {"state": {"running": {"startedAt": begun}}, "lastState": terminated}
-    elif _on(inspect):
+    elif is_on(inspect):
         status["state"] = {"running": {"startedAt": begun}}
         if ended and restarts:
             code = int(state.get("ExitCode") or 0)
@@ -329,7 +331,7 @@ def cron_job_of(inspect: Obj, name: str, argv: tuple[str, ...], schedule: str, z
             ],
         },
     }
-    asleep = bool(argv) and (not _on(inspect) or bool(dig(inspect, "State", "Paused")))
+    asleep = bool(argv) and (not is_on(inspect) or bool(dig(inspect, "State", "Paused")))
     return versioned(
         {
             "apiVersion": "batch/v1",
