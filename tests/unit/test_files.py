@@ -84,3 +84,17 @@ def test_a_file_without_an_end_is_one_problem(tmp_path, monkeypatch):
     assert [(one.file, one.why) for one in loaded.skipped] == [(str(long), "larger than 1 mib")]
     with pytest.raises(SpecError, match="larger than 1 mib"):
         specfile.load(long)
+
+
+def test_a_text_has_its_lines_ended_alike_and_no_mark_before_it(tmp_path):
+    file = tmp_path / "windows.yaml"
+    file.write_bytes(b"\xef\xbb\xbfkind: Job\r\nmetadata:\r  name: \xc3\xa9\n")
+    assert text_of(file, "utf-8-sig") == "kind: Job\nmetadata:\n  name: é\n"
+
+
+def test_what_is_no_utf_8_is_refused_unless_replaced(tmp_path):
+    file = tmp_path / "latin.yaml"
+    file.write_bytes(b"name: \xe9\n")
+    with pytest.raises(UnicodeDecodeError):
+        text_of(file)
+    assert text_of(file, errors="replace") == "name: �\n"
