@@ -67,6 +67,26 @@ def test_one_run_at_a_time_per_target(cluster):
     assert cluster.kube.list(r.LEASES, "inference").items == []
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_holder_that_goes_while_its_lease_is_looked_at_leaves_it_to_the_next(cluster, monkeypatch, seen):
+    first, second = claim_of(cluster, "run-a"), claim_of(cluster, "run-b")
+    first.acquire()
+    first.abandon()
+    cluster.loop.sleep(lease.DURATION_S + 1)
+    met = "replace" if seen else "get"
+    then = getattr(cluster.kube, met)
+
+    def gone(*args, **more):
+        monkeypatch.undo()
+        first.release()
+        return then(*args, **more)
+
+    monkeypatch.setattr(cluster.kube, met, gone)
+    second.acquire()
+    assert [lease.holder_of(one) for one in cluster.kube.list(r.LEASES).items] == ["run-b"]
+    second.release()
+
+
 def test_a_lease_that_nobody_renews_lapses(cluster):
     dead = claim_of(cluster, "run-a")
     dead.acquire()
