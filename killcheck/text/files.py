@@ -51,7 +51,7 @@ def own(folder: Path) -> Path:
 
 
 def opened(file: Path) -> BinaryIO:
-    """A regular file, to read. Raises OSError, EINVAL for anything else: a pipe, a device or a folder is not waited for."""
+    """A regular file, to read. Raises OSError, EINVAL for anything else: pipes and devices are not waited for."""
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)

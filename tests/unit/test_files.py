@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from killcheck.clock import WallLoop
+from killcheck.cluster.kind import Kind
 from killcheck.executor import scripts
 from killcheck.kube import manifests
 from killcheck.machine import units
 from killcheck.machine.modelled import Machine
 from killcheck.run.kept import own_ignore
+from killcheck.safety.journal import state_dir
+from killcheck.safety.local_locks import Locks
 from killcheck.spec import specfile
 from killcheck.spec.killpath import Command
 from killcheck.spec.specfile import SpecError
-from killcheck.safety.journal import state_dir
-from killcheck.safety.local_locks import Locks
 from killcheck.text import files
 from killcheck.text.files import enclosed, opened, own, text_of
 
@@ -134,3 +135,22 @@ def test_what_is_no_file_is_not_waited_for(tmp_path, kind):
         file.symlink_to("pipe")
     with pytest.raises(OSError, match="is no regular file"):
         opened(file)
+
+
+@pytest.mark.parametrize("brought", ["link", "file"])
+def test_a_kubeconfig_of_a_kind_cluster_is_written_anew_over_what_came_with_the_checkout(
+    tmp_path, monkeypatch, brought
+):
+    ours = tmp_path / "ours"
+    ours.write_text("ours")
+    kind = Kind("killcheck", tmp_path / "kind")
+    kind.folder.mkdir()
+    if brought == "link":
+        kind.kubeconfig.symlink_to(ours)
+    else:
+        kind.kubeconfig.write_text("theirs")
+    monkeypatch.setattr(kind, "_kind", lambda *argv: "kind's own")
+    kind.export()
+    assert (ours.read_text(), kind.kubeconfig.read_text()) == ("ours", "kind's own")
+    assert kind.kubeconfig.stat().st_mode & 0o777 == 0o600
+    assert list(kind.folder.iterdir()) == [kind.kubeconfig]
