@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["enclosed", "text_of"]
+__all__ = ["enclosed", "opened", "own", "text_of"]
 
 #: Characters of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
 LONGEST = 32 << 20
@@ -35,6 +37,26 @@ def text_of(file: Path, encoding: str = "utf-8") -> str:
     if len(text) > LONGEST:
         raise OSError(errno.EFBIG, f"larger than {LONGEST >> 20} MiB", os.fspath(file))
     return text
+
+
+def own(folder: Path) -> Path:
+    """A folder to write to, in a checkout: it, and what holds it there, is no link. Raises OSError, ELOOP for a link.
+
+    A link that came with the checkout would have records, and what tidies them up, go wherever it leads.
+    """
+    for part in (folder, *folder.parents):
+        if not part.is_absolute() and part.is_symlink():
+            raise OSError(errno.ELOOP, "is a link, and nothing is written through it: delete it", os.fspath(part))
+    return folder
+
+
+def opened(file: Path) -> BinaryIO:
+    """A regular file, to read. Raises OSError, EINVAL for anything else: pipes and devices are not waited for."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no regular file", os.fspath(file))
+    return os.fdopen(descriptor, "rb")
 
 
 def _hidden(part: str) -> bool:

@@ -339,6 +339,16 @@ def test_a_deleted_pod_takes_its_processes_along(host):
         assert wall_seconds() < until, left
 
 
+@pytest.mark.skipif(not LINUX, reason="of /proc")
+def test_however_many_children_a_process_has_all_are_seen():
+    many = 1000  # their numbers fill more than a page
+    forks = f"exec 3<&0; i=0; while [ $i -lt {many} ]; do read line <&3 & i=$((i+1)); done; echo; wait"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["sh", "-c", forks], stdin=pipe, stdout=pipe, start_new_session=True) as parent:
+        parent.stdout.readline()
+        assert len(proctree.tree(parent.pid)) == many + 1
+
+
 def deleted(host):
     """A pod that ends when it is told to has been deleted: its exit code."""
     ended = []
