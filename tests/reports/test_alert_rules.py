@@ -12,6 +12,10 @@ import pytest
 import yaml
 from report_worlds import FENCE, FINDING, result, story
 
+from killcheck.history.index import History
+from killcheck.history.metrics import metrics
+from killcheck.history.nights import Night
+from killcheck.history.series import told as history
 from killcheck.reports.prometheus import prometheus
 
 CI = Path(__file__).resolve().parents[2] / "ci"
@@ -36,7 +40,9 @@ def test_alerts_and_dashboard_ask_for_metrics_that_there_are():
     told = story(
         [result(), result(verdict="exposed", faults=["x"], seconds_to_drained=3.0)], findings=[FINDING], fences=[FENCE]
     )
-    written = set(re.findall(r"^(killcheck_\w+)\{", prometheus(told), re.MULTILINE))
+    night = Night("r", 0.0, "p", "c", "off", (), "", "survived")
+    over_time = metrics(history(History((night,)), now=1.0, stale_after_s=1.0))
+    written = set(re.findall(r"^(killcheck_\w+)\{", prometheus(told) + over_time, re.MULTILINE))
     rules = RULES["groups"][0]["rules"]
     dashboard = json.loads((CI / "grafana/killcheck.json").read_text())
     queries = [rule["expr"] for rule in rules] + [
