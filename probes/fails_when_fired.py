@@ -58,11 +58,12 @@ _REMEDIES = (
 )
 
 
-def _remedy(said: str) -> str | None:
-    """What is known of such an end; None: the question's own remedy."""
+def _remedy(said: str) -> str:
+    """What is known of such an end, or else the question's own remedy."""
     words = said.lower()
     wanted = [remedy for sign, remedy in _REMEDIES if sign in words]
-    return wanted[0] if wanted and ("localhost" in words or words.startswith("exec ")) else None
+    known = wanted and ("localhost" in words or words.startswith("exec "))
+    return wanted[0] if known else FailsWhenFired.remedy
 
 
 def telling(ending: Ending) -> str:
