@@ -53,8 +53,8 @@ def _lines(story: Story) -> Iterator[str]:
         if known:
             yield from head(name, text)
         for one, took in known:
-            yield f"{name}{_labels(one, quantile='0.5')} {took.median_s:.3f}"
-            yield f"{name}{_labels(one, quantile='0.95')} {took.p95_s:.3f}"
+            yield f"{name}{_labels(one, of='median')} {took.median_s:.3f}"
+            yield f"{name}{_labels(one, of='p95')} {took.p95_s:.3f}"
 
 
 def _each(story: Story, name: str, text: str, read: Callable[[Series], float | None]) -> Iterator[str]:
