@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import socket
 from http.client import HTTPResponse
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from killcheck.clock import wall_seconds
 
@@ -29,8 +29,7 @@ def bound(pools: urllib3.PoolManager, limit_s: float) -> None:
         def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
             super().__init__(sock, *args, **more)
             until = wall_seconds() + limit_s + (sock.gettimeout() or 0.0)
-            raw = cast("io.BufferedReader", self.fp).detach()
-            self.fp = io.BufferedReader(_Until(raw, until))
+            self.fp = io.BufferedReader(_Until(self.fp.detach(), until))
 
     classes: dict[str, type[c.HTTPConnectionPool]] = {}
     for scheme, pool in (("http", c.HTTPConnectionPool), ("https", c.HTTPSConnectionPool)):
@@ -55,7 +54,7 @@ class _Until(io.RawIOBase):
     def readinto(self, buffer: Any) -> int | None:
         if wall_seconds() > self._until:
             raise TimeoutError("the answer does not come to its end")
-        return self._raw.readinto(buffer)  # type: ignore[attr-defined,no-any-return]
+        return self._raw.readinto(buffer)
 
     def close(self) -> None:
         self._raw.close()
