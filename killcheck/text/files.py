@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 __all__ = ["enclosed", "opened", "own", "text_of"]
 
-#: Characters of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
+#: Bytes of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
 LONGEST = 32 << 20
 
 
@@ -30,13 +30,18 @@ def enclosed(file: Path, folder: Path) -> bool:
         return False
 
 
-def text_of(file: Path, encoding: str = "utf-8") -> str:
-    """The text of a file. Raises OSError, EFBIG where it is longer than :data:`LONGEST`, and UnicodeDecodeError."""
-    with file.open(encoding=encoding) as opened:
-        text = opened.read(LONGEST + 1)
-    if len(text) > LONGEST:
+def text_of(file: Path, encoding: str = "utf-8", *, errors: str = "strict") -> str:
+    """The text of a file, its lines ended by ``\\n``. ``errors``: as ``bytes.decode`` has it.
+
+    Raises OSError, EFBIG where it is longer than :data:`LONGEST`, and UnicodeDecodeError. Read and decoded in one
+    piece: as text, a folder of CustomResourceDefinitions takes four times as long.
+    """
+    with file.open("rb") as source:
+        content = source.read(LONGEST + 1)
+    if len(content) > LONGEST:
         raise OSError(errno.EFBIG, f"larger than {LONGEST >> 20} MiB", os.fspath(file))
-    return text
+    text = content.decode(encoding, errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def own(folder: Path) -> Path:

@@ -93,6 +93,20 @@ def test_a_file_without_an_end_is_one_problem(tmp_path, monkeypatch):
         specfile.load(long)
 
 
+def test_a_text_has_its_lines_ended_alike_and_no_mark_before_it(tmp_path):
+    file = tmp_path / "windows.yaml"
+    file.write_bytes(b"\xef\xbb\xbfkind: Job\r\nmetadata:\r  name: \xc3\xa9\n")
+    assert text_of(file, "utf-8-sig") == "kind: Job\nmetadata:\n  name: é\n"
+
+
+def test_what_is_no_utf_8_is_refused_unless_replaced(tmp_path):
+    file = tmp_path / "latin.yaml"
+    file.write_bytes(b"name: \xe9\n")
+    with pytest.raises(UnicodeDecodeError):
+        text_of(file)
+    assert text_of(file, errors="replace") == "name: �\n"
+
+
 @pytest.mark.parametrize("linked", [".killcheck", ".killcheck/runs", ".killcheck/locks", ".killcheck/locks/a.lock"])
 def test_nothing_is_written_where_a_link_of_the_checkout_leads(tmp_path, monkeypatch, linked):
     work, file = tmp_path / "work", tmp_path / "home" / "a.lock"

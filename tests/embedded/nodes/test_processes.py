@@ -379,7 +379,7 @@ def test_a_signal_that_is_slow_to_arrive_is_waited_for(host):
     """The helper that passes it on has no processor for a while: that is no time that passes in the cluster."""
     host.add(pod("job", command=OBEYS, policy="Never", grace=30))
     host.run(5)
-    helper = host.host.spawner._process.pid
+    helper = host.host.spawner.pid
     os.kill(helper, signal.SIGSTOP)
     awake = threading.Timer(0.3, os.kill, (helper, signal.SIGCONT))
     awake.start()
@@ -407,7 +407,7 @@ def test_a_killed_killcheck_leaves_nothing(tmp_path, helper_too):
         world.run(5)
         running = next(iter(world.host.processes.values()))
         leaf = proctree.tree(running.pid)[-1]
-        print(leaf, world.host.spawner._process.pid, world.host.spawner.folder, flush=True)
+        print(leaf, world.host.spawner.pid, world.host.spawner.folder, flush=True)
         sys.stdin.read()
     """)
     )
