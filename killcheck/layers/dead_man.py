@@ -226,6 +226,25 @@ class DeadMan(LayerRun):
         """What keeps the schedule from firing."""
         return self._held_up
 
+    def missed(self, due: datetime) -> NotFired | None:
+        """Why the CronJob made no Job at a slot after this drill's, or would not have made one."""
+        kube, name = self.stage.cluster.kube, self.ref.name
+        if self._forecast is not None and self._forecast.never:
+            return None  # that is said anyway, with the reason
+        now = kube.find(r.CRONJOBS, name, self.ref.namespace)
+        if now is None:
+            whole = kube.find(r.NAMESPACES, self.ref.namespace) is None  # gone with all that it was to turn off
+            return None if whole else NotFired(Hindrance.NO_JOB, f"CronJob {name} is gone")
+        if dig(now, "spec", "concurrencyPolicy") == "Forbid" and not self.over():
+            why = f"concurrencyPolicy Forbid: the Job of the firing before, {self.job_name}, still ran"
+            return NotFired(Hindrance.STILL_ACTIVE, why)
+        last = dig(now, "status", "lastScheduleTime")
+        if last and parse_time(last) >= due:
+            return None
+        if dig(now, "spec", "suspend"):
+            return NotFired(Hindrance.SUSPENDED, f"CronJob {name} was suspended in the meantime")
+        return slots.moved(self._declared, now, due) or NotFired(Hindrance.NO_JOB, f"CronJob {name} made no Job")
+
     def explain(self, stuck_at: str) -> Explanation | None:
         """Why the schedule did not fire, or when it does instead: clocks, zones, slots that were missed."""
         return slots.explain(self, self._declared) if stuck_at == "triggered" and self._held_up else None
