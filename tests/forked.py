@@ -84,6 +84,7 @@ def everything():
     """Imports all of killcheck but what runs inside containers, so that a child starts at once."""
     import killcheck
     from killcheck import faults
+    from killcheck.embedded.nodes.forkserver import fork_server
 
     for module in pkgutil.walk_packages(killcheck.__path__, "killcheck."):
         if not module.name.startswith("killcheck.embedded.nodes."):  # the host's side of them is imported by others
@@ -91,6 +92,7 @@ def everything():
     for name in (*OF_OTHERS, "killcheck.fixtures"):
         importlib.import_module(name)
     faults.every()
+    fork_server()  # what the children share
     gc.collect()
     gc.freeze()
 

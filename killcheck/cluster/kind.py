@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +36,7 @@ from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.safety.undo import retry
+from killcheck.text.files import own
 
 __all__ = ["SPEC", "Kind", "KindCluster", "restoring", "wake"]
 
@@ -144,7 +147,8 @@ class Kind:
         return ran.stdout
 
     def _create(self, gpu_nodes: int, image: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        own(self.folder).mkdir(parents=True, exist_ok=True)
+        self.kubeconfig.unlink(missing_ok=True)  # kind adds to what is there
         argv = [
             "create",
             "cluster",
@@ -162,9 +166,12 @@ class Kind:
 
     def export(self) -> None:
         """Write its kubeconfig, for its owner alone."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.kubeconfig.write_text(self._kind("get", "kubeconfig", "--name", self.name))
-        self.kubeconfig.chmod(0o600)
+        text = self._kind("get", "kubeconfig", "--name", self.name)
+        own(self.folder).mkdir(parents=True, exist_ok=True)
+        descriptor, fresh = tempfile.mkstemp(dir=self.folder)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(fresh).replace(self.kubeconfig)  # what lies there may have come with the checkout, and be a link
 
     def nodes(self) -> list[str]:
         """Its node containers."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,17 @@ def command() -> None:
 
 
 def _folder() -> Path:
-    from killcheck.run.runner import state_dir
+    """Where the cluster of this working folder is written down: outside of it, for a checkout is others' to write.
 
-    return state_dir() / "cluster"
+    A kubeconfig says which program to run for a credential. Raises ClusterError where the user has no home.
+    """
+    from killcheck.capabilities.cluster import ClusterError
+    from killcheck.safety.keys import KeyProblem, key_path
+
+    try:
+        return key_path().parent / "clusters" / hashlib.sha256(os.fsencode(Path.cwd())).hexdigest()[:16]
+    except KeyProblem as error:
+        raise ClusterError(f"there is nowhere to write down which cluster runs: {error}") from error
 
 
 @command.command("up", context_settings=_SETTINGS)
@@ -75,8 +85,8 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
     from killcheck.capabilities.cluster import ClusterError
     from killcheck.clock import wall_now
     from killcheck.embedded import Cluster, Control
-    from killcheck.run.kept import own_ignore
     from killcheck.run.session import Session
+    from killcheck.safety.journal import process_began
 
     if _there() is not None:
         raise ClusterError("an embedded cluster runs in this folder already: killcheck cluster down ends it")
@@ -93,17 +103,16 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
             cluster.load(session.objects)
         cluster.wire.server = Control(cluster.server, cluster.loop, lambda: stopped.append(True))
         path = _folder() / "kubeconfig"
-        own_ignore(path.parent.parent)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         cluster.wire.start()
         cluster.wire.write_kubeconfig(path)
-        (path.parent / "cluster.json").write_text(json.dumps({"pid": os.getpid(), "kubeconfig": str(path.resolve())}))
+        told = {"pid": os.getpid(), "began": process_began(os.getpid()), "kubeconfig": str(path.resolve())}
+        (path.parent / "cluster.json").write_text(json.dumps(told))
         click.echo(f"the embedded cluster is up: export KUBECONFIG={path.resolve()}")
         cluster.loop.run_until(lambda: bool(stopped))
     finally:
         cluster.close()
-        (_folder() / "cluster.json").unlink(missing_ok=True)
-        (_folder() / "kubeconfig").unlink(missing_ok=True)
+        shutil.rmtree(_folder(), ignore_errors=True)
 
 
 @command.command("kubeconfig", context_settings=_SETTINGS)
@@ -198,7 +207,7 @@ def _there() -> dict[str, Any] | None:
 
     try:
         found: dict[str, Any] = json.loads((_folder() / "cluster.json").read_text())
-        return found if runs(int(found["pid"])) else None
+        return found if runs(int(found["pid"]), found["began"]) else None
     except (OSError, ValueError, KeyError):
         return None
 

@@ -102,9 +102,11 @@ def command(
 def _loaded(paths: tuple[Path, ...], **reading: Any) -> Loaded:
     from killcheck.discover.shapes import misshapen, sound
     from killcheck.kube import manifests
+    from killcheck.run.gc_tuning import uncollected
 
     strict = reading["strict"]
-    loaded = manifests.load(list(paths), schemas=False, **reading)
+    with uncollected():
+        loaded = manifests.load(list(paths), schemas=False, **reading)
     if loaded.overlays:
         raise click.UsageError(
             "these are overlays of the same objects: name one of them\n  "

@@ -15,6 +15,7 @@ from killcheck.commands.files import FILE, STDOUT, one_on_stdout, write
 from killcheck.commands.reading_options import reading_options
 
 if TYPE_CHECKING:
+    from killcheck.kube.manifests import Loaded
     from killcheck.run.session import Session
 
 __all__ = ["command"]
@@ -133,7 +134,7 @@ def _world(options: dict[str, Any]) -> Any:
     from killcheck.discover.shapes import sound
     from killcheck.kube import manifests
     from killcheck.lint import asking
-    from killcheck.run import reading
+    from killcheck.run.gc_tuning import uncollected
 
     if options["on"] and options["manifests"]:
         raise click.UsageError("--on and --manifests are two places: name one")
@@ -143,18 +144,27 @@ def _world(options: dict[str, Any]) -> Any:
     if options["on"]:
         return _live_world(kill_path, options)
     session = named.beside(session)
-    loaded = manifests.load(
-        session.folders,
-        strict=options["strict"],
-        exclude=options["exclude"],
-        values=options["values"],
-        sets=options["sets"],
-        schemas=False,
-    )
-    if not options["strict"]:
-        loaded = sound(loaded)
-    rehearsed = reading.rehearsed(loaded, wall_now()) if options["exec_mode"] == "host" else {}
+    with uncollected():
+        loaded = manifests.load(
+            session.folders,
+            strict=options["strict"],
+            exclude=options["exclude"],
+            values=options["values"],
+            sets=options["sets"],
+            schemas=False,
+        )
+        if not options["strict"]:
+            loaded = sound(loaded)
+    rehearsed = _rehearsed(loaded) if options["exec_mode"] == "host" else {}
     return asking.world_of(loaded, wall_now(), kill_path=kill_path, verbose=options["verbose"], rehearsed=rehearsed)
+
+
+def _rehearsed(loaded: Loaded) -> dict[str, Any]:
+    """The programs of manifests, each fired once and watched."""
+    from killcheck.clock import wall_now
+    from killcheck.run import reading
+
+    return dict(reading.rehearsed(loaded, wall_now()))
 
 
 def _headline(session: Session, options: dict[str, Any]) -> None:

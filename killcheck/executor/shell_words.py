@@ -32,6 +32,10 @@ _OPERATORS = (
     "<",
     ">",
 )
+_BEGINS_OPERATOR = frozenset(operator[0] for operator in _OPERATORS)
+#: Letters that are nothing but text, whatever comes before and after them.
+_LETTERS = re.compile(r"[A-Za-z0-9_./:,-]*")
+_VARIABLE = re.compile(r"\$(\w+|[@*#?$!-])")
 
 
 class ShellSyntaxError(Exception):
@@ -115,6 +119,8 @@ class Lexer:
         return self.found
 
     def _operator(self) -> str:
+        if self.text[self.at] not in _BEGINS_OPERATOR:
+            return ""
         return next((op for op in _OPERATORS if self.text.startswith(op, self.at)), "")
 
     def _take_operator(self, operator: str, word: Word | None) -> None:
@@ -170,8 +176,10 @@ class Lexer:
         elif char in "$`":
             self._expansion(word, False)
         else:
-            word.pieces.append(("text", char, False))
-            self.at += 1
+            letters = _LETTERS.match(self.text, self.at)
+            run = (letters and letters[0]) or char
+            word.pieces.append(("text", run, False))
+            self.at += len(run)
 
     def _double_quoted(self, word: Word) -> None:
         literal = ""
@@ -209,7 +217,7 @@ class Lexer:
         elif text.startswith("${", at):
             end = self._find("}", at + 2)
             word.pieces.append(("var", text[at + 2 : end], quoted))
-        elif match := re.compile(r"\$(\w+|[@*#?$!-])").match(text, at):
+        elif match := _VARIABLE.match(text, at):
             end = match.end() - 1
             name = match[1] if not match[1][0].isdigit() else match[1][0]
             end = at + len(name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from killcheck.kube import outside_schedules
 from killcheck.kube.manifest_text import is_definition
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
+from killcheck.text.files import text_of
 from killcheck.text.yamlfile import YamlError, documents
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Folders:
     skipped: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     reached: dict[Path, set[Path]] = field(default_factory=dict)
-    _plain: bool = False  # a manifest was met that no kustomization names
+    _plain: list[Path] = field(default_factory=list)  # files that no kustomization names
     _root: Path = Path()
     _left_out: PathSpec[Any] | None = None
     _walked: set[Path] = field(default_factory=set)
@@ -81,7 +82,7 @@ class Folders:
         """The folders of overlays, where what was named holds nothing but them and what they share; else empty."""
         tops = [str(file.parent) for file, led_by in self.reached.items() if not led_by]
         shared = any(len(led_by) > 1 for led_by in self.reached.values())
-        return tops if shared and len(tops) > 1 and not self._plain else []
+        return tops if shared and len(tops) > 1 and not any(map(_looks_like_an_object, self._plain)) else []
 
     def _folder(self, path: Path, within: tuple[Path, ...], *, named: bool = False) -> Iterator[Path]:
         kustomization = kustomization_in(path)
@@ -107,7 +108,7 @@ class Folders:
             elif entry.is_dir():
                 self._pass(entry, "a link to a folder, not followed: name that folder too", Cause.ELSEWHERE)
             elif entry.suffix in _SUFFIXES and entry.is_file():
-                self._plain = self._plain or _looks_like_an_object(entry)
+                self._plain.append(entry)
                 yield entry
             elif entry.suffix in _SUFFIXES:
                 self._pass(entry, "a link that leads nowhere, or no file", Cause.UNREADABLE)
@@ -251,7 +252,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig", errors="replace") if path.is_file() else ""
+        return text_of(path, "utf-8-sig", errors="replace") if path.is_file() else ""
     except OSError:
         return ""
 

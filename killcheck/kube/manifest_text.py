@@ -330,13 +330,14 @@ def _type_surprises(doc: Document, base: Path, obj: Obj) -> Iterable[tuple[Path,
         if not builtin and not _FREE_FORM.isdisjoint(path):
             continue
         text = _wants_text(path, is_data)
-        raw = doc.raw((*base, *path))
         if isinstance(value, bool):
-            word = raw is not None and raw.lower() not in ("true", "false")
-            if text or (word and builtin and path[-1] not in _BOOLEAN_FIELDS):
+            if not text and (not builtin or path[-1] in _BOOLEAN_FIELDS):
+                continue
+            raw = doc.raw((*base, *path))
+            if text or (raw is not None and raw.lower() not in ("true", "false")):
                 yield path, _no_text(raw or str(value).lower(), f"the boolean {str(value).lower()}")
         elif text and not isinstance(value, list | dict):
-            yield path, _no_text(raw or str(value), "a number")
+            yield path, _no_text(doc.raw((*base, *path)) or str(value), "a number")
 
 
 def _no_text(raw: str, what: str) -> str:

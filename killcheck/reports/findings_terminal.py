@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
-#: More notes of a probe than these are one line.
+#: More findings of a probe that are mended the same way than these are told together; notes in one line.
 _MANY = 3
+#: So many of them have a line of their own before the rest is a number.
+_SHOWN = 10
 #: Columns before the words of a finding: where a line that is too long goes on.
 HANG = 14
 _MARKS = {"error": "✗", "warning": "!", "note": "·"}
@@ -32,18 +34,18 @@ def show(
     notes: bool = True,
     verbose: bool = True,
 ) -> None:
-    """Print what was found and not asked; ``notes``: those too. Not ``verbose``: many of a kind in one line."""
+    """Print what was found and not asked; ``notes``: those too. Not ``verbose``: many of a kind together."""
     console = screen(color=color, width=width, file=file)
     answered = [f for f in result.findings if not f.unproven and (notes or f.severity != "note")]
     many = {} if verbose else _classes(answered)
-    answered = [f for f in answered if f.severity != "note" or f.probe not in many]
-    for obj, findings in _by_object(answered):
+    together = {id(finding) for members in many.values() for finding in members}
+    for obj, findings in _by_object(f for f in answered if id(f) not in together):
         console.print()
         console.say(_heading(obj, findings[0]), 4)
         for finding in findings:
             console.say(_lines(finding), HANG)
-    for probe, members in many.items():
-        console.say(_class_line(probe, members), HANG)
+    for members in many.values():
+        console.say(_class_line(members) if members[0].severity == "note" else _class_lines(members), HANG)
     _open_questions(console, [f for f in result.findings if f.unproven])
     for note in result.notes:
         console.say(Text(f"· {note}", style="dim"), 2)
@@ -51,20 +53,36 @@ def show(
     console.say(_count(result), 4)
 
 
-def _classes(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    """The notes of the probes that have many of them."""
-    groups: dict[str, list[Finding]] = {}
+def _classes(findings: Iterable[Finding]) -> dict[tuple[str, ...], list[Finding]]:
+    """The findings of a probe that are mended the same way, where there are many."""
+    groups: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
-        if finding.severity == "note":
-            groups.setdefault(finding.probe, []).append(finding)
-    return {probe: members for probe, members in groups.items() if len(members) > _MANY}
+        fix = () if finding.severity == "note" else (finding.remedy, finding.patch or "")
+        groups.setdefault((finding.severity, finding.probe, *fix), []).append(finding)
+    return {key: members for key, members in groups.items() if len(members) > _MANY}
 
 
-def _class_line(probe: str, members: list[Finding]) -> Text:
+def _class_line(members: list[Finding]) -> Text:
     """One line for all notes of a probe, with the first."""
     first = members[0]
     text = Text(f"\n· note    {first.message}: {first.object} and {len(members) - 1} more", style="dim")
-    text.append(f"  [{probe}] (--verbose for each)", style="dim")
+    text.append(f"  [{first.probe}] (--verbose for each)", style="dim")
+    text.append(f"\n      fix     {first.remedy}", style="green")
+    return text
+
+
+def _class_lines(members: list[Finding]) -> Text:
+    """Errors or warnings that are mended the same way: a line each, the fix once."""
+    first = members[0]
+    text = Text(f"\n{_MARKS[first.severity]} {len(members)} {first.severity}s", style=_STYLES[first.severity])
+    text.append(f"  [{first.probe}]", style="dim")
+    for finding in members[:_SHOWN]:
+        place = f"{finding.file}:{finding.line}" if finding.file and finding.line else finding.file or ""
+        text.append(f"\n      {finding.object}: {finding.message}")
+        if place and not finding.object.startswith(place):
+            text.append(f"  {place}", style="dim")
+    if len(members) > _SHOWN:
+        text.append(f"\n      and {len(members) - _SHOWN} more (--verbose for each)", style="dim")
     text.append(f"\n      fix     {first.remedy}", style="green")
     return text
 

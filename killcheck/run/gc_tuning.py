@@ -8,8 +8,10 @@ that are killcheck's own (the command, its workers): as a library or a plugin it
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-__all__ = ["collect_seldom"]
+__all__ = ["collect_seldom", "uncollected"]
 
 #: Containers made since the last look at the youngest generation (700 by default; starting makes 120,000), and looks
 #: between older ones.
@@ -19,3 +21,15 @@ THRESHOLDS = (200_000, 20, 20)
 def collect_seldom() -> None:
     """For the rest of this process' life."""
     gc.set_threshold(*THRESHOLDS)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cycles inside the block: what reading a folder makes is kept, all of it, and is no rubbish."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 from killcheck.run.record import RecordError
 from killcheck.run.session import SessionError
 from killcheck.safety.orphans import local
+from killcheck.text.files import LONGEST, own
 
 __all__ = ["KEPT", "SETTING", "KeptRun", "described", "limit", "own_ignore", "record_of", "runs", "tidy"]
 
@@ -107,16 +109,15 @@ def tidy(folder: Path, keep: int) -> list[Path]:
 
 def own_ignore(folder: Path) -> None:
     """Keep a state folder out of the repository that it lies in: records name what a cluster has."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / ".gitignore"
-    if not file.exists():
-        file.write_text("# Written by killcheck: runs and journals are this machine's.\n*\n", encoding="utf-8")
+    own(folder).mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as file:
+        file.write("# Written by killcheck: runs and journals are this machine's.\n*\n")
 
 
 def _ends(record: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """A record's first and last line; empty where one is no JSON object."""
     with record.open("rb") as file:
-        first = file.readline()
+        first = file.readline(LONGEST)
         file.seek(max(0, record.stat().st_size - LAST))
         lines = file.read().splitlines()
     return _object(first), _object(lines[-1] if lines else b"")

@@ -33,6 +33,7 @@ from killcheck.safety.keys import KeyProblem, signing_key
 from killcheck.safety.undo import PATIENCE_S, compare, holds, inverse, kubectl, recreatable, retry, take_back, verify
 from killcheck.safety.vocabulary import ENGINE, objection, place_of
 from killcheck.safety.written import Header
+from killcheck.text.files import own
 from killcheck.text.redaction import redact
 
 __all__ = [
@@ -87,8 +88,11 @@ def process_began(pid: int) -> str:
 
 
 def state_dir() -> Path:
-    """Where run records and journals are kept: ``.killcheck/`` in the working folder."""
-    return Path(".killcheck")
+    """Where run records and journals are kept: ``.killcheck/`` in the working folder. Raises OSError for a link."""
+    folder = Path(".killcheck")
+    for below in ("runs", "locks"):
+        own(folder / below)
+    return folder
 
 
 def config_map_name(run: str) -> str:

@@ -135,19 +135,25 @@ class Claim:
                 continue  # the next start finds it lapsed
 
     def _take(self, namespace: str, name: str, what: str) -> None:
+        """Raises Busy, and Conflict where its holder let it go while it was looked at: it can be had now."""
         try:
             self.kube.create(r.LEASES, self._lease(namespace, name, what))
-        except Conflict:
-            found = self.kube.get(r.LEASES, name, namespace)
-            if holder_of(found) == self.run:
-                return
-            if not lapsed(found, self.loop.now()):
-                raise Busy(
-                    f"run {holder_of(found)} is drilling {what} (Lease {namespace}/{name}, renewed "
-                    f"{dig(found, 'spec', 'renewTime')}): wait for it, or end it and say killcheck restore --run "
-                    f"{run_of(found)}"
-                ) from None
-            self.kube.replace(r.LEASES, self._taken(found))
+        except Conflict as error:
+            try:
+                self._take_from(self.kube.get(r.LEASES, name, namespace), what)
+            except NotFound:
+                raise error from None
+
+    def _take_from(self, found: Obj, what: str) -> None:
+        if holder_of(found) == self.run:
+            return
+        if not lapsed(found, self.loop.now()):
+            raise Busy(
+                f"run {holder_of(found)} is drilling {what} (Lease {namespace_of(found)}/{name_of(found)}, renewed "
+                f"{dig(found, 'spec', 'renewTime')}): wait for it, or end it and say killcheck restore --run "
+                f"{run_of(found)}"
+            )
+        self.kube.replace(r.LEASES, self._taken(found))
 
     def _lease(self, namespace: str, name: str, what: str) -> Obj:
         now = format_time(self.loop.now(), micro=True)

@@ -18,6 +18,7 @@ from killcheck.safety.journal import Journal
 from killcheck.safety.lease import Busy
 from killcheck.safety.local_programs import capabilities, ended
 from killcheck.safety.orphans import Orphan, Outcome, local, runs
+from killcheck.text.files import own
 
 __all__ = ["Locks", "orphans_here", "restore_here"]
 
@@ -33,7 +34,7 @@ class Locks:
 
     def acquire(self) -> None:
         """Take every lock, or none. Raises Busy where another run holds one, OSError."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        own(self.folder).mkdir(parents=True, exist_ok=True)
         try:
             for _, name, what in self.leases:
                 self._held.append(self._take(name, what))
@@ -42,7 +43,8 @@ class Locks:
             raise
 
     def _take(self, name: str, what: str) -> int:
-        descriptor = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = own(self.folder / f"{name}.lock")
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -6,6 +6,7 @@ before anything new is changed. ``killcheck restore`` and the janitor are this.
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
@@ -40,9 +41,12 @@ from killcheck.safety.undo import retry
 from killcheck.safety.untrusted_journal import Answer, Judged, UntrustedJournal
 from killcheck.safety.vocabulary import by_hand, place_of
 from killcheck.safety.written import LONGEST, Read, read
+from killcheck.text.files import opened
 
 __all__ = ["Orphan", "Outcome", "find", "local", "restore", "runs", "settle"]
 
+#: What opening tells of pipes, sockets, devices, folders, links that lead nowhere or in a circle: nobody's journal.
+_NO_FILE = (errno.EINVAL, errno.ENXIO, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENODEV)
 _ORDER = {"intent": 0, "applied": 1, "failed": 2, "undone": 3, "verified": 4}
 
 
@@ -142,7 +146,8 @@ class Outcome:
 def local(folder: Path) -> list[tuple[Path, Read]]:
     """The journals under ``folder`` whose runs did not come to their end, whoever wrote them.
 
-    Raises OSError: what may not be read here (another user's, say) may have something left.
+    What has a journal's name and is no file says nothing, and is told. Raises OSError: what may not be read here
+    (another user's, say) may have something left.
     """
     found = []
     keys = known_keys()
@@ -150,12 +155,20 @@ def local(folder: Path) -> list[tuple[Path, Read]]:
     for path in (file for run in folders if run.is_dir() for file in sorted(run.iterdir())):
         if not path.match("journal-*.jsonl"):
             continue
-        with path.open("rb") as opened:
-            text = opened.read(LONGEST + 1).decode("utf-8", "replace")
-        said = read(text, keys)
+        said = _read(path, keys)
         if not said.over:
             found.append((path, said))
     return found
+
+
+def _read(path: Path, keys: Sequence[bytes]) -> Read:
+    try:
+        with opened(path) as file:
+            return read(file.read(LONGEST + 1).decode("utf-8", "replace"), keys)
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+        return Read(problems=["it is no regular file"], missing=None)
 
 
 def find(

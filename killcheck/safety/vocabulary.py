@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ENGINE", "TAKEN_BACK", "Place", "by_hand", "objection", "place_of"]
 
-#: A part of a path: names of RBAC's objects may have colons; nothing is only dots.
-_WORD = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:@+-]{1,253}")
+#: A part of a path: names of RBAC's objects may have colons; nothing is only dots, nor read as an option.
+_WORD = re.compile(r"(?!\.+\Z|-)[A-Za-z0-9._:@+-]{1,253}")
 #: The API group of what a Docker Engine has.
 ENGINE = "docker.killcheck.dev"
 #: A Docker Engine's tags are named by their images, escaped; this is a part of one.

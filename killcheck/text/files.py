@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["enclosed", "text_of"]
+__all__ = ["enclosed", "opened", "own", "text_of"]
 
-#: Characters of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
+#: Bytes of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
 LONGEST = 32 << 20
 
 
@@ -28,13 +30,38 @@ def enclosed(file: Path, folder: Path) -> bool:
         return False
 
 
-def text_of(file: Path, encoding: str = "utf-8") -> str:
-    """The text of a file. Raises OSError, EFBIG where it is longer than :data:`LONGEST`, and UnicodeDecodeError."""
-    with file.open(encoding=encoding) as opened:
-        text = opened.read(LONGEST + 1)
-    if len(text) > LONGEST:
+def text_of(file: Path, encoding: str = "utf-8", *, errors: str = "strict") -> str:
+    """The text of a file, its lines ended by ``\\n``. ``errors``: as ``bytes.decode`` has it.
+
+    Raises OSError, EFBIG where it is longer than :data:`LONGEST`, and UnicodeDecodeError. Read and decoded in one
+    piece: as text, a folder of CustomResourceDefinitions takes four times as long.
+    """
+    with file.open("rb") as source:
+        content = source.read(LONGEST + 1)
+    if len(content) > LONGEST:
         raise OSError(errno.EFBIG, f"larger than {LONGEST >> 20} MiB", os.fspath(file))
-    return text
+    text = content.decode(encoding, errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def own(folder: Path) -> Path:
+    """A folder to write to, in a checkout: it, and what holds it there, is no link. Raises OSError, ELOOP for a link.
+
+    A link that came with the checkout would have records, and what tidies them up, go wherever it leads.
+    """
+    for part in (folder, *folder.parents):
+        if not part.is_absolute() and part.is_symlink():
+            raise OSError(errno.ELOOP, "is a link, and nothing is written through it: delete it", os.fspath(part))
+    return folder
+
+
+def opened(file: Path) -> BinaryIO:
+    """A regular file, to read. Raises OSError, EINVAL for anything else: pipes and devices are not waited for."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no regular file", os.fspath(file))
+    return os.fdopen(descriptor, "rb")
 
 
 def _hidden(part: str) -> bool:

@@ -8,6 +8,7 @@ by sigs.k8s.io/yaml; recorded on v1.36: a name ``y`` is answered with 400, an an
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ _SPECIAL = {
     "-.Inf": float("-inf"),
     "-.INF": float("-inf"),
 }
+#: Scalars that mean something else than they say.
+_WORDS = {**dict.fromkeys(_NULL), **dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False), **_SPECIAL}
 #: More values than any honest document has: aliases of aliases multiply ('billion laughs').
 _MAX_VALUES = 2_000_000
 #: API servers take no deeper objects either; Python's own stack ends at a thousand.
@@ -187,11 +190,7 @@ def _too_deep(text: str) -> int:
     """
     import yaml
 
-    depth = deepest = 0
-    for bracket in _BRACKETS.finditer(text):
-        depth += 1 if bracket[0] in "[{" else -1
-        deepest = max(deepest, depth)
-    if deepest <= _SUSPECT and not _FAR_IN.search(text):
+    if not _brackets_go_deep(text) and not _FAR_IN.search(text):
         return 0
     depth = 0
     try:
@@ -207,13 +206,25 @@ def _too_deep(text: str) -> int:
     return 0
 
 
+def _brackets_go_deep(text: str) -> bool:
+    """Whether so many brackets are open at once that something may be nested too deep."""
+    if text.count("[") + text.count("{") <= _SUSPECT:
+        return False
+    depth = deepest = 0
+    for bracket in _BRACKETS.finditer(text):
+        depth += 1 if bracket[0] in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest > _SUSPECT
+
+
 @cache
 def _loader() -> type[yaml.SafeLoader]:
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    # No implicit types: a scalar without a tag of its own is recognised by this one, and resolved here.
-    return type("_Loader", (base,), {"resolve": _tag, "descend_resolver": _no_path, "ascend_resolver": _no_path})
+    # No implicit types: a scalar without a tag of its own is recognised by this one, and resolved here. Resolvers by
+    # path are not used: called twice a node, so they are functions of C, whose answers nobody reads.
+    return type("_Loader", (base,), {"resolve": _tag, "descend_resolver": operator.is_, "ascend_resolver": tuple})
 
 
 def _tag(_loader: object, kind: Any, _value: str | None, implicit: tuple[bool, bool] | bool | None) -> str:
@@ -224,10 +235,6 @@ def _tag(_loader: object, kind: Any, _value: str | None, implicit: tuple[bool, b
     if kind.id == "scalar":
         return _UNTAGGED if isinstance(implicit, tuple) and implicit[0] else "tag:yaml.org,2002:str"
     return "tag:yaml.org,2002:seq" if kind.id == "sequence" else "tag:yaml.org,2002:map"
-
-
-def _no_path(*_: object) -> None:
-    """Path resolvers are not used."""
 
 
 def _plain(node: Any) -> bool:
@@ -292,16 +299,16 @@ def _key(node: Any) -> str:
     return str(value) if isinstance(value, int) else str(node.value)
 
 
+def _scalar(node: Any) -> Any:
+    """The value of a scalar that stands as one."""
+    typed = (node.tag == _UNTAGGED and not node.style) or node.tag in _TYPED
+    return _resolve(node.value) if typed else node.value
+
+
 def _resolve(text: str) -> Any:
     """What go-yaml makes of a plain scalar."""
-    if text in _NULL:
-        return None
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    if text in _SPECIAL:
-        return _SPECIAL[text]
+    if text in _WORDS:
+        return _WORDS[text]
     if text[0] not in "+-.0123456789":
         return text
     plain = text.replace("_", "")
@@ -346,8 +353,7 @@ class _Builder:
         if len(path) > _MAX_DEPTH:
             raise YamlError(self.file, node.start_mark.line + 1, f"nested more than {_MAX_DEPTH} deep")
         if node.id == "scalar":
-            typed = _plain(node) or node.tag in _TYPED
-            return _resolve(node.value) if typed else node.value
+            return _scalar(node)
         if id(node) in self._open:
             raise YamlError(self.file, node.start_mark.line + 1, "an alias that contains itself")
         self._open.add(id(node))
@@ -366,16 +372,22 @@ class _Builder:
                 hint = " (a template, '{{'? render it first)" if key.id == "mapping" and key.flow_style else ""
                 line = key.start_mark.line + 1
                 raise YamlError(self.file, line, f"a key must be text, not a list or a mapping{hint}")
-            if _merges(key):
-                self._merge(built, seen, value, path)
-                continue
-            name = _key(key)
+            name = key.value
+            if not name.isalpha() or name in _WORDS:  # most keys are what they look like
+                if _merges(key):
+                    self._merge(built, seen, value, path)
+                    continue
+                name = _key(key)
+                if name != key.value and name in ("true", "false"):
+                    self.boolean_keys.append(((*path, name), key.value, key.start_mark.line + 1))
             if name in seen:
                 self.duplicates.append(((*path, name), key.start_mark.line + 1))
-            if name != key.value and name in ("true", "false"):
-                self.boolean_keys.append(((*path, name), key.value, key.start_mark.line + 1))
             seen.add(name)
-            built[name] = self.build(value, (*path, name))
+            if value.id == "scalar":
+                self._count += 1
+                built[name] = _scalar(value)
+            else:
+                built[name] = self.build(value, (*path, name))
         return built
 
     def _merge(self, built: dict[str, Any], seen: set[str], node: Any, path: Path) -> None:

@@ -6,22 +6,41 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from killcheck.cli import main
+from killcheck.commands import cluster
+from killcheck.safety.journal import process_began
+
+#: Who uses it has a program of somebody's run.
+PLANTED = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: [ran]}}}]
+contexts: [{name: killcheck-embedded, context: {cluster: c, user: u}}]
+"""
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".killcheck/cluster").mkdir(parents=True)
-    return tmp_path / ".killcheck/cluster"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    kept = cluster._folder()
+    kept.mkdir(parents=True)
+    return kept
+
+
+def document(folder, pid):
+    return json.dumps({"pid": pid, "began": process_began(pid), "kubeconfig": str(folder / "kubeconfig")})
 
 
 def written(folder, pid):
-    (folder / "cluster.json").write_text(json.dumps({"pid": pid, "kubeconfig": str(folder / "kubeconfig")}))
+    (folder / "cluster.json").write_text(document(folder, pid))
 
 
 def run(*argv):
@@ -31,11 +50,11 @@ def run(*argv):
 def test_one_that_starts_is_waited_for(folder):
     script = (
         "import pathlib, sys, time; time.sleep(0.5); "
-        f'pathlib.Path(\'cluster.json\').write_text(\'{{"pid": {os.getpid()}, "kubeconfig": "here"}}\')'
+        f"pathlib.Path('cluster.json').write_text({document(folder, os.getpid())!r})"
     )
     with subprocess.Popen([sys.executable, "-c", script], cwd=folder):
         result = run("kubeconfig", "--wait", "120s")
-    assert (result.exit_code, result.output) == (0, "here\n")
+    assert (result.exit_code, result.output) == (0, f"{folder / 'kubeconfig'}\n")
 
 
 @pytest.mark.parametrize("argv", [("kubeconfig",), ("kubeconfig", "--wait", "300ms"), ("advance", "1h"), ("down",)])
@@ -46,6 +65,27 @@ def test_one_whose_process_is_gone_is_not_there(folder, argv):
     result = run(*argv)
     assert result.exit_code == 4
     assert "no embedded cluster runs in this folder" in result.output
+
+
+@pytest.mark.parametrize("argv", [("kubeconfig",), ("advance", "1h"), ("load", "."), ("down",)])
+@pytest.mark.parametrize("said", [{}, {"pid": [1]}, {"pid": 1, "kubeconfig": 3}])
+def test_what_came_with_the_checkout_is_no_cluster_of_this_folder(folder, tmp_path, argv, said):
+    brought = tmp_path / "work/.killcheck/cluster"
+    brought.mkdir(parents=True)
+    (brought / "kubeconfig").write_text(PLANTED)
+    told = {"pid": os.getpid(), "began": process_began(os.getpid()), "kubeconfig": str(brought / "kubeconfig")}
+    (brought / "cluster.json").write_text(json.dumps({**told, **said}))
+    result = run(*argv)
+    assert result.exit_code == 4
+    assert "no embedded cluster runs in this folder" in result.output
+    assert not Path("ran").exists()
+
+
+def test_of_the_cluster_of_another_folder_nothing_is_known(folder, tmp_path, monkeypatch):
+    written(folder, os.getpid())
+    assert run("kubeconfig").output == f"{folder / 'kubeconfig'}\n"
+    monkeypatch.chdir(tmp_path)
+    assert run("kubeconfig").exit_code == 4
 
 
 def test_there_is_one_in_a_folder(folder):

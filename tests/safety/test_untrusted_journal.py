@@ -347,6 +347,22 @@ def test_a_file_of_the_checkout_has_nothing_done_and_is_told(cluster, tmp_path):
     assert len(settled.unknown) == 1  # it keeps nobody from a drill
 
 
+@pytest.mark.parametrize("kind", ["pipe", "folder", "circle", "nowhere"])
+def test_what_has_a_journals_name_and_is_no_file_is_told_and_keeps_nobody_from_the_rest(cluster, tmp_path, kind):
+    journal = journal_of(cluster)
+    journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 7}}, "scaled vllm")
+    path = brought(tmp_path, "")
+    path.unlink()
+    if kind in ("pipe", "folder"):
+        (os.mkfifo if kind == "pipe" else os.mkdir)(path)
+    else:
+        path.symlink_to(path.name if kind == "circle" else tmp_path / "nowhere")
+    found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
+    outcome = orphans.restore(cluster.kube, cluster.loop, found)
+    assert (outcome.undone, outcome.problems) == (["restored: scaled vllm"], [])
+    assert outcome.unknown == [f"{path}: it is no regular file: whether more is left of run x is not known"]
+
+
 @pytest.mark.parametrize("cut", [0, 40, 0.5, -30])
 def test_what_was_cut_off_beside_a_config_map_that_is_lost_is_not_nothing(cluster, tmp_path, cut, monkeypatch):
     monkeypatch.setattr(orphans, "runs", lambda pid, began="": False)

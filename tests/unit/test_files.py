@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from killcheck.clock import WallLoop
+from killcheck.cluster.kind import Kind
 from killcheck.executor import scripts
 from killcheck.kube import manifests
 from killcheck.machine import units
 from killcheck.machine.modelled import Machine
+from killcheck.run.kept import own_ignore
+from killcheck.safety.journal import state_dir
+from killcheck.safety.local_locks import Locks
 from killcheck.spec import specfile
 from killcheck.spec.killpath import Command
 from killcheck.spec.specfile import SpecError
 from killcheck.text import files
-from killcheck.text.files import enclosed, text_of
+from killcheck.text.files import enclosed, opened, own, text_of
 
 OURS = "#!/bin/sh\n# aws_secret: canary\ngcloud compute instances start x\n"
 MANIFEST = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndata: {a: canary}\n"
@@ -84,3 +91,80 @@ def test_a_file_without_an_end_is_one_problem(tmp_path, monkeypatch):
     assert [(one.file, one.why) for one in loaded.skipped] == [(str(long), "larger than 1 mib")]
     with pytest.raises(SpecError, match="larger than 1 mib"):
         specfile.load(long)
+
+
+def test_a_text_has_its_lines_ended_alike_and_no_mark_before_it(tmp_path):
+    file = tmp_path / "windows.yaml"
+    file.write_bytes(b"\xef\xbb\xbfkind: Job\r\nmetadata:\r  name: \xc3\xa9\n")
+    assert text_of(file, "utf-8-sig") == "kind: Job\nmetadata:\n  name: é\n"
+
+
+def test_what_is_no_utf_8_is_refused_unless_replaced(tmp_path):
+    file = tmp_path / "latin.yaml"
+    file.write_bytes(b"name: \xe9\n")
+    with pytest.raises(UnicodeDecodeError):
+        text_of(file)
+    assert text_of(file, errors="replace") == "name: �\n"
+
+
+@pytest.mark.parametrize("linked", [".killcheck", ".killcheck/runs", ".killcheck/locks", ".killcheck/locks/a.lock"])
+def test_nothing_is_written_where_a_link_of_the_checkout_leads(tmp_path, monkeypatch, linked):
+    work, file = tmp_path / "work", tmp_path / "home" / "a.lock"
+    (work / linked).parent.mkdir(parents=True)
+    file.parent.mkdir()
+    file.write_text("ours")
+    (work / linked).symlink_to(file if linked.endswith("lock") else file.parent)
+    monkeypatch.chdir(work)
+    with pytest.raises(OSError, match="is a link, and nothing is written through it"):
+        Locks(state_dir(), "run", [("", "a", "a target")]).acquire()
+    assert [path.name for path in file.parent.iterdir()] == ["a.lock"]
+    assert file.read_text() == "ours"
+
+
+def test_a_links_own_end_may_be_anywhere_above_the_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "linked").symlink_to("work")
+    monkeypatch.chdir(tmp_path / "linked")
+    assert own(Path(".killcheck")) == Path(".killcheck")
+    assert own(tmp_path / "linked/.killcheck") == tmp_path / "linked/.killcheck"
+
+
+def test_a_dangling_link_is_not_made_a_file(tmp_path):
+    (tmp_path / ".gitignore").symlink_to(tmp_path / "elsewhere")
+    own_ignore(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
+    own_ignore(tmp_path / "new")
+    assert (tmp_path / "new/.gitignore").read_text().endswith("\n*\n")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "to a pipe"])
+def test_what_is_no_file_is_not_waited_for(tmp_path, kind):
+    file = tmp_path / "file"
+    if kind == "folder":
+        file.mkdir()
+    elif kind == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        file.symlink_to("pipe")
+    with pytest.raises(OSError, match="is no regular file"):
+        opened(file)
+
+
+@pytest.mark.parametrize("brought", ["link", "file"])
+def test_a_kubeconfig_of_a_kind_cluster_is_written_anew_over_what_came_with_the_checkout(
+    tmp_path, monkeypatch, brought
+):
+    ours = tmp_path / "ours"
+    ours.write_text("ours")
+    kind = Kind("killcheck", tmp_path / "kind")
+    kind.folder.mkdir()
+    if brought == "link":
+        kind.kubeconfig.symlink_to(ours)
+    else:
+        kind.kubeconfig.write_text("theirs")
+    monkeypatch.setattr(kind, "_kind", lambda *argv: "kind's own")
+    kind.export()
+    assert (ours.read_text(), kind.kubeconfig.read_text()) == ("ours", "kind's own")
+    assert kind.kubeconfig.stat().st_mode & 0o777 == 0o600
+    assert list(kind.folder.iterdir()) == [kind.kubeconfig]

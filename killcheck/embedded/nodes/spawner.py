@@ -6,7 +6,7 @@ container's root, network and processes' namespace, and from there the container
 its own, in which those mounts are locked, and gives up everything (``confinement.py``). When the socket closes -
 killcheck has ended, however - every child is killed and the spawner ends: nothing outlives killcheck.
 
-Run as ``python -I -S spawner.py FD REPORT FOLDER sandbox|open``; nothing of killcheck may be imported here.
+Imported by the fork server (``forkserver.py``) with ``python -I -S``; nothing of killcheck may be imported here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import gc
 import json
 import os
 import platform
@@ -24,6 +25,7 @@ import socket
 import struct
 import sys
 import termios
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -492,26 +494,27 @@ def trial(place: Place) -> str:
     return "" if told == "ok" else told or "it ended without a word"
 
 
-def settled(folder: str) -> tuple[Place, str]:
-    """A place for strangers, and why there can be none (empty: there is)."""
+def settled(folder: str, *, tried: bool) -> tuple[Place, str]:
+    """A place for strangers, and why there can be none (empty: there is). ``tried``: another had one."""
     place = Place(folder)
     try:
         place.settle()
         confinement.prepare()
     except OSError as error:
         return place, f"{error.filename or 'this system'}: {error.strerror}"
-    return place, trial(place)
+    return place, "" if tried else trial(place)
 
 
-def main(control: int, report: int, folder: str, kind: str) -> None:
+def main(control: int, report: int, order: Job) -> None:
     """Say where containers can be kept, and start them until killcheck closes its end."""
-    place, why = settled(folder) if kind == "sandbox" else (Place(folder), "")
+    folder, kind = order["folder"], order["kind"]
+    place, why = settled(folder, tried=order["tried"]) if kind == "sandbox" else (Place(folder), "")
     with socket.socket(fileno=report) as sock:
         if why:
             tell(sock, {"unavailable": why})
             return
         where = os.open(place.pods if kind == "sandbox" else folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        tell(sock, {"settled": kind}, [where])
+        tell(sock, {"settled": kind, "pid": os.getpid()}, [where])
         os.close(where)
     spawner = Spawner(socket.socket(fileno=control), place)
     try:
@@ -520,5 +523,37 @@ def main(control: int, report: int, folder: str, kind: str) -> None:
         spawner.end()
 
 
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
+# -- the fork server ---------------------------------------------------------------------------------------
+def serve(orders: int) -> None:
+    """Fork a spawner for each order: its control and report sockets, and where it writes errors, come with it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries them
+    gc.disable()
+    gc.freeze()  # a page that nobody writes is shared by all
+    with socket.socket(fileno=orders) as sock:
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(sock, 65536, 3)
+            if not data:
+                return
+            if os.fork() == 0:
+                sock.close()
+                begin(json.loads(data), descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def begin(order: Job, descriptors: list[int]) -> None:
+    """Become a spawner; never returns."""
+    code = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        gc.enable()
+        control, report, errors = descriptors
+        os.dup2(errors, 2)
+        os.close(errors)
+        main(control, report, order)
+        code = 0
+    finally:  # whatever it is: a child must never go on as a second fork server
+        if sys.exc_info()[0] is not None:
+            traceback.print_exc()
+        os._exit(code)

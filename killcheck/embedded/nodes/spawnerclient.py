@@ -7,20 +7,19 @@ import errno
 import json
 import os
 import shutil
+import signal
 import socket
 import struct
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Protocol
 
 from killcheck.clock import Loop
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.agent import Agent, Asker
+from killcheck.embedded.nodes.forkserver import fork_spawner
 from killcheck.embedded.nodes.hostio import HostIo
 from killcheck.embedded.nodes.isolation import BWRAP, Level
 from killcheck.kube.objects import Obj
@@ -34,6 +33,8 @@ END_LIMIT_S = 10.0
 CONNECT_LIMIT_S = 2.0
 #: What the helper is started by: bubblewrap gives it a user namespace where only bubblewrap may make one.
 _BEFORE: dict[Level, tuple[str, ...]] = {Level.NAMESPACES: (), Level.BUBBLEWRAP: BWRAP, Level.UNISOLATED: ()}
+#: Levels at which a container has been made here, by this process: no further helper need try.
+_seen_to_work: set[Level] = set()
 
 
 class Started(Protocol):
@@ -75,11 +76,14 @@ class SpawnerClient:
         self._report_of_start, reported = socket.socketpair()
         with theirs, reported:
             try:
-                self._process = self._start(reported.fileno(), theirs.fileno())
+                self._start(theirs.fileno(), reported.fileno())
             except NoSandbox:
                 self._control.close()
                 self._report_of_start.close()
+                shutil.rmtree(self.folder, ignore_errors=True)
                 raise
+        #: The helper's own process, from when it has settled.
+        self.pid = 0
         self._files: int | None = None
         self._buffer = b""
         self._listener: socket.socket | None = None
@@ -94,39 +98,16 @@ class SpawnerClient:
         self.settle()
         return Path(f"/proc/self/fd/{self._files}") if self.level is not Level.UNISOLATED else self.folder
 
-    def _start(self, report: int, control: int) -> subprocess.Popen[bytes]:
+    def _start(self, control: int, report: int) -> None:
+        """Raises NoSandbox."""
         if self.level is Level.BUBBLEWRAP and os.geteuid() == 0:
-            shutil.rmtree(self.folder, ignore_errors=True)
             raise NoSandbox("root's containers would be root's: it is for other users")
         kind = "open" if self.level is Level.UNISOLATED else "sandbox"
-        script = str(resources.files(__package__) / "spawner.py")
         try:
-            return subprocess.Popen(
-                [
-                    *_BEFORE[self.level],
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    script,
-                    str(control),
-                    str(report),
-                    str(self.folder),
-                    kind,
-                ],
-                pass_fds=[control, report],
-                stdin=subprocess.DEVNULL,
-                stderr=self._errors(),
-                start_new_session=True,
-                env={},
-                cwd="/",
-            )
+            tried = self.level in _seen_to_work
+            fork_spawner(_BEFORE[self.level], str(self.folder), kind, (control, report), tried=tried)
         except OSError as error:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            raise NoSandbox(f"{error.filename}: {(error.strerror or str(error)).lower()}") from error
-
-    def _errors(self) -> int | None:
-        """What bubblewrap says where it is refused is said by us, once."""
-        return subprocess.DEVNULL if self.level is Level.BUBBLEWRAP else None
+            raise NoSandbox(f"{error.filename or 'fork server'}: {(error.strerror or str(error)).lower()}") from error
 
     def settle(self) -> None:
         """Wait until the helper has its place; idempotent. Raises NoSandbox where this host has none for it."""
@@ -137,9 +118,11 @@ class SpawnerClient:
             data, descriptors, _, _ = socket.recv_fds(self._report_of_start, 65536, 1)
         except TimeoutError:
             data, descriptors = b"", []
+        message = next(iter(_messages(data)), {})
         if not descriptors:
-            message = next(iter(_messages(data)), {})
             raise NoSandbox(str(message.get("unavailable", "the helper that starts processes did not start")))
+        self.pid = int(message["pid"])
+        _seen_to_work.add(self.level)
         self._files = descriptors[0]
         os.set_inheritable(self._files, False)
         self._report_of_start.close()
@@ -229,12 +212,7 @@ class SpawnerClient:
     def close(self) -> None:
         """End the helper, and with it everything that it started."""
         self.io.stop()
-        self._control.close()
-        try:
-            self._process.wait(END_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._end_helper()
         if self._listener is not None:
             self._listener.close()
         self._report_of_start.close()
@@ -242,6 +220,18 @@ class SpawnerClient:
             os.close(self._files)
             self._files = None
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end_helper(self) -> None:
+        """Wait until it has gone: its end of the socket is the last thing that it lets go."""
+        with contextlib.suppress(OSError), self._control:
+            self._control.settimeout(END_LIMIT_S)
+            self._control.shutdown(socket.SHUT_WR)
+            try:
+                while self._control.recv(65536):
+                    pass
+            except TimeoutError:
+                if self.pid:
+                    os.kill(self.pid, signal.SIGKILL)
 
     def _readable(self) -> None:
         try:

@@ -195,10 +195,11 @@ def test_a_link_in_a_volume_leads_nothing_out(walled, mount, tmp_path):
 
 
 @pytest.mark.parametrize("script", ["yes", "yes >&2", "cat /dev/zero"])
-def test_endless_output_is_stopped_and_told(walled, script):
+def test_endless_output_is_stopped_and_told(walled, script, monkeypatch):
+    monkeypatch.setattr(process, "OUTPUT_LIMIT", 2 << 20)
     walled.add(pod("job", policy="Never", command=["sh", "-c", script]))
     assert walled.loop.run_until(lambda: bool(walled.nodes.unknown), 3600)
-    assert walled.nodes.unknown[0].endswith("it wrote more than 64 MiB and was stopped")
+    assert walled.nodes.unknown[0].endswith("it wrote more than 2 MiB and was stopped")
     assert walled.host.processes == {}
 
 

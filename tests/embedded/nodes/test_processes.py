@@ -339,6 +339,16 @@ def test_a_deleted_pod_takes_its_processes_along(host):
         assert wall_seconds() < until, left
 
 
+@pytest.mark.skipif(not LINUX, reason="of /proc")
+def test_however_many_children_a_process_has_all_are_seen():
+    many = 1000  # their numbers fill more than a page
+    forks = f"exec 3<&0; i=0; while [ $i -lt {many} ]; do read line <&3 & i=$((i+1)); done; echo; wait"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["sh", "-c", forks], stdin=pipe, stdout=pipe, start_new_session=True) as parent:
+        parent.stdout.readline()
+        assert len(proctree.tree(parent.pid)) == many + 1
+
+
 def deleted(host):
     """A pod that ends when it is told to has been deleted: its exit code."""
     ended = []
@@ -369,7 +379,7 @@ def test_a_signal_that_is_slow_to_arrive_is_waited_for(host):
     """The helper that passes it on has no processor for a while: that is no time that passes in the cluster."""
     host.add(pod("job", command=OBEYS, policy="Never", grace=30))
     host.run(5)
-    helper = host.host.spawner._process.pid
+    helper = host.host.spawner.pid
     os.kill(helper, signal.SIGSTOP)
     awake = threading.Timer(0.3, os.kill, (helper, signal.SIGCONT))
     awake.start()
@@ -397,7 +407,7 @@ def test_a_killed_killcheck_leaves_nothing(tmp_path, helper_too):
         world.run(5)
         running = next(iter(world.host.processes.values()))
         leaf = proctree.tree(running.pid)[-1]
-        print(leaf, world.host.spawner._process.pid, world.host.spawner.folder, flush=True)
+        print(leaf, world.host.spawner.pid, world.host.spawner.folder, flush=True)
         sys.stdin.read()
     """)
     )
