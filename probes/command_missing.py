@@ -53,7 +53,7 @@ class CommandMissing(Probe):
         for one in world.watched:
             yield from self._seen(world, one)
         for one in world.layer_executors:
-            if one.seen is not None:
+            if one.seen is not None and one.seen.ran:
                 continue
             for path, container in one.containers:
                 image = str(container.get("image", ""))

@@ -44,7 +44,26 @@ class FailsWhenFired(Probe):
             return self.unproven(world, one.owner, f"{message} (it asks Service {services[0]}: nothing answers there)")
         if "ModuleNotFoundError" in failed.log and not known(_image(one, failed)):
             return self.unproven(world, one.owner, f"{message} (this host has it not; the image may)")
-        return self.finding(world, one.owner, command_path(one), message)
+        return self.finding(world, one.owner, command_path(one), message, remedy=_remedy(said))
+
+
+#: What a line of a log comes from, by words in it: what to do about that.
+_REMEDIES = (
+    (
+        "localhost:8080",
+        "kubectl found no cluster: in a pod it takes the pod's own only without client flags such as --request-timeout "
+        "(kubernetes/kubernetes#93474), and with a token mounted. Use `timeout 20 kubectl ...` instead.",
+    ),
+    ("no such file or directory", "Let its first line name an interpreter of its image, and end lines without \\r."),
+)
+
+
+def _remedy(said: str) -> str:
+    """What is known of such an end, or else the question's own remedy."""
+    words = said.lower()
+    wanted = [remedy for sign, remedy in _REMEDIES if sign in words]
+    known = wanted and ("localhost" in words or words.startswith("exec "))
+    return wanted[0] if known else FailsWhenFired.remedy
 
 
 def telling(ending: Ending) -> str:

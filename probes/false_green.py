@@ -30,7 +30,7 @@ class FalseGreen(Probe):
         for one in world.watched:
             yield from self._seen(world, one)
         for one in world.executors:
-            if one.seen is not None:
+            if one.seen is not None and one.seen.ran:
                 continue
             if one.layer is None and (one.reading.writes or one.namespace not in spaces):
                 continue

@@ -37,6 +37,7 @@ class ImageQuota(Probe):
                         (*path, "image"),
                         f"{image} is pulled from Docker Hub without credentials: its quota is shared by everything "
                         "behind the same address",
+                        severity="warning" if container.get("imagePullPolicy") == "Always" else "note",
                     )
 
 

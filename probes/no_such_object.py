@@ -28,7 +28,7 @@ class NoSuchObject(Probe):
         """Calls with a name, on kinds that can be looked up, in namespaces where something holds GPUs."""
         spaces = {holder.namespace for holder in world.holders}
         for one in world.executors:
-            if one.seen is not None:
+            if one.seen is not None and one.seen.ran:
                 continue  # call-refused has seen it
             for call in one.reading.writes:
                 kind = _KINDS.get(call.resource)

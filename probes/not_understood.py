@@ -23,7 +23,7 @@ class NotUnderstood(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """What of the layers' executors is not understood."""
         for one in world.layer_executors:
-            if one.seen is not None:
+            if one.seen is not None and one.seen.ran:
                 continue
             for what in one.reading.not_understood:
                 yield self.unproven(world, one.owner, f"what it does could not be read: {what}")

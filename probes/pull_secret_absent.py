@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.pulls import pull_secrets
-from killcheck.probes.world import World, namespace_or_default
+from killcheck.probes.world import Executor, World, namespace_or_default
 
 from killcheck.images.reference import InvalidReference, parse
-from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import templates
+from killcheck.text.suggestions import did_you_mean
 
 __all__ = ["PullSecretAbsent"]
 
@@ -29,7 +30,8 @@ class PullSecretAbsent(Probe):
         """By the host of the registry; Docker Hub is open to everybody and left out."""
         closed = dict(_opened_with_secrets(world))
         for one in world.layer_executors:
-            if pull_secrets(world, one):
+            if own := pull_secrets(world, one):
+                yield from self._dangling(world, one, own)
                 continue
             for path, container in one.containers:
                 host = _host(str(container.get("image", "")))
@@ -37,6 +39,22 @@ class PullSecretAbsent(Probe):
                     obj, name = closed[host]
                     message = f"has no pull secret for {host}: {ref_of(obj)} pulls from there with {name}"
                     yield self.finding(world, one.owner, (*path, "image"), message, also=[(obj, ("metadata", "name"))])
+
+    def _dangling(self, world: World, one: Executor, names: list[str]) -> Iterator[Finding]:
+        """Names of pull secrets that are not there, where others of the namespace are: the kubelet passes over them."""
+        there = {name_of(obj) for obj in world.objects if namespace_or_default(obj) == one.namespace and _makes(obj)}
+        for name in names:
+            if there and name not in there:
+                near = did_you_mean(name, sorted(there))
+                message = f"names pull secret {name}, which is not in namespace {one.namespace}{near}: it pulls without"
+                yield self.finding(world, one.owner, (*one.path, "imagePullSecrets"), message)
+
+
+def _makes(obj: Obj) -> bool:
+    """Whether it is a pull secret, or what one is made from."""
+    kind = str(obj.get("kind"))
+    pull = str(obj.get("type", "")).startswith("kubernetes.io/dockerc")
+    return (kind == "Secret" and pull) or (kind != "Secret" and kind.endswith("Secret"))
 
 
 def _opened_with_secrets(world: World) -> Iterator[tuple[str, tuple[Obj, str]]]:

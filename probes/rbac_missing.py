@@ -27,7 +27,7 @@ class RbacMissing(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """Each call of each layer's executor."""
         for one in world.layer_executors:
-            if one.seen is not None:
+            if one.seen is not None and one.seen.ran:
                 continue  # call-refused has seen it
             if one.reading.calls and not _told(world, one):
                 yield self.unproven(

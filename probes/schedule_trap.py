@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, timedelta
 from itertools import pairwise
 
-from killcheck.probes.base import Finding, Probe, merge_patch
+from killcheck.probes.base import Finding, Probe, Severity, merge_patch
 from killcheck.probes.firings import period_s
 from killcheck.probes.world import World
 
@@ -89,9 +89,12 @@ class ScheduleTrap(Probe):
             yield self.finding(world, obj, path, "startingDeadlineSeconds 0: it never fires, silently", patch=patch)
         elif limit < min(600, period / 2) and period >= 6 * 3600:
             message = f"a firing that is {limit} s late is dropped until the next one, {period / 3600:.0f} h later"
-            yield self.finding(world, obj, path, message, severity="warning", patch=patch)
+            severity: Severity = "warning" if limit < _FAILOVER_S else "note"
+            yield self.finding(world, obj, path, message, severity=severity, patch=patch)
 
 
+#: Seconds that a control plane may take until another of its controllers has the lease, or an API server is back.
+_FAILOVER_S = 60
 _ETC = re.compile(r"Etc/GMT([+-])([1-9]\d?)")
 #: How far the clocks move, and how often in a year.
 _SHIFT, _CHANGES = timedelta(hours=2), 2

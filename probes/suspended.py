@@ -8,7 +8,7 @@ from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.world import Executor, World
 
 from killcheck.discover.plurals import plural_of
-from killcheck.kube.objects import dig, labels_of
+from killcheck.kube.objects import Obj, dig, labels_of
 from killcheck.spec.killpath import Layer
 
 __all__ = ["Suspended"]
@@ -37,6 +37,14 @@ class Suspended(Probe):
                     severity="note" if beside else None,
                     patch=merge_patch(obj, {"spec": {"suspend": False}}),
                 )
+            elif dig(obj, "spec", "jobTemplate", "spec", "suspend") is True and not _queued(obj):
+                yield self.finding(
+                    world,
+                    obj,
+                    ("spec", "jobTemplate", "spec", "suspend"),
+                    "every Job that it makes is suspended: none ever has a pod, and nothing says so",
+                    remedy="Take suspend out of the jobTemplate.",
+                )
         yield from self._left_out(world)
 
     def _left_out(self, world: World) -> Iterable[Finding]:
@@ -56,6 +64,12 @@ class Suspended(Probe):
             if living and other.type is layer.type and set(layer.covers) <= set(other.covers):
                 return other.name
         return ""
+
+
+def _queued(obj: Obj) -> bool:
+    """Whether Kueue lets its Jobs go when their turn has come."""
+    found = dig(obj, "spec", "jobTemplate", "metadata", "labels", default={})
+    return any(key.startswith("kueue.x-k8s.io/") for key in found)
 
 
 def _stopped(world: World, one: Executor) -> set[str]:

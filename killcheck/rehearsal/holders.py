@@ -12,7 +12,7 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, uid_of
 from killcheck.kube.workloads import root_of, templates
 
-__all__ = ["Standing", "holders", "lit"]
+__all__ = ["Holders", "Standing", "lit"]
 
 #: Kinds that only make other holders, or that go with their nodes.
 _NO_HOLDERS = frozenset({"CronJob", "DaemonSet", "PodTemplate", "ControllerRevision", "ReplicaSet"})
@@ -35,27 +35,37 @@ def lit(obj: Obj) -> Obj:
     return changed
 
 
-def holders(kube: Kube) -> dict[tuple[str, str, str], Standing]:
-    """Every root workload with GPU pods, by (kind, namespace, name)."""
-    objects = list(_everything(kube))
-    by_uid = {uid_of(obj): obj for obj in objects}
-    on: dict[tuple[str, str, str], int] = {}
-    for pod in objects:
-        if (
-            pod["kind"] == "Pod"
-            and gpus.devices(pod)
-            and dig(pod, "spec", "nodeName")
-            and (gpus.hold(pod) is not gpus.Hold.FINISHED)
-        ):
-            key = _key(root_of(pod, lambda owner, _: by_uid.get(str(owner.get("uid"))), stop_at=("CronJob", "Node")))
-            on[key] = on.get(key, 0) + 1
-    found = {}
-    for obj in objects:
-        own = [t for t in templates(obj) if gpus.spec_devices(t.spec)]
-        owned = bool(dig(obj, "metadata", "ownerReferences"))
-        if own and obj["kind"] not in _NO_HOLDERS and not owned:
-            found[_key(obj)] = Standing(sum(t.count for t in own), on.get(_key(obj), 0))
-    return found
+class Holders:
+    """Every root workload with GPU pods on one stage; what an object asks for is read once for each of its versions."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._asked: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def __call__(self) -> dict[tuple[str, str, str], Standing]:
+        """As they stand now, by (kind, namespace, name)."""
+        objects = list(_everything(self._kube))
+        by_uid = {uid_of(obj): obj for obj in objects}
+        on: dict[tuple[str, str, str], int] = {}
+        found = {}
+        for obj in objects:
+            devices, wanted = self._read(obj)
+            placed = obj["kind"] == "Pod" and devices and dig(obj, "spec", "nodeName")
+            if placed and gpus.hold(obj) is not gpus.Hold.FINISHED:
+                root = root_of(obj, lambda owner, _: by_uid.get(str(owner.get("uid"))), stop_at=("CronJob", "Node"))
+                on[_key(root)] = on.get(_key(root), 0) + 1
+            if wanted >= 0 and obj["kind"] not in _NO_HOLDERS and not dig(obj, "metadata", "ownerReferences"):
+                found[_key(obj)] = wanted
+        return {key: Standing(wanted, on.get(key, 0)) for key, wanted in found.items()}
+
+    def _read(self, obj: Obj) -> tuple[int, int]:
+        """(GPUs of a pod, GPU pods that are wanted or -1 for what holds none)."""
+        version = uid_of(obj), str(obj["metadata"].get("resourceVersion"))
+        if version not in self._asked:
+            own = [t for t in templates(obj) if gpus.spec_devices(t.spec)]
+            wanted = sum(t.count for t in own) if own else -1
+            self._asked[version] = gpus.devices(obj) if obj["kind"] == "Pod" else 0, wanted
+        return self._asked[version]
 
 
 def _key(obj: Obj) -> tuple[str, str, str]:

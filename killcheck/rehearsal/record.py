@@ -210,6 +210,11 @@ class Rehearsed:
         """Whether it could be run here."""
         return self.first.outcome is not Outcome.UNKNOWN
 
+    @property
+    def ran(self) -> bool:
+        """Whether any of it ran: else only reading tells what it would do."""
+        return self.first.outcome not in (Outcome.UNKNOWN, Outcome.NOT_STARTED)
+
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it."""
         first = self.first

@@ -14,14 +14,15 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
 from killcheck.rehearsal.audit import Audit
-from killcheck.rehearsal.holders import Standing, holders, lit
+from killcheck.rehearsal.forks import forking, in_fork
+from killcheck.rehearsal.holders import Holders, Standing, lit
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind
 from killcheck.rehearsal.programs import Program, programs
-from killcheck.rehearsal.reach import parted, untouched
+from killcheck.rehearsal.reach import parted, together, untouched
 from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed
 
-__all__ = ["rehearse", "rehearse_one"]
+__all__ = ["Stage", "rehearse", "rehearse_one"]
 
 #: Virtual seconds that pods and nodes have to come up before a firing, and what a firing did to take effect.
 SETTLE_S = 45.0
@@ -43,40 +44,70 @@ LOG_KEPT = 2000
 _WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
-def rehearse(objects: Sequence[Obj], now: datetime, *, pool: Executor | None = None) -> dict[str, Rehearsed]:
+def rehearse(
+    objects: Sequence[Obj], now: datetime, *, pool: Executor | None = None, share: int = 1
+) -> dict[str, Rehearsed]:
     """Fire every program among ``objects`` once, alone; by their references.
 
-    ``now``: from when on their schedules are read. ``pool``: who does it side by side. Nothing outside the sandboxes of
-    the programs is changed. Raises LoadError where hardly any of the objects can be had.
+    ``now``: from when on their schedules are read. ``pool``: who does it side by side, ``share`` of them. Nothing
+    outside the sandboxes of the programs is changed. Raises LoadError where hardly any of the objects can be had.
     """
     found = programs(objects)
+    tasks = [(objects, group, now) for group in together(objects, found, now, share)]
     if pool is None:
-        return {program.ref: rehearse_one(objects, program, now) for program in found}
-    futures = [pool.submit(rehearse_one, objects, program, now) for program in found]
-    return {program.ref: future.result() for program, future in zip(found, futures, strict=True)}
+        answers = [_rehearse_all(*task) for task in tasks]
+    else:
+        answers = [future.result() for future in [pool.submit(_rehearse_all, *task) for task in tasks]]
+    seen = {one.program: one for group in answers for one in group}
+    return {program.ref: seen[program.ref] for program in found}
+
+
+def _rehearse_all(objects: Sequence[Obj], group: Sequence[Program], now: datetime) -> list[Rehearsed]:
+    """Programs that may share a stage: it is set up once, and each is fired in a fork of it, which nobody else sees."""
+    if len(group) < 2 or not forking():
+        return [rehearse_one(objects, program, now) for program in group]
+    by_slot = sorted(group, key=lambda program: program.next_slot(now))
+    with Stage(objects, None, by_slot[0].next_slot(now)) as stage:
+        stage.settle()
+        answers = {p.ref: in_fork(lambda p=p: stage.taken(objects, p, p.next_slot(now))) for p in by_slot}  # type: ignore[misc]
+    return [answers[program.ref] or rehearse_one(objects, program, now) for program in group]
 
 
 def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime) -> Rehearsed:
-    """One program: as it is; a night later, where the first left something; and with its writes refused."""
+    """One program on a stage of its own."""
     slot = program.next_slot(now)
-    second = refused = None
-    with _Stage(objects, program, slot) as stage:
-        first = stage.fire()
-        left = stage.left(first)
-        acted = first.outcome is Outcome.ENDED and any(not call.refused for call in first.writes)
-        if acted and not left and stage.relit(first):
-            stage.refuse()
-            refused = stage.fire()
+    with Stage(objects, program, slot) as stage:
+        night = stage.night()
+    return _completed(objects, program, slot, night)
+
+
+@dataclass(frozen=True, slots=True)
+class _Night:
+    """A program's first firing; the one with its writes refused, where that could be tried at once; what it left."""
+
+    first: Firing
+    refused: Firing | None
+    left: list[Obj]
+
+
+def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: _Night) -> Rehearsed:
+    """A program after its first firing: a night later, where that left something; and with its writes refused."""
+    first, refused, left = night.first, night.refused, night.left
+    second = None
     if program.goes_on:
         return Rehearsed(program.ref, program.namespace, program.account, first)
     if first.outcome is Outcome.ENDED and first.exit_code == 0 and left:
-        with _Stage([*objects, *left], program, program.next_slot(slot + timedelta(seconds=1))) as stage:
+        with Stage([*objects, *left], program, program.next_slot(slot + timedelta(seconds=1))) as stage:
             second = stage.fire()
-    if acted and refused is None:
-        with _Stage(objects, program, slot) as stage:
+    if _has_acted(first) and refused is None:
+        with Stage(objects, program, slot) as stage:
             stage.refuse()
             refused = stage.fire()
     return Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
+
+
+def _has_acted(firing: Firing) -> bool:
+    return firing.outcome is Outcome.ENDED and any(not call.refused for call in firing.writes)
 
 
 @dataclass
@@ -92,13 +123,18 @@ class _Refusing:
         return self.authorizer.decide(user, attributes)  # type: ignore[attr-defined,no-any-return]
 
 
-class _Stage:
-    """One cluster for one firing; everything of it is gone with its ``with`` block."""
+class Stage:
+    """One cluster for one firing; everything of it is gone with its ``with`` block.
 
-    def __init__(self, objects: Iterable[Obj], program: Program, slot: datetime) -> None:
+    ``program`` None: it is for several, each of which takes it in a fork of its own.
+    """
+
+    def __init__(self, objects: Iterable[Obj], program: Program | None, slot: datetime) -> None:
         self._slot = slot
-        self._program = program
-        within, beyond = parted(map(lit, objects), program)
+        within, beyond = [lit(obj) for obj in objects], list[Obj]()
+        if program is not None:
+            self._program = program
+            within, beyond = parted(within, program)
         self._beyond = untouched(beyond)
         self._cluster = _booted(within, slot - timedelta(seconds=SETTLE_S))
         self._loop = self._cluster.loop
@@ -106,13 +142,42 @@ class _Stage:
         self._fired_at = 0.0
         self._audit = Audit(lambda: self._loop.monotonic() - self._fired_at)
         self._fired = 0
+        self._holders = Holders(self._kube)
+        self._stood: tuple[int, dict[tuple[str, str, str], Standing]] = (0, {})
         self._cluster.server.auditors.append(self._audit.heard)
 
-    def __enter__(self) -> _Stage:
+    def __enter__(self) -> Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._cluster.close()
+
+    def settle(self) -> None:
+        """Let everything come up that stands on it; no program runs."""
+        self._cluster.nodes.runs = lambda _: False
+        self._loop.run_until(lambda: False, SETTLE_S)
+        self._standing()
+
+    def taken(self, objects: Sequence[Obj], program: Program, slot: datetime) -> Rehearsed | None:
+        """For one program from now on, which is fired; None where the stage does not stand still until its slot."""
+        store = self._cluster.store
+        before = store.revision
+        self._loop.run_until(lambda: False, max(0.0, (slot - self._loop.now()).total_seconds() - SETTLE_S))
+        if store.revision != before:
+            return None
+        self._program, self._slot = program, slot
+        with self:
+            night = self.night()
+        return _completed(objects, program, slot, night)
+
+    def night(self) -> _Night:
+        """Fire it, and once more with its writes refused where what it did can be put back."""
+        first = self.fire()
+        left = self.left(first)
+        if _has_acted(first) and not left and self.relit(first):
+            self.refuse()
+            return _Night(first, self.fire(), left)
+        return _Night(first, None, left)
 
     def refuse(self) -> None:
         """From now on the program's account may change nothing."""
@@ -148,7 +213,7 @@ class _Stage:
         self._cluster.nodes.runs = lambda pod: _is_new(pod, standing) and not gpus.devices(pod)
         unpulled = tuple(pull_anyway(self._cluster, program, self._slot))
         self._loop.run_until(lambda: False, SETTLE_S)
-        before = holders(self._kube)
+        before = self._standing()
         self._fired_at = self._loop.monotonic()
         self._audit.calls.clear()
         try:
@@ -164,7 +229,14 @@ class _Stage:
         firing = Firing(outcome, seconds, tuple(self._audit.calls), endings, (), why, outside, services, unpulled)
         if any(not call.refused for call in firing.writes):
             self._loop.run_until(lambda: False, AFTER_S)
-        return replace(firing, changes=_changes(before, holders(self._kube)) + self._beyond)
+        return replace(firing, changes=_changes(before, self._standing()) + self._beyond)
+
+    def _standing(self) -> dict[tuple[str, str, str], Standing]:
+        """What holds GPUs now; asked again only where anything has changed since."""
+        revision = self._cluster.store.revision
+        if self._stood[0] != revision:
+            self._stood = revision, self._holders()
+        return self._stood[1]
 
     # -- inside --------------------------------------------------------------------------------------------
     def _watch(self, program: Program, name: str) -> Outcome:

@@ -10,8 +10,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -20,13 +18,12 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from killcheck.capabilities.cluster import ClusterError
+from killcheck.rehearsal.forks import die_with, forking
 from killcheck.run.gc_tuning import collect_seldom
 
 __all__ = ["die_with", "drilling", "forking", "mortal_workers", "processors", "received", "side_by_side"]
 
 _T = TypeVar("_T")
-#: prctl(2).
-PR_SET_PDEATHSIG = 1
 
 
 def processors() -> int:
@@ -37,26 +34,6 @@ def processors() -> int:
 def drilling() -> int:
     """How many drills are best under way at once: more than processors, for each waits for its executor at times."""
     return processors() + 2
-
-
-def forking() -> bool:
-    """Whether workers are forks: they have then what this process has imported, read and got ready.
-
-    Threads do not survive a fork, and what they hold is never let go: where there are any (a plugin's host, a
-    library's), each worker is a fresh interpreter.
-    """
-    return threading.active_count() == 1 and sys.platform == "linux"
-
-
-def die_with(parent: int, how: signal.Signals) -> None:
-    """In a child: get this signal when the parent dies, also where it was killed; Linux alone can do this."""
-    if sys.platform != "linux":
-        return
-    import ctypes
-
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(how), 0, 0, 0)
-    if os.getppid() != parent:  # it was faster
-        os.kill(os.getpid(), how)
 
 
 def _begin(parent: int) -> None:

@@ -78,7 +78,7 @@ def rehearsed(found: Loaded | Sequence[Obj], now: datetime, *, live: bool = Fals
     if count < 2:
         return rehearse(objects, now)
     with parallel.mortal_workers(count) as pool:
-        return rehearse(objects, now, pool=pool)
+        return rehearse(objects, now, pool=pool, share=count)
 
 
 def fences(session: Session) -> FenceReport:

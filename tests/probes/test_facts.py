@@ -130,6 +130,36 @@ def test_a_suspended_switch_beside_a_living_one_is_a_note(objects):
     assert {finding.severity for finding in _found([*objects, other], "suspended")} == {"error"}
 
 
+@pytest.mark.parametrize(("labels", "found"), [({}, ["error"]), ({"kueue.x-k8s.io/queue-name": "q"}, [])])
+def test_jobs_that_begin_suspended_never_run_unless_kueue_lets_them(objects, labels, found):
+    job = _cron_job(objects)["spec"]["jobTemplate"]
+    job["spec"]["suspend"], job["metadata"] = True, {"labels": labels}
+    assert [f.severity for f in _found(objects, "suspended")] == found
+
+
+@pytest.mark.parametrize(
+    ("beside", "found"),
+    [
+        ([], 0),  # nobody knows: Secrets are seldom among manifests
+        ([{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson"}], 1),
+        ([{"apiVersion": "external-secrets.io/v1", "kind": "ExternalSecret"}], 1),
+        ([{"apiVersion": "v1", "kind": "Secret", "type": "Opaque"}], 0),
+    ],
+)
+def test_a_pull_secret_that_is_not_among_the_others(objects, beside, found):
+    job = _cron_job(objects)
+    job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "regcred"}]
+    there = [{**obj, "metadata": {"name": "regcreds", "namespace": job["metadata"]["namespace"]}} for obj in beside]
+    said = [f.message for f in _found([*objects, *there], "pull-secret-absent")]
+    assert ["did you mean regcreds?" in message for message in said] == [True] * found
+
+
+@pytest.mark.parametrize(("limit_s", "severity"), [(5, "warning"), (59, "warning"), (60, "note"), (300, "note")])
+def test_a_late_firing_is_a_warning_where_a_failover_makes_it_late(objects, limit_s, severity):
+    _cron_job(objects)["spec"]["startingDeadlineSeconds"] = limit_s
+    assert [f.severity for f in _found(objects, "schedule-trap")] == [severity]
+
+
 def test_a_role_that_is_not_there_is_the_remedy(objects):
     binding = next(obj for obj in objects if obj["kind"] == "RoleBinding")
     binding["roleRef"]["name"] = "gpu-off"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from killcheck import discover
+from killcheck.rehearsal.forks import forking, in_fork
 from killcheck.rehearsal.programs import programs
-from killcheck.rehearsal.reach import parted, untouched
+from killcheck.rehearsal.reach import parted, together, untouched
 from killcheck.rehearsal.record import Call, Ending, Firing, Outcome, replicas_in
-from killcheck.rehearsal.stage import rehearse
+from killcheck.rehearsal.stage import Stage, rehearse, rehearse_one
 from killcheck.spec.killpath import LayerType
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -162,6 +163,40 @@ def test_what_its_account_cannot_reach_need_not_stand_there(path):
     assert (within, beyond) == (objects, [elsewhere])
     (change,) = untouched(beyond)
     assert (change.namespace, change.name, change.before, change.happened) == ("other-lab", "ocr", 3, False)
+
+
+def test_what_shares_a_stage_is_seen_as_on_its_own(path):
+    objects = path.does(ALL_OFF).objects()
+    objects.insert(0, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other-lab"}})
+    (program,) = programs(objects)
+    slot = program.next_slot(NOW)
+    stage = Stage(objects, None, slot - timedelta(hours=3))
+    stage.settle()
+    shared, own = stage.taken(objects, program, slot), rehearse_one(objects, program, NOW)
+    assert shared is not None
+    assert [str(call) for call in shared.first.calls] == [str(call) for call in own.first.calls]
+    assert (shared.first.changes, shared.refused.exit_code) == (own.first.changes, own.refused.exit_code)
+
+
+def test_programs_share_a_stage_where_theirs_would_hold_more_in_all(path):
+    objects = path.does(ALL_OFF).objects()
+    later = copy.deepcopy(objects[-1])
+    later["metadata"]["name"] = "later"
+    later["spec"]["schedule"] = "45 23 * * *"
+    both = programs([*objects, later])
+    assert together(objects, both, NOW, 1) == [both]
+    assert together(objects, both, NOW, 2) == [[both[0]], [both[1]]]
+    assert together(objects, both[:1], NOW, 1) == [both[:1]]
+    others = [{"kind": "ConfigMap", "metadata": {"name": f"n{i}", "namespace": "other-lab"}} for i in range(200)]
+    assert together([*objects, *others], both, NOW, 1) == [[both[0]], [both[1]]]
+
+
+def test_what_is_done_in_a_fork_stays_there():
+    done = []
+    if forking():  # a worker of pytest's has threads
+        assert in_fork(lambda: (done.append(1), len(done))[1]) == 1
+        assert in_fork(lambda: 1 // 0) is None
+    assert done == []
 
 
 # -- the record alone ----------------------------------------------------------------------------------------

@@ -92,6 +92,22 @@ BROKEN = {
     ),
 }
 
+#: A kubectl with a client flag takes no cluster of its pod's; lines that end as Windows ends them name no interpreter.
+BROKEN |= {
+    "no cluster": (
+        "set -e\nkubectl -n gpu-lab scale deploy asr tts --replicas=0 --request-timeout=9s",
+        {},
+        "fails-when-fired",
+        "localhost:8080",
+    ),
+    "returns": (
+        "",
+        {"files": {"off.sh": f"#!/bin/bash\r\n{OFF.strip()}\r\n"}, "container": {"command": ["/opt/files/off.sh"]}},
+        "fails-when-fired",
+        "exec /opt/files/off.sh: no such file or directory",
+    ),
+}
+
 SOUND = {
     "remembered": (
         "rc=0\nfor d in asr tts; do kubectl -n gpu-lab scale deploy $d --replicas=0 || rc=$?; done\nexit $rc\n"
@@ -118,10 +134,17 @@ SOUND = {
 def test_the_cause_is_found(path, name):
     script, more, probe, words = BROKEN[name]
     path.does(script, image=more.get("image", "ghcr.io/example/ops-tools:2.1.0"))
-    for key in {"rules", "beside", "job", "extra"} & set(more):
+    path.container |= more.get("container", {})
+    for key in {"rules", "beside", "job", "extra", "files"} & set(more):
         setattr(path, key, more[key])
     found = [f for f in path.findings() if f.probe == probe and not f.unproven]
     assert [f for f in found if words in f.message], [f"{f.probe}: {f.message}" for f in path.findings()]
+
+
+def test_what_never_started_is_read_too(path):
+    path.does(OFF, shell="sh", image="docker.io/library/python:3.12-slim")
+    path.container["securityContext"] = {"runAsNonRoot": True}
+    assert {f.probe for f in path.findings()} >= {"fails-when-fired", "command-missing"}
 
 
 def test_every_question_has_a_broken_path():

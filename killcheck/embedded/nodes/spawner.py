@@ -93,6 +93,9 @@ def child(job: Job, files: list[int], report: socket.socket, place: Place) -> No
             if error.errno == errno.ENOEXEC:  # runc has started by then: a line in the log, and exit code 1
                 os.write(1, f"exec {job['argv'][0]}: exec format error\n".encode())
                 os._exit(1)
+            if error.errno == errno.ENOENT and ends_in_return(program):  # of no image: likewise
+                os.write(1, f"exec {job['argv'][0]}: no such file or directory\n".encode())
+                os._exit(1)
             raise
     except Refused as error:
         tell(report, {"refused": error.kind, "what": str(error)})
@@ -101,6 +104,14 @@ def child(job: Job, files: list[int], report: socket.socket, place: Place) -> No
         tell(report, {"refused": "setup", "what": f"{why}: {getattr(error, 'filename', None) or ''}"})
     finally:  # whatever it is: a child must never go on as a second spawner
         os._exit(127)
+
+
+def ends_in_return(program: str) -> bool:
+    """Whether a script's first line ends as Windows ends lines: the kernel looks for an interpreter of that name."""
+    script = os.open(program, os.O_RDONLY | os.O_CLOEXEC)
+    first = os.read(script, 256).partition(b"\n")[0]
+    os.close(script)
+    return first.startswith(b"#!") and first.endswith(b"\r")
 
 
 def prepare(job: Job, report: socket.socket, place: Place) -> None:
