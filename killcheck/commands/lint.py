@@ -76,8 +76,8 @@ __all__ = ["command"]
     default="none",
     show_default=True,
     help="host fires once whatever could turn something off, in a sandbox of this host, and judges what it saw. It "
-    "acts on a throw-away cluster that holds the manifests, or with --on copies of what is there (Secrets empty; nothing "
-    "runs there). none reads them.",
+    "acts on a throw-away cluster that holds the manifests, or with --on copies of what is there (Secrets empty; "
+    "nothing runs there). none reads them.",
 )
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded

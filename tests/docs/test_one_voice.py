@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from killcheck.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "ci/README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "ci/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 #: Words in the longest sentence.
 MOST = 25
 #: Words that are not ours, and the one that is: the glossary's.
