@@ -284,7 +284,12 @@ def _no_target(
     looked = ", ".join(f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in sorted(count.items()))
     named = [one for one in unseen if one.names_gpus]
     patterns = [obj for obj in objects if obj.get("kind") in STARTERS | TEMPLATES and devices_of(obj, wanted=True)]
-    said = [*map(str, unknown), *(f"{ref_of(obj)} is a pattern for what asks for GPUs" for obj in patterns)]
+    everywhere = [obj for obj in objects if obj.get("kind") == "DaemonSet" and devices_of(obj, wanted=True)]
+    said = [
+        *map(str, unknown),
+        *(f"{ref_of(obj)} is a pattern for what asks for GPUs" for obj in patterns),
+        *(f"{ref_of(obj)} asks for GPUs on each node: name it under targets: if it is to go off" for obj in everywhere),
+    ]
     if not said and not named:
         message = f"no target found: nothing here asks for a GPU (looked at {looked or 'no workload at all'})"
         capacity = [f"{ref_of(obj)} names GPUs: {where}" for obj in objects for where in _capacity(obj)]
@@ -300,9 +305,10 @@ def _no_target(
                 f"{looked or 'no workload'}); not everything could be read"
             )
         return DiscoveryError("\n  ".join([message, *notes, *(summed_up(unseen))]), something=bool(unseen))
+    where = [f"by {len(said)} object(s) that are not understood as holders"] if said else []
+    where += [f"in {len(named)} file(s) or documents that were not read"] if named else []
     message = (
-        f"no target found, and GPUs are named here: by {len(said)} object(s) that are not understood as "
-        f"holders, and in {len(named)} file(s) that were not read (looked at {looked or 'no workload at all'})"
+        f"no target found, and GPUs are named here: {', and '.join(where)} (looked at {looked or 'no workload at all'})"
     )
     return DiscoveryError("\n  ".join([message, *_first(said), *notes, *summed_up(named)]), something=True)
 
