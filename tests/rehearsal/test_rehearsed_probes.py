@@ -94,6 +94,18 @@ BROKEN = {
 
 #: A kubectl with a client flag takes no cluster of its pod's; lines that end as Windows ends them name no interpreter.
 BROKEN |= {
+    "a type misspelt": (
+        "set -e\nkubectl -n gpu-lab scale deploymnet asr --replicas=0",
+        {},
+        "fails-when-fired",
+        'resource type "deploymnet"',
+    ),
+    "an address outside": (
+        f"set -e\ncurl -fsS --max-time 2 http://203.0.113.7:8080/off\n{OFF}",
+        {},
+        "fails-when-fired",
+        "it asks 203.0.113.7, outside the cluster",
+    ),
     "orphans": (
         "set -e\nkubectl -n gpu-lab delete deploy asr --cascade=orphan",
         {"rules": ANYTHING},
@@ -151,6 +163,13 @@ def test_the_cause_is_found(path, name):
         setattr(path, key, more[key])
     found = [f for f in path.findings() if f.probe == probe and not f.unproven]
     assert [f for f in found if words in f.message], [f"{f.probe}: {f.message}" for f in path.findings()]
+
+
+def test_a_type_that_is_not_among_the_manifests_is_no_fault_of_the_program(path):
+    script = "set -e\nkubectl -n gpu-lab patch inferenceservice asr --type=merge -p '{}'\n"
+    (found,) = [f for f in path.does(script).findings() if f.probe == "fails-when-fired"]
+    assert found.unproven
+    assert "a rehearsal serves no inferenceservice" in found.message
 
 
 def test_what_never_started_is_read_too(path):
