@@ -6,7 +6,7 @@ WORKERS ?= auto
 # Tests start killcheck hundreds of times: without bytecode each compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drill test test-kind lint format whole types imports unit wheel image site zoo docs bench clean
+.PHONY: drill test exhaustive test-kind lint format whole types imports unit wheel image site zoo docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV) 2>/dev/null || python3 -m venv $(VENV)
@@ -47,6 +47,10 @@ imports: $(VENV)/.dev whole
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) tests
+
+exhaustive: $(VENV)/.dev ## Every row of every table, every kill point, every pair of faults: hours, before a release
+	KILLCHECK_WHOLE=yes KILLCHECK_KILL_POINTS=all KILLCHECK_PAIRS=all KILLCHECK_COMPOSED=all KILLCHECK_LAWS=all \
+	KILLCHECK_LOSSY_RUNS=208 $(BIN)/python -m pytest -n $(WORKERS) -o timeout=14400 tests/safety tests/faults tests/ledger tests/zoo tests/docker
 
 test-kind: $(VENV)/.dev ## Drills on a real kind cluster: needs kind, a Docker Engine, and a way to kind's node image
 	KILLCHECK_TEST_KIND=yes $(BIN)/python -m pytest -n 0 tests/docker -k real_kind

@@ -32,6 +32,7 @@ COMMANDS = {
     "explore": ("explore", "Search for the smallest combinations of faults that leave the GPUs on."),
     "report": ("report", "Make any report again from a run record."),
     "runs": ("runs", "List the runs that are kept here."),
+    "history": ("history", "Tell many runs as one story: what is proven, since when, and what changed."),
     "evidence": ("evidence", "Upload a run record and its reports to S3."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),

@@ -35,6 +35,7 @@ __all__ = [
     "Said",
     "Sampled",
     "Sink",
+    "Snapshot",
     "SteadyState",
     "Triggered",
     "from_json",
@@ -91,6 +92,17 @@ class RunStarted(Event):
     kill_path: str
     drills: list[dict[str, Any]] = field(default_factory=list)
     spec: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot(Event):
+    """What was there around the drills, of the run: by object, its fields as a person would compare them.
+
+    A field's value is what it says where that is short, else a digest of it; Secrets and what comes and goes by itself
+    (pods, events, leases, nodes) are not in it.
+    """
+
+    objects: dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)

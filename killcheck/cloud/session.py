@@ -139,6 +139,7 @@ CALLS: dict[tuple[str, str], Call] = {
         abort_multipart_upload="s3:AbortMultipartUpload",
     ),
     **_calls("s3", "results", False, list_objects_v2="s3:ListBucket"),
+    **_calls("s3", "history", False, get_object="s3:GetObject"),
 }
 
 

@@ -12,6 +12,7 @@ import click
 
 from killcheck.commands import completing
 from killcheck.commands.errors import guarded
+from killcheck.text.shown import shown
 
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
@@ -212,14 +213,14 @@ def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -
     for orphan in found:
         state = "alive" if orphan.alive(loop.now()) else "dead"
         expired = ", expired" if orphan.expired(loop.now()) else ""
-        click.echo(f"run {orphan.run} ({state}{expired})")
+        click.echo(shown(f"run {orphan.run} ({state}{expired})"))
         journal = Journal(orphan.run, loop, kube)
         journal.entries = orphan.open()
         for line in [
             *(journal.check() if orphan.believed else _would(kube, loop, orphan)),
             *orphan.refused(kube, loop),
         ]:
-            click.echo(f"  {line}")
+            click.echo(shown(f"  {line}"))
 
 
 def _would(kube: Kube, loop: Any, orphan: Orphan) -> list[str]:
@@ -233,13 +234,13 @@ def _would(kube: Kube, loop: Any, orphan: Orphan) -> list[str]:
 def _tell(outcome: Outcome, options: dict[str, Any]) -> None:
     named = options["named"] or ""
     for said in outcome.undone:
-        click.echo(said)
+        click.echo(shown(said))
     for run in outcome.skipped:
         click.echo(f"run {run} is alive, and left alone (killcheck restore --run {run} ends it)")
     for problem in outcome.problems:
-        click.echo(f"could not be put back: {problem}", err=True)
+        click.echo(shown(f"could not be put back: {problem}"), err=True)
     for said in outcome.unknown:
-        click.echo(f"left alone: {said}", err=True)
+        click.echo(shown(f"left alone: {said}"), err=True)
     if not options["dry_run"] and not (outcome.undone or outcome.problems or outcome.skipped or outcome.unknown):
         click.echo(f"nothing is left of a run {named}" if named else "nothing is left to put back")
 

@@ -284,7 +284,12 @@ def _no_target(
     looked = ", ".join(f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in sorted(count.items()))
     named = [one for one in unseen if one.names_gpus]
     patterns = [obj for obj in objects if obj.get("kind") in STARTERS | TEMPLATES and devices_of(obj, wanted=True)]
-    said = [*map(str, unknown), *(f"{ref_of(obj)} is a pattern for what asks for GPUs" for obj in patterns)]
+    everywhere = [obj for obj in objects if obj.get("kind") == "DaemonSet" and devices_of(obj, wanted=True)]
+    said = [
+        *map(str, unknown),
+        *(f"{ref_of(obj)} is a pattern for what asks for GPUs" for obj in patterns),
+        *(f"{ref_of(obj)} asks for GPUs on each node: name it under targets: if it is to go off" for obj in everywhere),
+    ]
     if not said and not named:
         message = f"no target found: nothing here asks for a GPU (looked at {looked or 'no workload at all'})"
         capacity = [f"{ref_of(obj)} names GPUs: {where}" for obj in objects for where in _capacity(obj)]

@@ -5,19 +5,21 @@ What may *not* live here: waiting for anything.
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from killcheck import diagnosis, events
 from killcheck.clock import wall_now
 from killcheck.drill.attribution import Bystanders, Hand
-from killcheck.drill.night import Relight
+from killcheck.drill.night import Missed, Relight
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
 from killcheck.kube.objects import format_time
 from killcheck.ledger import keeping, left_on
 from killcheck.spec.killpath import Target
 from killcheck.spec.phases import words_of
+from killcheck.text.durations import format_duration
 from killcheck.verdict import DrillResult, Verdict
 from killcheck.watch.cost import bill
 
@@ -49,8 +51,8 @@ class Judged(Watched):
         if missing:
             return self._exposed(missing)
         self._count_again()
-        if self._relight is not None and not self._relight.meant:
-            return self._lit_again(self._relight)
+        if self._relight is not None and self._failed_later():
+            return self._not_for_long(self._relight)
         hand = self._hand(self._zero_at())
         self._bystanders.refuse_own_answers(self._began, own=hand.layer == self.layer.name)
         flaw = self._layer_run.flaw()
@@ -156,6 +158,7 @@ class Judged(Watched):
                 f"the watch was interrupted until {gap:%H:%M:%S}: whether it held was not seen for long "
                 "enough (--watch goes on for longer)"
             )
+        self._refuse_to_guess(missing)
         for said in self.witnesses.heard(stayed_on=True):
             self._note(said)
         timeline = self.progress.timeline
@@ -192,21 +195,45 @@ class Judged(Watched):
             usd_until_next_chance=until,
         )
 
-    def _lit_again(self, relight: Relight) -> DrillResult:
-        """Off and proven, and then on again in the same night, by nobody who was meant to."""
-        self._emit(events.PhaseLost, phase="held", why=relight.cause)
+    def _refuse_to_guess(self, missing: str) -> None:
+        """A watch that was cut short proves neither that it comes nor that it does not.
+
+        Raises Inconclusive, unless nothing more can come of the layer, or it was seen why nothing does.
+        """
+        assert self.progress is not None
+        layer, timeline, now = self._layer_run, self.progress.timeline, self.cluster.loop.now()
+        left_s = self.progress.not_watched_s(missing, now)
+        if left_s is None or layer.not_fired() is not None:
+            return
+        watched_s = (now - timeline.start).total_seconds()
+        went = {"scale_written", "pods_terminating", "pods_gone", "instance_gone"} & set(timeline.reached)
+        due = watched_s >= (self.layer.idle_s or 0.0)  # before that nobody expects it to act
+        seen = layer.flaw() or (due and layer.explain(self.progress.stuck_at(missing)) is not None)
+        if seen or (layer.over() and not went):
+            return
+        raise Inconclusive(
+            f"the watch ended after {format_duration(watched_s)}, before '{words_of(missing)}' could be told: "
+            f"--watch {format_duration(math.ceil(watched_s + left_s))} is long enough"
+        )
+
+    def _not_for_long(self, relight: Relight | Missed) -> DrillResult:
+        """Off and proven; then on again in the same night by nobody who was meant to, or not to go off in the next."""
+        if isinstance(relight, Relight):
+            self._emit(events.PhaseLost, phase="held", why=relight.cause)
         now = self.cluster.loop.now()
         chance = self._layer_run.next_chance(now + timedelta(seconds=1))
         rate, usd = self.meter.rate(), self.meter.usd(now)
         until = usd + rate * (chance - now).total_seconds() / 3600.0 if chance and rate and usd else None
         return self._result(
             Verdict.EXPOSED,
-            f"it went off, and did not hold through the night: {relight.cause}",
-            stuck_at="held",
+            f"it went off, and did not hold through the night: {relight.cause}"
+            if isinstance(relight, Relight)
+            else f"it went off, and would not the next time: {relight.cause}",
+            stuck_at="held" if isinstance(relight, Relight) else "triggered",
             cause=relight.cause,
             remedy=surviving.remedy(self.faults) or relight.remedy,
             evidence=relight.evidence,
-            failures=(55,),
+            failures=(55,) if isinstance(relight, Relight) else (7,),
             next_chance=format_time(chance) if chance else "",
             usd_until_next_chance=until,
         )
@@ -256,7 +283,7 @@ class Judged(Watched):
         )
 
     def _gpu_pods(self) -> tuple[str, ...]:
-        meant = self._relight is not None and bool(self._relight.meant)
+        meant = isinstance(self._relight, Relight) and bool(self._relight.meant)
         return self._left if self._left is not None and meant else tuple(str(p) for p in self.scene.gpu_pods())
 
     def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:

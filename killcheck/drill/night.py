@@ -24,7 +24,7 @@ from killcheck.spec.killpath import Target
 from killcheck.watch import starts
 from killcheck.watch.starts import Start
 
-__all__ = ["Night", "Relight", "rest_of"]
+__all__ = ["Missed", "Night", "Relight", "rest_of"]
 
 #: The least that is watched from the trigger on, and the most, in seconds: a weekly switch's next firing is in it.
 LEAST_S, MOST_S = 24 * 3600.0, 8 * 24 * 3600.0
@@ -77,16 +77,32 @@ class Relight:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The layer's own next firing, at ``at``, which did not come after a night in which everything went off."""
+
+    at: datetime
+    why: str
+
+    remedy: ClassVar[str] = "let nothing suspend or hold up the schedule; give its Job an activeDeadlineSeconds"
+    evidence: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def cause(self) -> str:
+        """As a diagnosis says it."""
+        return f"its next firing, at {self.at:%Y-%m-%d %H:%M} UTC, did not come: {self.why}"
+
+
 def rest_of(
     stage: Stage,
     runner: LayerRun,
     since: datetime,
     changed: Callable[[], bool],
     note: Callable[[str], None],
-) -> Relight | None:
+) -> Relight | Missed | None:
     """Live through the rest of the night where time is virtual; elsewhere what could not be watched is read, and told.
 
-    Answers what lit it again; None: nothing did, or nobody could see.
+    Answers what lit it again, or why the next night would not come; None: neither, or nobody could see.
     """
     night = Night(stage, runner, since)
     if stage.cluster.real and stage.kill_path.in_kubernetes:
@@ -95,7 +111,9 @@ def rest_of(
     if not night.possible():
         return None
     relight = night.play(changed)
-    if relight is not None and relight.meant:
+    if relight is None:
+        return night.missed()
+    if relight.meant:
         note(relight.told(since))
     return relight
 
@@ -114,6 +132,8 @@ class Night:
         self._asked = {t.name: self.scene.replicas(t) for t in self.targets}
         #: CronJobs that are held for the rest of it.
         self._paused: list[Obj] = []
+        #: Those that were held in it.
+        self._held_crons: list[Obj] = []
 
     def possible(self) -> bool:
         """Whether it can be played on: the clock is virtual, and no program outside Kubernetes would run all night."""
@@ -147,6 +167,17 @@ class Night:
         finally:
             self._let_go()
         return found
+
+    def missed(self) -> Missed | None:
+        """Why the layer's own next firing did not come, though its time did; None: it came, or was not waited for."""
+        due = self.runner.next_chance(self.since + timedelta(seconds=1))
+        if due is None or due + timedelta(seconds=FIRED_S) > self.loop.now() or self.runner.layer.cron_job is None:
+            return None
+        ref = self.runner.layer.cron_job
+        if any((namespace_of(cron), name_of(cron)) == (ref.namespace, ref.name) for cron in self._held_crons):
+            return None
+        why = self.runner.missed(due)
+        return None if why is None else Missed(due, str(why))
 
     def _next(self, changed: Callable[[], bool], end: datetime) -> Relight | None:
         while self._run(lambda: changed() and bool(self._sign()), end):
@@ -290,6 +321,7 @@ class Night:
             if not dig(cron, "spec", "suspend"):
                 self._suspend(cron, held=True)
                 self._paused.append(cron)
+                self._held_crons.append(cron)
 
     def _let_go(self) -> None:
         for cron in self._paused:

@@ -273,6 +273,18 @@ class Progress:
                 return phase
         return ""
 
+    def not_watched_s(self, missing: str, now: datetime) -> float | None:
+        """How much longer it had to be watched to tell whether ``missing`` comes in time; None: it was seen not to.
+
+        What was lit again did not hold, however much of the time was left.
+        """
+        if missing != "held":
+            left = (self.timeline.deadline_s(missing) or 0.0) - (now - self.timeline.start).total_seconds()
+            return left if left > 0 and missing not in self.timeline.reached else None
+        if self.relit or self._off_since is None:
+            return None
+        return max(0.0, self.hold_s - (now - self._off_since).total_seconds())
+
     def stuck_at(self, missing: str) -> str:
         """The phase that is the matter: the first one on the way to ``missing`` that was not reached."""
         return self.timeline.first_missing(missing) or missing

@@ -13,7 +13,7 @@ from functools import cached_property
 from killcheck import diagnosis, events
 from killcheck.capabilities.cluster import Cluster
 from killcheck.drill.attribution import Bystanders
-from killcheck.drill.night import Relight, rest_of
+from killcheck.drill.night import Missed, Relight, rest_of
 from killcheck.drill.progress import Progress, required, watched_s
 from killcheck.entries import Ledger
 from killcheck.faults.base import Fault
@@ -101,8 +101,8 @@ class Watched:
         self._began = cluster.loop.now()
         #: Since when everything is proven: what happens from then on changes nothing of that.
         self._settled: datetime | None = None
-        #: What lit the targets again in the rest of the night.
-        self._relight: Relight | None = None
+        #: What lit the targets again in the rest of the night, or why the layer did not fire at its end.
+        self._relight: Relight | Missed | None = None
         #: GPU pods in scope when everything was proven.
         self._left: tuple[str, ...] | None = None
         self._sample: tuple[int, int, int] | None = None
@@ -126,11 +126,17 @@ class Watched:
             self._left = tuple(str(p) for p in self.scene.gpu_pods())
             if Proof.P4 in self.kill_path.proof:
                 self._count_again()  # before a layer's next firing could turn off what nobody saw
-                self._relight = rest_of(self.stage, self._layer_run, self._settled, self._news, self._note)
-            if self._relight is not None and not self._relight.meant:
+                later = rest_of(self.stage, self._layer_run, self._settled, self._news, self._note)
+                # Under a fault the schedule may be what is disturbed: that it fires again is asked of the undisturbed.
+                self._relight = None if isinstance(later, Missed) and self.faults else later
+            if self._failed_later():
                 return
             for said in self._layer_run.afterwards():
                 self._note(said)
+
+    def _failed_later(self) -> bool:
+        """Whether something after the proof takes it back: lit again by nobody who was meant to, or no next firing."""
+        return isinstance(self._relight, Missed) or (self._relight is not None and not self._relight.meant)
 
     def _watch_until_proven(self) -> None:
         """For as long as the spec says, and as much longer as a node that joined meanwhile has time to go."""

@@ -142,7 +142,9 @@ def _layout(name: str) -> dict[str, str]:
         found |= _layout(other)
     for directory, commands in layout.items():
         if directory.startswith("/"):
-            found |= {f"{directory}/{command}": command for command in commands.split()}
+            for command in commands.split():
+                name, _, program = command.partition("=") if len(command) > 2 else (command, "", "")
+                found[f"{directory}/{name}"] = program or name
     return found
 
 

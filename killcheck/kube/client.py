@@ -224,7 +224,9 @@ class Kube:
         def frame(event: Obj) -> None:
             obj = event.get("object") or {}
             if event.get("type") == "ERROR":
-                failed.append(api_error(int(obj.get("code", 500)), obj, f"watch {resource.qualified}"))
+                code = obj.get("code")
+                told = api_error(code if isinstance(code, int) else 500, obj, f"watch {resource.qualified}")
+                failed.append(told)
             else:
                 on_event(WatchEvent(event["type"], obj))
 

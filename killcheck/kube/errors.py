@@ -25,6 +25,9 @@ __all__ = [
     "api_error",
 ]
 
+#: Nobody waits for longer on a server's word, in seconds.
+LONGEST_WAIT_S = 86_400
+
 
 class KubeError(Exception):
     """Any failure to get an answer from a Kubernetes API. The message is one sentence for a person."""
@@ -55,13 +58,14 @@ class ApiError(KubeError):
     @property
     def causes(self) -> list[Obj]:
         """``details.causes`` of the Status."""
-        return dig(self.status, "details", "causes", default=[])  # type: ignore[no-any-return]
+        found = dig(self.status, "details", "causes", default=[])
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
     @property
     def retry_after_s(self) -> float | None:
-        """Seconds after which the server asks to be called again, where it said so."""
+        """Seconds after which the server asks to be called again, where it said so in whole seconds."""
         seconds = dig(self.status, "details", "retryAfterSeconds")
-        return None if seconds is None else float(seconds)
+        return float(seconds) if isinstance(seconds, int) and 0 <= seconds <= LONGEST_WAIT_S else None
 
 
 class BadRequest(ApiError):

@@ -23,6 +23,7 @@ from killcheck.kube.workloads import devices_of
 from killcheck.text.files import enclosed, text_of
 from killcheck.text.problems import FileProblems, Problem, not_utf8
 from killcheck.text.redaction import hide_secrets
+from killcheck.text.shown import shown
 
 __all__ = ["STUMBLES", "Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 
@@ -69,10 +70,11 @@ class Loaded:
         """
         told = [one for one in self.skipped if one.cause is not Cause.SPEC and not (harmless and one.matters)]
         specs = [] if spec else [one for one in self.skipped if one.cause is Cause.SPEC]
-        return [
+        lines = [
             *(f"{one.file}: not read: {SPEC} (give it as SPEC)" for one in specs),
             *summed_up(told, verbose=verbose),
         ]
+        return [shown(line) for line in lines]
 
     def find(self, obj: Obj) -> Manifest | None:
         """Where an object came from, by kind, namespace and name."""

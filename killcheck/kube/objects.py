@@ -17,6 +17,8 @@ __all__ = [
     "copy",
     "dig",
     "format_time",
+    "is_answer",
+    "is_object",
     "key_of",
     "labels_of",
     "name_of",
@@ -73,6 +75,24 @@ def dig(obj: Any, *path: str | int, default: Any = None) -> Any:
         else:
             return default
     return default if obj is None else obj
+
+
+def is_answer(body: Any) -> bool:
+    """Whether JSON is an object, or a list of such, as far down as every object is alike: anybody may have sent it."""
+    if not isinstance(body, dict) or not isinstance(body.get("metadata") or {}, dict):
+        return False
+    lists = [body.get(name) or [] for name in ("items", "groups", "resources")]
+    if not all(isinstance(one, list) and all(isinstance(item, dict) for item in one) for one in lists):
+        return False
+    return all(map(is_object, lists[0]))
+
+
+def is_object(item: Any) -> bool:
+    """Whether JSON is an object with the metadata that each has."""
+    meta = item.get("metadata") if isinstance(item, dict) else None
+    if not isinstance(meta, dict) or not isinstance(meta.get("name", ""), str):
+        return False
+    return all(isinstance(meta.get(name) or {}, dict) for name in ("labels", "annotations"))
 
 
 def name_of(obj: Obj) -> str:

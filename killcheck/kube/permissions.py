@@ -7,12 +7,19 @@ SubjectAccessReview instead: other authorizers may say more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.preflight import Permission, missing, rules
+from killcheck.kube.selectors import LabelSelector, SelectorError, from_match_labels
 
-__all__ = ["Permission", "Permissions", "missing", "rules"]
+__all__ = ["ANONYMOUS", "Permission", "Permissions", "missing", "rules"]
+
+#: The account of who brings no token: RBAC may allow something to ``system:unauthenticated`` all the same.
+ANONYMOUS = ""
+#: Verbs on a collection: what is to be made or deleted has no name yet, which ``resourceNames`` could narrow it to.
+_NAMELESS = frozenset({"create", "deletecollection"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +57,10 @@ class Permissions:
         namespace: str = "",
         everywhere: bool = False,
     ) -> bool:
-        """Whether a ServiceAccount may make a request. Empty ``name`` and ``namespace`` ask for any of them.
+        """Whether a ServiceAccount (or ``ANONYMOUS``) may make a request.
 
-        ``everywhere``: it is about all namespaces at once (or none), which no RoleBinding grants.
+        Empty ``name`` and ``namespace`` ask for any of them. ``everywhere``: it is about all namespaces at once (or
+        none), which no RoleBinding grants.
         """
         target = f"{resource}/{subresource}" if subresource else resource
         return any(
@@ -61,6 +69,16 @@ class Permissions:
             if grant.namespace is None or (not everywhere and namespace in ("", grant.namespace))
             for rule in grant.rules
         )
+
+    @property
+    def accounts(self) -> set[tuple[str, str]]:
+        """(namespace, name) of every ServiceAccount that a binding names."""
+        return {
+            (str(subject.get("namespace") or namespace_of(binding) or "default"), str(subject.get("name")))
+            for binding in self._bindings
+            for subject in dig(binding, "subjects", default=[])
+            if subject.get("kind") == "ServiceAccount"
+        }
 
     def namespaces(self, account: str, account_namespace: str) -> set[str] | None:
         """Where a ServiceAccount has been bound to anything; None: everywhere."""
@@ -80,11 +98,31 @@ class Permissions:
             if any(_is_subject(subject, account, account_namespace, at) for subject in subjects):
                 kind = str(dig(binding, "roleRef", "kind", default=""))
                 key = (kind, (at or "") if kind == "Role" else "", str(dig(binding, "roleRef", "name", default="")))
-                yield _Grant(at, dig(self._roles.get(key, {}), "rules", default=[]))
+                yield _Grant(at, self._rules(key, frozenset()))
+
+    def _rules(self, key: tuple[str, str, str], seen: frozenset[tuple[str, str, str]]) -> list[Obj]:
+        """The rules of a role, with those of the ClusterRoles that it aggregates (``aggregationRule``)."""
+        role = self._roles.get(key, {})
+        found = list(dig(role, "rules", default=[]))
+        wanted = list(_aggregated(role))
+        for other, part in self._roles.items() if wanted else ():
+            chosen = other[0] == "ClusterRole" and any(selector.matches(labels_of(part)) for selector in wanted)
+            if chosen and other not in {key, *seen}:
+                found += self._rules(other, seen | {key})
+        return found
+
+
+def _aggregated(role: Obj) -> Iterator[LabelSelector]:
+    """What a ClusterRole aggregates; a selector that no API server takes selects nothing."""
+    for one in dig(role, "aggregationRule", "clusterRoleSelectors", default=[]):
+        with suppress(SelectorError):
+            yield from_match_labels(one)
 
 
 def _is_subject(subject: Obj, account: str, namespace: str, binding_namespace: str | None) -> bool:
     kind, name = subject.get("kind"), subject.get("name")
+    if account == ANONYMOUS:
+        return name in ("system:unauthenticated", "system:anonymous")
     if kind == "ServiceAccount":
         return name == account and (subject.get("namespace") or binding_namespace) == namespace
     if kind == "Group":
@@ -99,5 +137,5 @@ def _matches(rule: Obj, verb: str, group: str, resource: str, name: str) -> bool
         bool({verb, "*"} & set(rule.get("verbs") or ()))
         and bool({group, "*"} & set(rule.get("apiGroups") or ()))
         and bool(wanted & set(rule.get("resources") or ()))
-        and (not names or not name or name in names)
+        and (not names or ((verb not in _NAMELESS or "/" in resource) and (not name or name in names)))
     )

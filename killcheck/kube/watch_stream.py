@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.clock import Loop
 from killcheck.kube.errors import KubeError, Unreachable
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, is_answer, is_object
 
 if TYPE_CHECKING:
     import urllib3
@@ -176,7 +176,9 @@ def _frame(line: bytes) -> Obj:
         frame = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise _HalfFrameError from error
-    if not isinstance(frame, dict) or "type" not in frame:
+    if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
+        raise _HalfFrameError
+    if not (is_answer if frame["type"] == "ERROR" else is_object)(frame.get("object")):
         raise _HalfFrameError
     return frame
 

@@ -19,9 +19,10 @@ from killcheck import __version__
 from killcheck.clock import Loop, wall_seconds
 from killcheck.kube.client import Answer, Closer
 from killcheck.kube.credentials import Credentials, Login
+from killcheck.kube.deadline import bound
 from killcheck.kube.endpoint import Endpoint, explain
 from killcheck.kube.errors import KubeError, Unreachable, api_error
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, is_answer
 from killcheck.kube.watch_stream import WatchStream
 
 if TYPE_CHECKING:
@@ -214,10 +215,13 @@ class WireTransport:
             if self.endpoint.server_name:
                 options["server_hostname"] = self.endpoint.server_name
         if not self.endpoint.proxy:
-            return urllib3.PoolManager(**options)
-        account = urllib3.util.parse_url(self.endpoint.proxy).auth
-        greeting = urllib3.make_headers(proxy_basic_auth=account) if account else None
-        return urllib3.ProxyManager(self.endpoint.proxy, proxy_headers=greeting, **options)
+            pools = urllib3.PoolManager(**options)
+        else:
+            account = urllib3.util.parse_url(self.endpoint.proxy).auth
+            greeting = urllib3.make_headers(proxy_basic_auth=account) if account else None
+            pools = urllib3.ProxyManager(self.endpoint.proxy, proxy_headers=greeting, **options)
+        bound(pools, self.limits.whole)
+        return pools
 
     def _answer(self, response: _Response, login: Login, request: str) -> Answer:
         """The response as an Answer. Raises Unreachable where something other than an API server spoke."""
@@ -233,9 +237,12 @@ class WireTransport:
         if kind != "application/json":
             return Answer(response.status, text, dict(response.headers))
         try:
-            return Answer(response.status, json.loads(text), dict(response.headers), len(text))
+            body = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise Unreachable(f"{self.endpoint.what} sent half an answer, or no JSON ({request})") from error
+        if response.status < 400 and not is_answer(body):
+            raise Unreachable(f"{self.endpoint.what} sent JSON that is no object of Kubernetes' ({request})")
+        return Answer(response.status, body, dict(response.headers), len(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,10 @@ class LayerRun(ABC):
         """Why the trigger, when it was pulled, set nothing off; None: it did, or was not pulled yet."""
         return None
 
+    def missed(self, due: datetime) -> NotFired | None:
+        """What kept the layer from firing at a slot that has passed, the one after this drill's; None: nothing did."""
+        return None
+
     def set_apart(self) -> tuple[Sequence[str], Sequence[Permission]]:
         """What else is changed, and needed for it, when a fault acts on the drill's own copy of the executor alone."""
         return (), ()

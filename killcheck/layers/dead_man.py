@@ -94,6 +94,8 @@ class DeadMan(LayerRun):
         self.job_name = ""
         self._held_up: NotFired | None = None
         self._finished: list[tuple[datetime, datetime]] = []
+        #: Init containers whose end was seen: when they started, and in which pod.
+        self._inits: set[tuple[datetime, str]] = set()
         #: When executors of the schedule's own firings started, and when they ended well: (start, end or None) by pod.
         self._own_firings: dict[str, tuple[datetime, datetime | None]] = {}
 
@@ -226,6 +228,25 @@ class DeadMan(LayerRun):
         """What keeps the schedule from firing."""
         return self._held_up
 
+    def missed(self, due: datetime) -> NotFired | None:
+        """Why the CronJob made no Job at a slot after this drill's, or would not have made one."""
+        kube, name = self.stage.cluster.kube, self.ref.name
+        if self._forecast is not None and self._forecast.never:
+            return None  # that is said anyway, with the reason
+        now = kube.find(r.CRONJOBS, name, self.ref.namespace)
+        if now is None:
+            whole = kube.find(r.NAMESPACES, self.ref.namespace) is None  # gone with all that it was to turn off
+            return None if whole else NotFired(Hindrance.NO_JOB, f"CronJob {name} is gone")
+        if dig(now, "spec", "concurrencyPolicy") == "Forbid" and not self.over():
+            why = f"concurrencyPolicy Forbid: the Job of the firing before, {self.job_name}, still ran"
+            return NotFired(Hindrance.STILL_ACTIVE, why)
+        last = dig(now, "status", "lastScheduleTime")
+        if last and parse_time(last) >= due:
+            return None
+        if dig(now, "spec", "suspend"):
+            return NotFired(Hindrance.SUSPENDED, f"CronJob {name} was suspended in the meantime")
+        return slots.moved(self._declared, now, due) or NotFired(Hindrance.NO_JOB, f"CronJob {name} made no Job")
+
     def explain(self, stuck_at: str) -> Explanation | None:
         """Why the schedule did not fire, or when it does instead: clocks, zones, slots that were missed."""
         return slots.explain(self, self._declared) if stuck_at == "triggered" and self._held_up else None
@@ -327,6 +348,8 @@ class DeadMan(LayerRun):
         if scheduled and scheduled.get("status") == "True":
             at = parse_time(scheduled.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
             self._reach("pod_scheduled", at, now, f"on node {dig(pod, 'spec', 'nodeName')}")
+        for status in dig(pod, "status", "initContainerStatuses", default=[]):
+            self._follow_init(pod, status)
         for status in dig(pod, "status", "containerStatuses", default=[]):
             self._follow_container(pod, status, now)
         if "deletionTimestamp" in pod["metadata"] and change != "deleted":
@@ -351,6 +374,17 @@ class DeadMan(LayerRun):
             finished = parse_time(ended["finishedAt"])
             self._finished.append((parse_time(begun), finished))
             self._reach("executor_finished", finished, now, f"container {status['name']} ended with exit code 0")
+
+    def _follow_init(self, pod: Obj, status: Obj) -> None:
+        """What comes before its containers may be what turns the targets off; it ends no phase of the executor's."""
+        ended = dig(status, "state", "terminated")
+        if not ended:
+            return
+        self._take_log(pod, status["name"])
+        began = parse_time(ended["startedAt"]) if ended.get("startedAt") else None
+        if ended.get("exitCode") == 0 and began is not None and (began, pod["metadata"]["name"]) not in self._inits:
+            self._inits.add((began, pod["metadata"]["name"]))
+            self._finished.append((began, parse_time(ended["finishedAt"])))
 
     def _take_log(self, pod: Obj, container: str) -> None:
         key = (name_of(pod), container)
@@ -381,7 +415,10 @@ class DeadMan(LayerRun):
             if begun - second <= zero_at <= finished + slack:
                 return f"its executor ran from {begun:%H:%M:%S} to {finished:%H:%M:%S} and ended with exit code 0"
         for pod in self.stage.observations.pods.values():
-            for status in dig(pod, "status", "containerStatuses", default=[]):
+            for status in (
+                *dig(pod, "status", "initContainerStatuses", default=[]),
+                *dig(pod, "status", "containerStatuses", default=[]),
+            ):
                 begun_text = dig(status, "state", "running", "startedAt")
                 if begun_text and parse_time(begun_text) - second <= zero_at:
                     return f"its executor was running since {parse_time(begun_text):%H:%M:%S}"

@@ -100,6 +100,12 @@ def of_schedule(text: str, zone: str, now: datetime, *, what: str) -> Forecast:
     first = when.next(now)
     if first is None:
         return Forecast(never=f"{what} ({text}) never comes: there is no such date", remedy="write one that exists")
+    if first > now + AHEAD:
+        return Forecast(
+            first,
+            f"{what} ({text}) does not come within a year: the next is at {first:%Y-%m-%d %H:%M} UTC",
+            "write one that comes as often as GPUs are to go off",
+        )
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(_ahead(when, now))]
     longest = max(gaps, default=None)
     # One that comes every hour anyway neither misses nor doubles anything.

@@ -1,14 +1,18 @@
-"""Admission webhooks whose rules match a target, its scale or its pods: their answers are not known without them."""
+"""Admission webhooks that are asked about a target, its scale, its pods, or the Job that turns them off.
+
+Their answers are not known without them: one may change what is written, one may refuse it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from killcheck.entries import Entry, Status
-from killcheck.kube.objects import Obj, labels_of, name_of, ref_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.selectors import from_match_labels
-from killcheck.ledger.stakes import Held, Stakes
+from killcheck.ledger.stakes import Stakes, home_of
 
 __all__ = ["KINDS", "entry_of"]
 
@@ -24,40 +28,66 @@ def entry_of(obj: Obj, stakes: Stakes, *, live: bool) -> Entry:
     ref = ref_of(obj)
     mutating = obj.get("kind") == "MutatingWebhookConfiguration"
     for hook in obj.get("webhooks") or ():
-        for what in _matches(hook, stakes, mutating):
-            where = f"webhook {hook.get('name')} is asked about {what}"
+        for asked in (*_of_targets(stakes, mutating=mutating), *_of_switches(stakes)):
+            if not _matches(hook, asked, stakes):
+                continue
+            where = f"webhook {hook.get('name')} is asked about {asked.what}"
             if live:
                 return Entry(ref, Status.EXECUTED, f"{where}; it answers on this cluster")
-            does = "may change it" if mutating else "may refuse what turns it off"
+            does = "may change it" if mutating else "may refuse it"
             return Entry(ref, Status.NOT_MODELLED, f"{where} and {does}; nothing answers for it here", _SETTLES)
-    return Entry(ref, Status.HARMLESS, "no rule of it matches a target, its scale or its pods")
+    return Entry(ref, Status.HARMLESS, "no rule of it matches a target, its pods or what turns them off")
 
 
-def _matches(hook: Obj, stakes: Stakes, mutating: bool) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request that webhooks are asked about: operation, group, resource, whose labels, and what it is in words."""
+
+    operation: str
+    group: str
+    resource: str
+    namespace: str
+    labels: Mapping[str, str]
+    what: str
+
+
+def _of_targets(stakes: Stakes, *, mutating: bool) -> Iterator[_Asked]:
+    """What is written to it or its scale, its pods that are deleted; and what makes them, which may be changed."""
     for held in stakes.targets:
-        namespace = stakes.namespace(held.namespace)
-        labels = {"kubernetes.io/metadata.name": name_of(namespace), **labels_of(namespace)}
-        if not _selected(hook.get("namespaceSelector"), labels):
+        own, pods = (held.labels or [{}])[0], (held.labels or [{}])[-1]
+        for operation in ("UPDATE", *(("CREATE",) if mutating else ("DELETE",))):
+            yield _Asked(operation, held.group, held.plural, held.namespace, own, str(held))
+        yield _Asked("UPDATE", held.group, f"{held.plural}/scale", held.namespace, {}, f"the scale of {held}")
+        yield _Asked("CREATE" if mutating else "DELETE", "", "pods", held.namespace, pods, f"the pods of {held}")
+
+
+def _of_switches(stakes: Stakes) -> Iterator[_Asked]:
+    """What a schedule's firing makes: its Job and the Job's pods."""
+    for ref in stakes.switches:
+        if ref.kind != "CronJob":
             continue
-        for rule in hook.get("rules") or ():
-            yield from _ruled(rule, hook, held, mutating)
+        found = [
+            o for o in stakes.objects if (o.get("kind"), home_of(o), name_of(o)) == ("CronJob", ref.namespace, ref.name)
+        ]
+        for obj in found[:1]:
+            job = labels_of(dig(obj, "spec", "jobTemplate", default={}))
+            pods = labels_of(dig(obj, "spec", "jobTemplate", "spec", "template", default={}))
+            yield _Asked("CREATE", "batch", "jobs", ref.namespace, job, f"the Jobs of {ref}")
+            yield _Asked("CREATE", "", "pods", ref.namespace, pods, f"the pods of {ref}")
 
 
-def _ruled(rule: Obj, hook: Obj, held: Held, mutating: bool) -> Iterator[str]:
-    operations = set(rule.get("operations") or ())
-    own, pods = (held.labels or [{}])[0], (held.labels or [{}])[-1]
-    written = operations & {"UPDATE", "*"} or (mutating and operations & {"CREATE"})
-    if written and _covers(rule, held.group, held.plural) and _selected(hook.get("objectSelector"), own):
-        yield str(held)
-    if written and _covers(rule, held.group, f"{held.plural}/scale"):
-        yield f"the scale of {held}"
-    if (
-        mutating
-        and operations & {"CREATE", "*"}
-        and _covers(rule, "", "pods")
-        and _selected(hook.get("objectSelector"), pods)
-    ):
-        yield f"the pods of {held}"
+def _matches(hook: Obj, asked: _Asked, stakes: Stakes) -> bool:
+    namespace = stakes.namespace(asked.namespace)
+    labels = {"kubernetes.io/metadata.name": name_of(namespace), **labels_of(namespace)}
+    return (
+        _selected(hook.get("namespaceSelector"), labels)
+        # a Scale has no labels of its own: which objects are meant by them is not seen from it
+        and (asked.resource.endswith("/scale") or _selected(hook.get("objectSelector"), asked.labels))
+        and any(
+            {asked.operation, "*"} & set(rule.get("operations") or ()) and _covers(rule, asked.group, asked.resource)
+            for rule in hook.get("rules") or ()
+        )
+    )
 
 
 def _covers(rule: Obj, group: str, resource: str) -> bool:

@@ -7,6 +7,7 @@ annotation kustomize.toolkit.fluxcd.io/reconcile) and HelmRelease (driftDetectio
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from killcheck.entries import Entry, Status
 from killcheck.kube import resources as r
@@ -97,11 +98,26 @@ def _unread(obj: Obj, *, live: bool) -> Entry:
 
 
 def _made(obj: Obj) -> Obj:
-    """The Application that an ApplicationSet makes, whatever its generators put in; anything else is itself."""
+    """The Application that an ApplicationSet makes, whatever its generators put in; anything else is itself.
+
+    What overrides the template (``templatePatch``, a generator's own ``template``) is not read.
+    """
     if obj.get("kind") != "ApplicationSet" or dig(obj, "spec", "templatePatch"):
+        return obj
+    if _overridden(dig(obj, "spec", "generators", default=[])):
         return obj
     spec = dig(obj, "spec", "template", "spec", default={})
     return {"apiVersion": obj.get("apiVersion"), "kind": "Application", "spec": spec}
+
+
+def _overridden(generators: Any) -> bool:
+    """Whether a generator, or one in it (matrix, merge), has a template of its own."""
+    if isinstance(generators, list):
+        return any(map(_overridden, generators))
+    if not isinstance(generators, dict):
+        return False
+    own = generators.get("template")
+    return bool(isinstance(own, dict) and own.get("spec")) or any(map(_overridden, generators.values()))
 
 
 def _longer(interval: str, stakes: Stakes) -> bool:

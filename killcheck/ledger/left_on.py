@@ -27,6 +27,8 @@ _DESCRIBED = "describe the nodes (NodePool, Node), or say under assume: why it h
 _SLOW = "shorten the grace period, say podsGone under deadlines:, or annotate its pods with killcheck.dev/stops-after-s"
 #: Annotations by which pods say how their programs stop on the embedded cluster.
 _STOPPING = {"killcheck.dev/ignores-sigterm", "killcheck.dev/stops-after-s"}
+#: That the program of a pod with GPUs runs here: how it stops is seen then.
+_RUNS = "killcheck.dev/run"
 #: So many are named of those on a real cluster.
 _NAMED = 5
 
@@ -84,7 +86,8 @@ def _slow(stakes: Stakes) -> Iterator[Entry]:
     for held in stakes.targets:
         for one in templates(held.obj or {}):
             grace = float(one.spec.get("terminationGracePeriodSeconds") or 0)
-            told = _STOPPING & set(one.metadata.get("annotations") or {})
+            notes = one.metadata.get("annotations") or {}
+            told = _STOPPING & set(notes) or notes.get(_RUNS) == "true"
             if grace > limit and not told:
                 said = (
                     f"its grace period lets it run for {grace:.0f} s after it is told to stop; whether its program "

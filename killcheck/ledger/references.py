@@ -45,6 +45,9 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
         for held in stakes.targets:
             if _named(value, held) and not _elsewhere(body, path, held):
                 yield f"{format_path(path)} names {held}"
+        for held in stakes.targets if (home, value) in stakes.config_maps else ():
+            if _manifest_of(held, stakes.config_maps[home, value]):
+                yield f"{format_path(path)} names ConfigMap {value}, which holds a manifest of {held}"
         if value in stakes.pools:
             yield f"{format_path(path)} names node pool {value}"
     for path, selector in _selectors(body, ()):
@@ -101,6 +104,13 @@ def _named(text: str, held: Held) -> bool:
     kinds = {held.kind.lower(), held.plural, f"{held.plural}.{held.group}"}
     parts = head.lower().split("/")
     return set(parts) <= kinds | {held.namespace}
+
+
+def _manifest_of(held: Held, config_map: Obj) -> bool:
+    """Whether a ConfigMap's texts say a target's kind and its name, as its manifest would."""
+    named = (rf"""\bkind["']?:\s*["']?{re.escape(held.kind)}\b""", rf"""\bname["']?:\s*["']?{re.escape(held.name)}\b""")
+    texts = [str(text) for text in (config_map.get("data") or {}).values()]
+    return any(all(re.search(one, text) for one in named) for text in texts)
 
 
 def _elsewhere(body: Obj, path: Path, held: Held) -> bool:

@@ -1,18 +1,22 @@
 """Whether a ServiceAccount may turn a target on again: RBAC as its objects say it, asked right by right.
 
 Kubernetes checks the verbs ``update`` and ``patch`` of an object or its ``scale`` where replicas are written, and
-``create`` where pods come into being (kubernetes.io, Authorization overview; RBAC).
+``create`` where pods come into being; who may impersonate another account, have a token made for it or run pods as it
+has its rights too, and who may ``bind`` or ``escalate`` roles has all of them (kubernetes.io, Authorization overview;
+RBAC; RBAC Good Practices).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from killcheck.kube.objects import name_of, namespace_of, ref_of
 from killcheck.ledger.stakes import Held, Stakes, group_of, home_of, plural_of
 
 __all__ = ["may_create", "may_write"]
 
+_RBAC = "rbac.authorization.k8s.io"
 _WRITES = ("patch", "update")
 #: What makes pods, by group and resource.
 _STARTS = (
@@ -27,8 +31,35 @@ _STARTS = (
 
 
 def may_write(stakes: Stakes, account: str, namespace: str) -> str:
-    """What it may write that turns a target on or keeps it on, in a phrase; empty where nothing."""
+    """What it may write that turns a target on, keeps it on or stops its switch, in a phrase; empty where nothing."""
+    known = stakes.written.get((account, namespace))
+    if known is None:
+        known = stakes.written[account, namespace] = _may_itself(stakes, account, namespace) or next(
+            _borrowed(stakes, account, namespace), ""
+        )
+    return known
+
+
+def _may_itself(stakes: Stakes, account: str, namespace: str) -> str:
     return next(_writes(stakes, account, namespace), "")
+
+
+def _borrowed(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
+    """The rights of others that it may take."""
+    allows = partial(stakes.permissions.allows, account, namespace)
+    for who in ("users", "groups"):
+        if allows(verb="impersonate", group="", resource=who, everywhere=True):
+            yield f"impersonate {who}"
+    for verb in ("bind", "escalate"):
+        if allows(verb=verb, group=_RBAC, resource="clusterroles", everywhere=True):
+            yield f"{verb} clusterroles: it may give itself any right"
+    for home, other in sorted(stakes.permissions.accounts - {(namespace, account)}):
+        about = partial(allows, group="", resource="serviceaccounts", name=other, namespace=home)
+        how = "impersonate" if about(verb="impersonate") else ""
+        how = how or ("have a token made for" if about(verb="create", subresource="token") else "")
+        may = _may_itself(stakes, other, home) if how else ""
+        if may:
+            yield f"{how} ServiceAccount {home}/{other}, which may {may}"
 
 
 def _writes(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
@@ -60,12 +91,32 @@ def _writes(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
                 namespace=namespace_of(queue),
             ):
                 yield f"{verb} {ref_of(queue)}"
+    yield from _of_switches(stakes, account, namespace)
     for pool in sorted(stakes.pools):
         for verb, resource, name in (*((v, "nodepools", pool) for v in _WRITES), ("create", "nodeclaims", "")):
             if stakes.permissions.allows(
                 account, namespace, verb=verb, group="karpenter.sh", resource=resource, name=name, everywhere=True
             ):
                 yield f"{verb} {resource}" + (f" {pool}" if name else "")
+
+
+def _of_switches(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
+    """What is written to the switch itself may keep it from ever turning anything off."""
+    for ref in stakes.switches:
+        group, plural = ref.api_version.rpartition("/")[0], plural_of(ref.api_version, ref.kind)
+        for subresource in ("", "scale"):
+            for verb in (*_WRITES, "delete"):
+                if stakes.permissions.allows(
+                    account,
+                    namespace,
+                    verb=verb,
+                    group=group,
+                    resource=plural,
+                    subresource=subresource,
+                    name=ref.name,
+                    namespace=ref.namespace,
+                ):
+                    yield f"{verb} {ref}, which turns them off"
 
 
 def _of_target(stakes: Stakes, account: str, namespace: str, held: Held) -> Iterator[str]:

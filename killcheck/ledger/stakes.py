@@ -79,6 +79,10 @@ class Stakes:
         self.targets = [held for target in kill_path.covered_by(layer) for held in self._held(target)]
         self.namespaces = {held.namespace for held in self.targets}
         self.pools = {pool.node_pool for pool in kill_path.nodes if pool.node_pool}
+        #: What turns the targets off: the objects that the layer names.
+        self.switches = tuple(ref for ref in (layer.cron_job, layer.workload) if ref is not None)
+        #: What an account may write, by (account, namespace): asked for each of its workloads.
+        self.written: dict[tuple[str, str], str] = {}
 
     def _held(self, target: Target) -> Iterator[Held]:
         if not target.kind:
@@ -113,6 +117,11 @@ class Stakes:
     def config_maps(self) -> dict[tuple[str, str], Obj]:
         """ConfigMaps by (namespace, name)."""
         return {(home_of(o), name_of(o)): o for o in self.objects if o.get("kind") == "ConfigMap"}
+
+    @cached_property
+    def accounts(self) -> dict[tuple[str, str], Obj]:
+        """ServiceAccounts by (namespace, name)."""
+        return {(home_of(o), name_of(o)): o for o in self.objects if o.get("kind") == "ServiceAccount"}
 
     @cached_property
     def scalers(self) -> list[Obj]:

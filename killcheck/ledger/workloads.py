@@ -12,8 +12,9 @@ from killcheck.entries import Entry, Status
 from killcheck.executor import Reading
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
+from killcheck.ledger import identities, kinds
 from killcheck.ledger.rights import may_create, may_write
-from killcheck.ledger.stakes import Stakes, home_of
+from killcheck.ledger.stakes import Stakes, home_of, plural_of
 from killcheck.spec.killpath import KillPath
 
 __all__ = ["CONTROLLERS", "KINDS", "Ran", "entry_of", "harmless_by_reading", "power_of"]
@@ -95,18 +96,21 @@ def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:
 
 
 def power_of(obj: Obj, stakes: Stakes) -> str:
-    """How its pods could turn a target on, in a phrase; empty where they could not."""
+    """How its pods could turn a target on, or stop what turns it off, in a phrase; empty where they could not."""
     for template in templates(obj):
-        account = str(template.spec.get("serviceAccountName") or template.spec.get("serviceAccount") or "default")
-        mounted = template.spec.get("automountServiceAccountToken") is not False
-        written = may_write(stakes, account, home_of(obj)) if mounted else ""
-        if not written and mounted and not _is_furniture(template):
-            written = may_create(stakes, account, home_of(obj))
-        if written:
-            return f"ServiceAccount {home_of(obj)}/{account} may {written}"
+        for home, account in identities.of_pod(template.spec, home_of(obj), stakes):
+            written = may_write(stakes, account, home)
+            if not written and not _is_furniture(template):
+                written = may_create(stakes, account, home)
+            if written:
+                return f"{identities.told(home, account)} may {written}"
         raised = _raising(stakes.reading(obj, template), stakes)
         if raised:
             return f"its program says '{raised}'"
+    for home, account in () if kinds.is_builtin(obj) else identities.named_in(obj, stakes):
+        written = may_write(stakes, account, home) or may_create(stakes, account, home)
+        if written:
+            return f"it names {identities.told(home, account)}, which may {written}"
     return ""
 
 
@@ -138,8 +142,11 @@ def _understood(reading: Reading) -> bool:
 
 
 def _raising(reading: Reading, stakes: Stakes) -> str:
-    """The first call that may turn a target on, as far as it was read."""
+    """The first call that may turn a target on, or stop its switch, as far as it was read."""
     for call in reading.writes:
+        for ref in stakes.switches:
+            if call.resource == plural_of(ref.api_version, ref.kind) and call.about(ref.namespace, ref.name, {}):
+                return str(call)
         if call.verb.startswith("delete") or call.replicas == 0:
             continue
         for held in stakes.targets:

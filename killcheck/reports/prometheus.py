@@ -8,7 +8,7 @@ replaces the metrics of the same names in a group and leaves the others: the las
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from killcheck.reports import rests
@@ -16,7 +16,7 @@ from killcheck.reports.base import Delivery, Place, Written
 from killcheck.reports.post import push
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["LAST_SUCCESS", "METRICS", "PUSHED", "carry_over", "grouping", "prometheus"]
+__all__ = ["LAST_SUCCESS", "METRICS", "PUSHED", "carry_over", "grouping", "head", "labelled", "prometheus"]
 
 VERDICTS = ("survived", "covered", "accepted", "exposed", "inconclusive", "unfinished")
 SEVERITIES = ("error", "warning", "note")
@@ -38,7 +38,7 @@ def carry_over(text: str, earlier: str) -> str:
     own = re.search(r"^killcheck_last_run_timestamp_seconds(\{.*\}) ", text, re.MULTILINE)
     for line in earlier.splitlines():
         if own and line.startswith(f"{LAST_SUCCESS}{own[1]} "):
-            return text + "\n".join([*_head(LAST_SUCCESS, _SUCCESS_HELP), line]) + "\n"
+            return text + "\n".join([*head(LAST_SUCCESS, _SUCCESS_HELP), line]) + "\n"
     return text
 
 
@@ -49,23 +49,23 @@ def grouping(story: RunStory) -> dict[str, str]:
 
 def _lines(story: RunStory) -> Iterator[str]:
     ended = (story.finished.at if story.finished else story.started.at).timestamp()
-    yield from _head("killcheck_last_run_timestamp_seconds", "When the last run ended (Unix time).")
+    yield from head("killcheck_last_run_timestamp_seconds", "When the last run ended (Unix time).")
     yield f"killcheck_last_run_timestamp_seconds{_labels(story)} {ended:.0f}"
     if story.finished:
-        yield from _head("killcheck_exit_code", "Exit code of the last run: 0 is proven, 5 is dirty.")
+        yield from head("killcheck_exit_code", "Exit code of the last run: 0 is proven, 5 is dirty.")
         yield f"killcheck_exit_code{_labels(story)} {story.finished.exit_code}"
         if story.finished.exit_code == 0:
-            yield from _head(LAST_SUCCESS, _SUCCESS_HELP)
+            yield from head(LAST_SUCCESS, _SUCCESS_HELP)
             yield f"{LAST_SUCCESS}{_labels(story)} {ended:.0f}"
     yield from _drills(story)
     yield from _rests(story)
     if story.findings:
-        yield from _head("killcheck_findings", "Findings of the last run by severity.")
+        yield from head("killcheck_findings", "Findings of the last run by severity.")
         for severity in SEVERITIES:
             count = sum(f["severity"] == severity and not f.get("unproven") for f in story.findings)
             yield f"killcheck_findings{_labels(story, severity=severity)} {count}"
     if story.fences:
-        yield from _head("killcheck_fence", "1 for the verdict on what a pool could launch at worst, 0 for the others.")
+        yield from head("killcheck_fence", "1 for the verdict on what a pool could launch at worst, 0 for the others.")
         for fence in story.fences:
             for verdict in FENCES:
                 is_it = int(fence["verdict"] == verdict)
@@ -75,11 +75,11 @@ def _lines(story: RunStory) -> Iterator[str]:
 def _drills(story: RunStory) -> Iterator[str]:
     if not story.drills:
         return
-    yield from _head("killcheck_verdict", "1 for the verdict of a layer's last drill under a fault, 0 for the others.")
+    yield from head("killcheck_verdict", "1 for the verdict of a layer's last drill under a fault, 0 for the others.")
     for drill in story.drills:
         for verdict in VERDICTS:
             yield f"killcheck_verdict{_of(story, drill, verdict=verdict)} {int(drill.standing == verdict)}"
-    yield from _head("killcheck_dirty", "1 where something that a drill changed could not be put back.")
+    yield from head("killcheck_dirty", "1 where something that a drill changed could not be put back.")
     for drill in story.drills:
         if drill.result:
             yield f"killcheck_dirty{_of(story, drill)} {int(bool(drill.result.get('problems')))}"
@@ -104,7 +104,7 @@ def _drills(story: RunStory) -> Iterator[str]:
     for name, text, read in figures:
         samples = [(drill, read(drill)) for drill in story.drills]
         if any(value is not None for _, value in samples):
-            yield from _head(name, text)
+            yield from head(name, text)
         for drill, value in samples:
             if value is not None:
                 yield f"{name}{_of(story, drill)} {value}"
@@ -114,10 +114,10 @@ def _rests(story: RunStory) -> Iterator[str]:
     """What verdicts rest on, as samples whose labels say it: 1 for each line."""
     every = [(drill, line) for drill in story.drills for line in rests.of_drill(drill.result)]
     if every or story.notes:
-        yield from _head("killcheck_rests_on_info", "1 for each thing that a verdict of the last run rests on.")
+        yield from head("killcheck_rests_on_info", "1 for each thing that a verdict of the last run rests on.")
     yield from (f"killcheck_rests_on_info{_labels(story, because=note)} 1" for note in story.notes)
     yield from (f"killcheck_rests_on_info{_of(story, drill, because=line)} 1" for drill, line in every)
-    yield from _head("killcheck_assumptions", "What a person vouches for in the last run's verdicts, until a date.")
+    yield from head("killcheck_assumptions", "What a person vouches for in the last run's verdicts, until a date.")
     found = rests.assumed_by_hand(drill.result for drill in story.drills if drill.result)
     yield f"killcheck_assumptions{_labels(story)} {len(found)}"
 
@@ -129,7 +129,8 @@ def _exposed(drill: DrillStory) -> Any:
     return until if until is not None else drill.result.get("usd")
 
 
-def _head(name: str, text: str) -> tuple[str, str]:
+def head(name: str, text: str) -> tuple[str, str]:
+    """The two lines before the samples of a gauge."""
     return f"# HELP {name} {text}", f"# TYPE {name} gauge"
 
 
@@ -140,7 +141,11 @@ def _of(story: RunStory, drill: DrillStory, **more: str) -> str:
 
 
 def _labels(story: RunStory, **more: str) -> str:
-    labels = {"kill_path": story.started.kill_path, "cluster": story.started.cluster, **more}
+    return labelled({"kill_path": story.started.kill_path, "cluster": story.started.cluster, **more})
+
+
+def labelled(labels: Mapping[str, str]) -> str:
+    """A sample's labels, in braces."""
     return "{" + ",".join(f'{key}="{_escape(value)}"' for key, value in labels.items()) + "}"
 
 

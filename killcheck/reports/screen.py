@@ -9,11 +9,15 @@ import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from killcheck.text.shown import shown
 
 __all__ = ["Screen", "fitting", "hanging", "screen"]
 
@@ -26,6 +30,12 @@ class Screen(Console):
     """
 
     wraps: bool = False
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """As rich does; what is printed obeys no text in it."""
+        for segment in super().render(renderable, options):
+            bare = segment.text if segment.control else shown(segment.text)
+            yield segment if bare == segment.text else Segment(bare, segment.style)
 
     def say(self, text: Text | str, hang: int = 0) -> None:
         """Print text; a line that is too long goes on in the next, ``hang`` columns in."""

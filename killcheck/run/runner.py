@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pickle
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from killcheck import __version__, events, faults, layers
-from killcheck.capabilities.cluster import Cluster
+from killcheck.capabilities.cluster import Cluster, ClusterError
 from killcheck.capabilities.offered import lacking
 from killcheck.clock import wall_now
 from killcheck.drill.progress import watched_s
@@ -20,7 +21,8 @@ from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.faults.base import Mismatch, Unsuited
 from killcheck.instances.catalogue import shipped
 from killcheck.kube import resources as r
-from killcheck.kube.objects import name_of
+from killcheck.kube.errors import KubeError
+from killcheck.kube.objects import Obj, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
@@ -29,6 +31,7 @@ from killcheck.run.places import layer_places
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.record import RecordWriter
 from killcheck.run.session import Session
+from killcheck.run.snapshot import snapshot
 from killcheck.safety import consent, guard, journal, lease, local_locks, orphans
 from killcheck.safety.journal import Journal, state_dir
 from killcheck.spec import killpath
@@ -234,8 +237,8 @@ class Run:
                     spec={"places": layer_places(self.session)},
                 )
             )
-            if not self.session.real:
-                self.session.objects  # noqa: B018 - read now: what they hold is said before anything runs
+            if not self.session.real:  # read now: what they hold is said before anything runs
+                self._remember(self.session.objects)
             notes = clean(tuple(dict.fromkeys(self.session.notes)))
             for note in notes:
                 self._emit(events.Noted(at=wall_now(), text=note))
@@ -313,7 +316,15 @@ class Run:
                 return drill.refused(str(why))
             self._agree_on(cluster, kill_path, plan)
             guard_by(cluster, kill_path, plan, kept)
-            return _accepted(self._alone(drill, kept), planned)
+            result = self._alone(drill, kept)
+            if number == 0 and kill_path.in_kubernetes:  # no verdict rests on it: where it cannot be read there is none
+                with suppress(KubeError, ClusterError):
+                    self._remember(cluster.inventory().objects, kill_path.namespaces)
+            return _accepted(result, planned)
+
+    def _remember(self, objects: Iterable[Obj], namespaces: Collection[str] = ()) -> None:
+        """What is around the drills, for the record."""
+        self._emit(events.Snapshot(at=wall_now(), objects=snapshot(objects, namespaces, self.session.spec)))
 
     def _agree_on_all(self) -> None:
         """What is somebody's is planned whole before the first drill: one refusal, one question."""

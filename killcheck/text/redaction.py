@@ -19,6 +19,8 @@ from functools import cache, lru_cache
 from inspect import isabstract
 from typing import Any, TypeVar
 
+from killcheck.text.shown import shown
+
 __all__ = ["clean", "hide", "hide_environment", "hide_secrets", "load", "redact"]
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -364,6 +366,8 @@ def _redacted(text: str, known: _Finder | None) -> str:
     """``known``: what finds the values that are known to be secret."""
     if known is not None:
         text = known.redact(text)
+    if not text.isprintable() and (bare := shown(text)) != text:
+        text = bare if known is None else known.redact(bare)
     if "Secret" in text and _SECRET_KIND.search(text):
         text = _SECRET_DATA.sub(r"\1<redacted>\2", text)
         text = _SECRET_YAML.sub(r"\1  <redacted>\n", text)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from killcheck import discover
+from killcheck.drill.sequence import Options
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
@@ -249,6 +250,7 @@ def test_a_quiet_night_holds_to_the_next_firing(night):
     [
         ({"startingDeadlineSeconds": 0}, "every firing is too late"),
         ({"schedule": "0 3 31 2 *"}, "no such date"),
+        ({"schedule": "0 3 29 2 *"}, "does not come within a year: the next is at 20"),
         ({"suspend": True}, "is suspended"),
     ],
 )
@@ -257,6 +259,65 @@ def test_a_schedule_that_never_fires_is_exposed(night, spec, why):
     result = night(*cron("never", spec.pop("schedule"), ZERO, **spec), switch="", layer="never")
     assert str(result.verdict) == "exposed"
     assert why in result.cause
+
+
+def pausing(verbs):
+    """Who may write to CronJobs: the account of ``freeze`` may."""
+    may = {"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": verbs}
+    frozen = [dict(obj) for obj in role("freeze")]
+    return [*frozen[:1], {**frozen[1], "metadata": {"name": "pause", **NS}, "rules": [may]}, frozen[2] | _PAUSES]
+
+
+_PAUSES = {
+    "metadata": {"name": "pause", **NS},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "pause"},
+}
+
+
+def test_a_switch_that_something_suspends_before_its_next_firing_is_exposed(night):
+    """It went off once; who stops the stop before the next night leaves the GPUs on from then."""
+    stop = 'kubectl -n studio patch cronjob off --type merge -p \'{"spec":{"suspend":true}}\''
+    result = night(*cron("freeze", "0 9 * * *", stop), *pausing(["get", "patch"]))
+    assert (str(result.verdict), result.stuck_at) == ("exposed", "triggered"), result.why
+    assert "did not come: CronJob off was suspended in the meantime" in result.cause
+
+
+def test_who_may_stop_the_switch_and_was_not_run_leaves_nothing_proven(night):
+    guard = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "guard", **NS},
+        "spec": {
+            "selector": {"matchLabels": {"app": "guard"}},
+            "template": {
+                "metadata": {"labels": {"app": "guard"}},
+                "spec": {"serviceAccountName": "freeze", "containers": [{"name": "main", "image": "example.net/g:1"}]},
+            },
+        },
+    }
+    result = night(guard, *pausing(["delete"]))
+    assert str(result.verdict) == "inconclusive"
+    assert "Deployment/studio/guard: ServiceAccount studio/freeze may delete CronJob/studio/off" in result.why
+
+
+def test_a_switch_whose_job_never_ends_holds_up_its_next_firing(night):
+    result = night(*cron("hangs", "30 22 * * *", f"{ZERO}; sleep infinity", concurrencyPolicy="Forbid"), layer="hangs")
+    assert str(result.verdict) == "exposed"
+    assert "concurrencyPolicy Forbid: the Job of the firing before, hangs-killcheck-" in result.cause
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (1.0, "the watch ended after 1s, before 'GPU pods gone' could be told: --watch 5m is long enough"),
+        (200.0, "the watch ended after 3m20s, before 'stayed off' could be told: --watch "),
+    ],
+)
+def test_a_watch_that_was_cut_short_proves_nothing(drill, seconds, said):
+    """What had not come when it ended is not late: how long it takes to tell is said."""
+    result = drill(options=Options(horizon_s=seconds)).only
+    assert str(result.verdict) == "inconclusive"
+    assert result.why.startswith(said)
 
 
 # -- KEDA --------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import os
 import shutil
 
 import pytest
+from sampling import one_in
 
 from killcheck import events, faults, fixtures, layers
 from killcheck.cluster.embedded import EmbeddedDrillCluster
@@ -142,7 +143,7 @@ def test_it_bites_is_seen_for_what_it_is_and_heals(world, name):
     assert made.picture() == before
 
 
-@pytest.mark.parametrize("name", MONITOR)
+@pytest.mark.parametrize("name", one_in(3, MONITOR))
 def test_an_idle_monitor_meets_it_too(world, name):
     result = world("idle-monitor").drill(KINDS[name])
     verdict, off_by, words = MONITOR[name]
@@ -152,7 +153,7 @@ def test_an_idle_monitor_meets_it_too(world, name):
     assert result.problems == ()
 
 
-@pytest.mark.parametrize("name", CYCLE)
+@pytest.mark.parametrize("name", one_in(4, CYCLE))
 def test_without_teeth_it_proves_nothing(world, name):
     class Toothless(KINDS[name]):
         """Its injection does nothing."""

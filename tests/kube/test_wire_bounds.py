@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import socket
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +18,8 @@ from killcheck.clock import VirtualLoop, WallLoop
 from killcheck.kube import client, listing, watch_stream, wire
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import ServerFault, Unreachable
+from killcheck.kube.endpoint import Endpoint
+from killcheck.kube.errors import Forbidden, ServerFault, Unreachable, api_error
 from killcheck.kube.watch_stream import WatchStream
 from killcheck.kube.wire import Limits, WireTransport
 
@@ -127,3 +131,117 @@ def test_what_is_packed_small_is_bounded_by_what_it_is_unpacked(monkeypatch: pyt
     raw = HTTPResponse(io.BytesIO(packed), headers={"content-encoding": "gzip"}, preload_content=False)
     with pytest.raises(Unreachable, match="longer than 1 MiB"):
         wire._Response(raw, 60.0, "a server", "GET /x").whole()
+
+
+class Dripping:
+    """A server that sends a byte at a time, and never the last one. ``first``: what it sends at once."""
+
+    def __init__(self, first: bytes) -> None:
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+        self.first = first
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self) -> None:
+        connection, _ = self.listening.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(self.first)
+            while not self.over.wait(0.01):
+                connection.sendall(b" ")
+
+    def close(self) -> None:
+        self.over.set()
+        self.thread.join()
+        self.listening.close()
+
+
+@pytest.mark.parametrize(
+    "first", [b"HTTP/1.1 200 OK\r\nX-Slow: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n{"]
+)
+def test_an_answer_that_comes_byte_by_byte_is_given_up_wherever_it_is(first: bytes) -> None:
+    server = Dripping(first)
+    limits = Limits(read=0.1, whole=0.0)
+    kube = Kube(WireTransport(Endpoint(server.url, what="the API server"), None, WallLoop(), limits=limits))
+    try:
+        with pytest.raises(Unreachable, match=r"did not answer in time|had not come to its end"):
+            kube.get(r.PODS, "p", "a")
+    finally:
+        kube.transport.close()  # type: ignore[attr-defined]
+        server.close()
+
+
+ODD: list[Any] = [
+    None,
+    "x",
+    3,
+    [],
+    [POD],
+    {"metadata": ["x"]},
+    {"items": {"a": 1}},
+    {"items": [1]},
+    {"items": [None]},
+    {"items": [{}]},
+    {"items": [{"metadata": None}]},
+    {"items": [{"metadata": {"name": [1]}}]},
+    {"items": [{"metadata": {"name": "a", "labels": "x"}}]},
+    {"items": [{"metadata": {"name": "a", "annotations": ["x"]}}]},
+    {"groups": ["apps"]},
+    {"resources": "none"},
+]
+
+
+@pytest.mark.parametrize("body", ODD, ids=json.dumps)
+def test_json_that_is_no_object_of_kubernetes_is_no_answer(
+    server: HttpsServer, kube_for: Callable[..., Kube], body: Any
+) -> None:
+    kube = kube_for(loop=LOOP)
+    server.answer = lambda seen: Reply(200, json.dumps(body).encode())
+    with pytest.raises(Unreachable, match="sent JSON that is no object of Kubernetes'"):
+        kube.list(r.PODS)
+    server.answer = lambda seen: Reply(403, json.dumps(body).encode())
+    with pytest.raises(Forbidden) as refused:
+        kube.list(r.PODS)
+    assert (refused.value.causes, refused.value.retry_after_s) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("said", "waits"), [(7, 7.0), (0, 0.0), *((odd, None) for odd in (-5, 1e400, "x", [1], 10**400, 999_999_999))]
+)
+def test_how_long_to_wait_is_taken_where_it_is_a_time_that_somebody_waits(said: Any, waits: float | None) -> None:
+    refused = api_error(429, {"details": {"retryAfterSeconds": said, "causes": [1, {"reason": "x"}]}})
+    assert (refused.retry_after_s, refused.causes) == (waits, [{"reason": "x"}])
+    assert api_error(429, {"details": [said]}).retry_after_s is None
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        3,
+        {"type": 3, "object": POD},
+        {"type": "ADDED"},
+        {"type": "ADDED", "object": None},
+        {"type": "MODIFIED", "object": {"metadata": "x"}},
+        {"type": "DELETED", "object": []},
+        {"type": "ERROR", "object": "x"},
+    ],
+    ids=json.dumps,
+)
+def test_a_frame_that_is_no_event_ends_the_watch(frame: Any) -> None:
+    _, events, ends = watched(json.dumps(frame).encode() + b"\n", lambda events, ends: bool(ends))
+    assert events == []
+    assert "half an event arrived" in str(ends[0])
+
+
+def test_an_error_that_has_no_code_ends_the_watch_as_one_of_the_servers() -> None:
+    ends: list[Any] = []
+
+    class Server:
+        def watch(self, path: str, query: Any, on_event: Callable[[Any], None], on_end: Callable[[Any], None]) -> None:
+            on_event({"type": "ERROR", "object": {"code": [410], "message": "odd"}})
+            on_end(None)
+
+    Kube(Server()).watch(r.PODS, lambda event: None, ends.append)  # type: ignore[arg-type]
+    assert isinstance(ends[0], ServerFault)

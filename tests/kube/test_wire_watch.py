@@ -93,7 +93,11 @@ def test_an_event_that_comes_in_pieces(
     stream = server.stream()
     server.answer = lambda seen: stream
     close = kube_for(loop=loop).watch(r.PODS, watched.event, watched.end)
-    for piece in ('{"type":"ADDED","obj', 'ect":{"metadata":{"name":"x"}}}\n{"type":', '"DELETED","object":{}}\n'):
+    for piece in (
+        '{"type":"ADDED","obj',
+        'ect":{"metadata":{"name":"x"}}}\n{"type":',
+        '"DELETED","object":{"metadata":{}}}\n',
+    ):
         stream.raw(piece)
     run(loop, lambda: len(watched.events) == 2)
     assert watched.events == [("ADDED", "x"), ("DELETED", "")]

@@ -102,8 +102,37 @@ def _cron(aim: Aim) -> list[Obj]:
     ]
 
 
+OWL: Obj = {"kind": "ServiceAccount", "name": "owl", "namespace": "platform"}
+
+
 def _owl(namespace: str) -> Obj:
     return workload("owl", namespace, "owl")
+
+
+def _role(name: str, rules: list[Obj], labels: dict[str, str] | None = None) -> Obj:
+    meta = {"name": name, "labels": labels or {}}
+    return {"apiVersion": f"{API}/v1", "kind": "ClusterRole", "metadata": meta, "rules": rules}
+
+
+def _patching(aim: Aim) -> list[Obj]:
+    return [{"apiGroups": [aim.group], "resources": [f"{aim.plural}/scale"], "verbs": ["patch"]}]
+
+
+def _with_pod_spec(obj: Obj, **more: Any) -> Obj:
+    obj["spec"]["template"]["spec"].update(more)
+    return obj
+
+
+def _mounting_itself(aim: Aim) -> list[Obj]:
+    *rights, deployment = program(_patching(aim))
+    token = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    return [*rights, _with_pod_spec(deployment, automountServiceAccountToken=False, volumes=[token])]
+
+
+def _without_token(aim: Aim) -> list[Obj]:
+    """Its account may anything, and is mounted nowhere."""
+    service_account, *rights = program([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])
+    return [service_account | {"automountServiceAccountToken": False}, *rights]
 
 
 #: What could turn a target on again, or keep it on, and what nobody here runs.
@@ -150,6 +179,71 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
             args=[
                 f"while true; do sleep 600\nkubectl -n {a.namespace} scale {a.kind.lower()} {a.name} --replicas=1\ndone"
             ],
+        )
+    ],
+    "an operator whose role is put together from others": lambda a: [
+        _owl("platform"),
+        {
+            **_role("whole", []),
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"example.io/part": "1"}}]},
+        },
+        _role("part", _patching(a), {"example.io/part": "1"}),
+        bound("whole", "platform", OWL),
+    ],
+    "a right that was added to view": lambda a: [
+        _owl("platform"),
+        _role("part", _patching(a), {"rbac.authorization.k8s.io/aggregate-to-view": "true"}),
+        bound("view", "platform", OWL),
+    ],
+    "one that may impersonate": lambda a: program(
+        [{"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]}]
+    ),
+    "one that may bind any role": lambda a: program(
+        [{"apiGroups": [API], "resources": ["clusterroles"], "verbs": ["bind"]}]
+    ),
+    "one that has tokens made for who may": lambda a: [
+        *account("powerful", "platform", _patching(a), cluster=True),
+        *program(
+            [{"apiGroups": [""], "resources": ["serviceaccounts/token"], "verbs": ["create"]}],
+            "platform",
+            cluster=False,
+        ),
+    ],
+    "one that is given the token of who may": lambda a: [
+        *account("powerful", "platform", _patching(a), cluster=True),
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": "powerful-token",
+                "namespace": "platform",
+                "annotations": {"kubernetes.io/service-account.name": "powerful"},
+            },
+            "type": "kubernetes.io/service-account-token",
+        },
+        _with_pod_spec(
+            _owl("platform"),
+            automountServiceAccountToken=False,
+            volumes=[{"name": "token", "secret": {"secretName": "powerful-token"}}],
+        ),
+    ],
+    "one that mounts its token itself": _mounting_itself,
+    "a pipeline that runs as who may": lambda a: [
+        *account("powerful", a.namespace, _patching(a), cluster=False),
+        custom("Listener", {"serviceAccountName": "powerful", "triggers": []}, namespace=a.namespace),
+    ],
+    "a manifest in a ConfigMap that something applies": lambda a: [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "workloads", "namespace": a.namespace},
+            "data": {"all.yaml": f"kind: {a.kind}\nmetadata:\n  name: {a.name}\nspec:\n  replicas: 1\n"},
+        },
+        custom("ResourceSet", {"resources": [{"kind": "ConfigMap", "name": "workloads"}]}, namespace=a.namespace),
+    ],
+    "a webhook on the deletion of its pods": lambda a: [
+        _webhook(
+            "ValidatingWebhookConfiguration", a, {"apiGroups": [""], "resources": ["pods"], "operations": ["DELETE"]}
         )
     ],
     "a scaler of a kind never heard of": lambda a: [
@@ -220,6 +314,19 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
             {"interval": "30m", "driftDetection": {"mode": "enabled"}, "targetNamespace": a.namespace},
             namespace="flux-system",
             group="helm.toolkit.fluxcd.io",
+        )
+    ],
+    "an ApplicationSet whose generator says otherwise": lambda a: [
+        custom(
+            "ApplicationSet",
+            {
+                "generators": [
+                    {"list": {"template": {"spec": {"syncPolicy": {"automated": {"selfHeal": True}}}}, "elements": []}}
+                ],
+                "template": {"spec": {"destination": {"namespace": a.namespace}}},
+            },
+            namespace="argocd",
+            group="argoproj.io",
         )
     ],
     "an ApplicationSet": lambda a: [
@@ -351,6 +458,26 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
         ],
         a.namespace,
         cluster=False,
+    ),
+    "rights that nobody has a token for": _without_token,
+    "roles that are put together from others": lambda a: [
+        _owl("platform"),
+        {
+            **_role("whole", []),
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"example.io/part": "1"}}]},
+        },
+        _role("part", _patching(a), {"example.io/part": "2"}),
+        bound("whole", "platform", OWL),
+    ],
+    "what may bind nothing and reads alone": lambda a: program(
+        [
+            {"apiGroups": [API], "resources": ["rolebindings"], "verbs": ["create"]},
+            {"apiGroups": ["apps"], "resources": [f"{a.plural}/status"], "verbs": ["*"]},
+            {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+        ]
+    ),
+    "a name that makes nothing": lambda a: program(
+        [{"apiGroups": ["apps"], "resources": [a.plural], "resourceNames": [f"{a.name}-ui"], "verbs": ["*"]}]
     ),
     "an agent on each node": lambda a: [
         *account(

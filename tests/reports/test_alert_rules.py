@@ -12,6 +12,10 @@ import pytest
 import yaml
 from report_worlds import FENCE, FINDING, result, story
 
+from killcheck.history.index import History
+from killcheck.history.metrics import metrics
+from killcheck.history.nights import Night
+from killcheck.history.series import told as history
 from killcheck.reports.prometheus import prometheus
 
 CI = Path(__file__).resolve().parents[2] / "ci"
@@ -32,11 +36,20 @@ def test_the_alerts_fire_on_what_they_are_for(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def over_time():
+    """The metrics of a history."""
+    nights = (
+        Night("r1", 0.0, "p", "c", "off", ("x",), "", "survived", to_zero_s=3.0, to_drained_s=9.5),
+        Night("r2", 9.0, "p", "c", "off", ("x",), "", "exposed", usd=12.5),
+    )
+    return metrics(history(History(nights), now=10.0, stale_after_s=1.0))
+
+
 def test_alerts_and_dashboard_ask_for_metrics_that_there_are():
     told = story(
         [result(), result(verdict="exposed", faults=["x"], seconds_to_drained=3.0)], findings=[FINDING], fences=[FENCE]
     )
-    written = set(re.findall(r"^(killcheck_\w+)\{", prometheus(told), re.MULTILINE))
+    written = set(re.findall(r"^(killcheck_\w+)\{", prometheus(told) + over_time(), re.MULTILINE))
     rules = RULES["groups"][0]["rules"]
     dashboard = json.loads((CI / "grafana/killcheck.json").read_text())
     queries = [rule["expr"] for rule in rules] + [
@@ -52,7 +65,6 @@ def test_metrics_as_promtool_reads_them():
     if not promtool:
         pytest.skip("promtool is not installed")
     told = story([result(), result(verdict="exposed", faults=["x"])], findings=[FINDING], fences=[FENCE])
-    done = subprocess.run(
-        [promtool, "check", "metrics"], check=False, input=prometheus(told), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    for text in (prometheus(told), over_time()):
+        done = subprocess.run([promtool, "check", "metrics"], check=False, input=text, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import io
 import re
 import time
 from datetime import UTC, datetime
 
 import pytest
 from canaries import CANARIES, NAMED, UNLISTED
+from rich.text import Text
 
 from killcheck.events import Said
+from killcheck.reports.screen import screen
 from killcheck.text import redaction
 from killcheck.text.redaction import clean, hide, hide_environment, redact
 
@@ -228,3 +231,39 @@ def test_every_text_of_an_event_is_cleaned():
     assert clean(said).message == "401 for <redacted>"
     assert clean(said).at == said.at
     assert clean({"a": ["swordfish1", 1, None, ("swordfish1",)]}) == {"a": ["<redacted>", 1, None, ("<redacted>",)]}
+
+
+#: What a terminal obeys: colours, clearing, titles, by two bytes and by one; directions, what is invisible.
+OBEYED = (
+    "\x1b[31m",
+    "\x1b[2J",
+    "\x1b[?25l",
+    "\x1b]0;t\x07",
+    "\x1b]8;;u\x1b\\",
+    "\x9b2J",
+    "\x9d0;t\x9c",
+    "\u202e",
+    "\u200b",
+)
+
+
+@pytest.mark.parametrize("sequence", OBEYED)
+def test_nothing_in_a_text_is_obeyed_by_a_terminal_or_hides_a_secret(sequence):
+    assert redact(f"exit 3{sequence}: proven\n\tat\r\n") == "exit 3: proven\n\tat\n"
+    assert "hunter22" not in redact(f"pass{sequence}word: {sequence}hunter22")
+    assert redact(f"{sequence}AKIAIOSFODNN7{sequence}EXAMPLE{sequence}") == "<aws-access-key-id>"
+    out = io.StringIO()
+    screen(file=out).say(Text(f"a{sequence}b", style="red"))
+    assert (out.getvalue()[:1], out.getvalue()[-2:]) == ("a", "b\n")
+    assert out.getvalue()[:-1].isprintable()
+
+
+def test_a_known_secret_is_found_whatever_is_put_into_it():
+    hide("Tulip-of-the-9th")
+    for said in ("Tulip-\x1b[1mof-the-9th", "\u2066Tulip-of-the-9th", "Tulip-of\x9b0m-the-9th"):
+        assert redact(said) == "<redacted>"
+
+
+def test_what_is_no_sequence_is_shown_as_what_it_is_not():
+    assert redact("10%\r20%\x08\x0b\x7f\x85\u2028é☃👩\u200d🚀") == "10%?20%?????é☃👩\u200d🚀"
+    assert redact("\x1b]0;never ended") == "?]0;never ended"

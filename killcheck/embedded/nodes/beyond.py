@@ -41,6 +41,10 @@ _NOT_THERE = (
     re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<name>[\w.+-]+)'"),
     re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'"),
 )
+#: What dash says of what the sh of Alpine's and Red Hat's images knows.
+_UNSHELLED = re.compile(
+    r"(?m): \d+: (?:set: Illegal option -o (?P<option>\w+)|(?P<word>\[\[|source): not found|Bad substitution)\s*$"
+)
 
 
 def asked_of_kubectl(words: Sequence[str], kinds: Registry) -> tuple[str, str] | None:
@@ -97,8 +101,16 @@ def named_program(launch: Launch, said: str) -> bool:
 
 
 def lacked(launch: Launch, code: int, text: str) -> str:
-    """The program or module that a command missed, in an image of which nothing is known; empty: none."""
-    if launch.contents.known or not code:
+    """The program, module or shell that a command missed, in an image of which nothing is known; empty: none.
+
+    A shell that does not know a word goes on without it, and may end well: that is a limit all the same.
+    """
+    if launch.contents.known:
+        return ""
+    unshelled = _UNSHELLED.search(text)
+    if unshelled:
+        return f"a sh that knows {unshelled['option'] or unshelled['word'] or '${name/...}'}"
+    if not code:
         return ""
     for line in reversed(text.splitlines()[-40:]):
         for pattern in _NOT_THERE:

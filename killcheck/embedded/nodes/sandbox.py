@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from killcheck.embedded.nodes import shims
+from killcheck.embedded.nodes import shells, shims
 from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, HostPrograms, python
 from killcheck.embedded.nodes.shims import Wiring
@@ -233,7 +233,7 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
     for path, name in contents.commands.items():
         if contents.merged and path.startswith(("/bin/", "/sbin/")):
             path = f"/usr{path}"  # where the link leads: the way to a shim is reckoned from there
-        real = host.find(name)
+        real = shells.program(name, launch, host)
         if shim_for(name, real):
             yield ["link", path, f"{HIDDEN}/shims/{name}"]
         else:
@@ -451,7 +451,7 @@ def _links(launch: Launch, wiring: Wiring, host: HostPrograms, root: Path) -> No
             for name in (*shims.SHIMMED, "python", "python3", "wget", *host.lacks(frozenset(left_out)))
         }
     for path, name in named.items():
-        real = host.find(name) if name not in _UNREACHING else None
+        real = shells.program(name, launch, host) if name not in _UNREACHING else None
         file = shim_for(name, real)
         places = [path]
         if contents.merged and path.startswith("/usr/"):

@@ -1,0 +1,45 @@
+"""Which program of this host stands for the shell of an image.
+
+``sh`` is busybox' ash in Alpine's images, dash in Debian's, bash in Red Hat's, and they differ: ash knows ``pipefail``,
+``[[``, ``${name//a/b}`` and ``source``, dash none of them. This host's busybox cannot stand for one, as it would not
+look for ``sleep`` and ``date`` where a container's clock is; bash can (as ``sh`` in POSIX mode), unless a script has
+what only bash knows: that goes to dash, which stumbles over it as ash does. Sources: busybox shell/ash.c
+(BASH_COMPAT), dash(1), bash(1) "POSIX mode".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from killcheck.embedded.nodes.execution import Launch
+from killcheck.embedded.nodes.hostprograms import HostPrograms
+
+__all__ = ["program"]
+
+#: For each shell of an image the host's programs that may stand for it, the best first.
+_STAND_INS = {"ash": ("bash", "sh"), "dash": ("dash", "sh"), "bash": ("bash",)}
+#: What bash understands and ash does not: arrays, here-strings, process substitution, arithmetic commands, indirection.
+_BASH_ONLY = re.compile(
+    r"""(?m)\w+\+?=\(|<<<|[<>]\(|(?:^|[;&|]|\bthen|\bdo|\bif|\bwhile)\s*\(\(|\bfor\s*\(\("""
+    r"""|\$\{!|\$\{\w+(?:\[|\^|,|@)|\b(?:declare|typeset|mapfile|readarray|shopt|coproc|select|pushd|popd)\s"""
+    r"""|\bread\s+-[a-z]*a|\bprintf\s+-v|\btrap\s.*\b(?:ERR|DEBUG)\b|\|&|\bPIPESTATUS\b|\bBASH_\w+"""
+)
+
+
+def program(name: str, launch: Launch, host: HostPrograms) -> str | None:
+    """The real path of what stands for a program of an image; None where this host has none."""
+    stand_ins = _STAND_INS.get(name)
+    if stand_ins is None:
+        return host.find(name)
+    if name == "ash" and any(map(_BASH_ONLY.search, _texts(launch))):
+        stand_ins = ("dash", "sh")
+    return next((found for one in stand_ins if (found := host.find(one)) is not None), None)
+
+
+def _texts(launch: Launch) -> Iterator[str]:
+    """What the container's shell may be given to run: its command line and the files of its volumes."""
+    yield from launch.argv
+    for mount in launch.mounts:
+        for file in mount.volume.files.values():
+            yield file.content.decode("utf-8", "replace")

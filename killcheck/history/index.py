@@ -1,0 +1,126 @@
+"""What each record came to, kept in an SQLite file: a record is read again only when it has changed.
+
+The index is this user's, outside of every checkout; it holds nothing that the records do not say, and may be deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from killcheck.history.nights import Night, RunNights, Unreadable, read
+from killcheck.history.places import Listed, Place
+
+__all__ = ["History", "gather"]
+
+#: What the tables and rows are like: an index of another layout is made anew.
+LAYOUT = 1
+#: The JSON of a snapshot that is not there.
+_NOTHING = "{}"
+_TABLES = """
+CREATE TABLE IF NOT EXISTS records (
+  name TEXT PRIMARY KEY, version TEXT NOT NULL, nights TEXT NOT NULL, snapshot TEXT NOT NULL, unreadable TEXT NOT NULL
+) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The nights of a place, oldest first. ``unreadable``: what is no record, in one sentence each.
+
+    ``snapshots`` by run, as JSON: only those around a break are ever looked at.
+    """
+
+    nights: tuple[Night, ...]
+    snapshots: dict[str, str] = field(default_factory=dict)
+    unreadable: tuple[str, ...] = ()
+
+    def snapshot(self, run: str) -> dict[str, dict[str, str]] | None:
+        """What was around the drills of a run; None where its record does not say it."""
+        found: dict[str, dict[str, str]] | None = json.loads(self.snapshots.get(run, "null"))
+        return found
+
+
+def gather(places: Sequence[Place], folder: Path | None) -> History:
+    """Everything that the places' records say. ``folder``: where indexes are kept; None: nowhere.
+
+    Raises PlaceError.
+    """
+    nights: dict[tuple[str, str, tuple[str, ...], str], Night] = {}
+    snapshots: dict[str, str] = {}
+    unreadable: list[str] = []
+    for place in places:
+        for _, found, snapshot, problem in _rows(place, folder):
+            if problem:
+                unreadable.append(problem)
+            for night in map(Night.from_json, json.loads(found)):  # the same run may lie in two places: it is one
+                nights[night.run, night.layer, night.faults, night.title] = night
+                if snapshot != _NOTHING:
+                    snapshots[night.run] = snapshot
+    return History(
+        tuple(sorted(nights.values(), key=lambda night: (night.at, night.run))), snapshots, tuple(unreadable)
+    )
+
+
+def _rows(place: Place, folder: Path | None) -> Iterator[list[str]]:
+    """(version, nights, snapshot, problem) of every record."""
+    with closing(_opened(place, folder)) as index:
+        known = {name: rest for name, *rest in index.execute("SELECT * FROM records")}
+        listed = list(place.listed())
+        for one in listed:
+            row = known.pop(one.name, None)
+            if row is None or row[0] != one.version:
+                row = _indexed(index, place, one)
+            yield row
+        with suppress(sqlite3.Error):  # what cannot be kept is read again the next time
+            index.executemany("DELETE FROM records WHERE name = ?", [(name,) for name in known])
+            index.commit()
+
+
+def _indexed(index: sqlite3.Connection, place: Place, one: Listed) -> list[str]:
+    """The row of a record that is new or has changed."""
+    problem = ""
+    try:
+        found = read(place.lines(one.name), f"{place.name}/{one.name}")
+    except Unreadable as error:
+        found, problem = RunNights(()), str(error)
+    nights = json.dumps([night.to_json() for night in found.nights])
+    row = [one.version, nights, json.dumps(found.snapshot), problem]
+    with suppress(sqlite3.Error):
+        index.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)", (one.name, *row))
+    return row
+
+
+def _opened(place: Place, folder: Path | None) -> sqlite3.Connection:
+    """The place's index, empty where there is none that can be used."""
+    if folder is None:
+        return _made(":memory:")
+    file = folder / f"{hashlib.sha256(place.name.encode()).hexdigest()[:32]}.sqlite"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return _made(str(file))
+    except (OSError, sqlite3.Error):
+        with suppress(OSError):
+            file.unlink()
+    try:
+        return _made(str(file))
+    except sqlite3.Error:  # it may not be written here: it is only slower without
+        return _made(":memory:")
+
+
+def _made(name: str) -> sqlite3.Connection:
+    """Raises sqlite3.Error."""
+    index = sqlite3.connect(name, timeout=10)
+    try:
+        if index.execute("PRAGMA user_version").fetchone()[0] != LAYOUT:
+            index.executescript(f"DROP TABLE IF EXISTS records; {_TABLES} PRAGMA user_version = {LAYOUT};")
+        index.execute("SELECT * FROM records LIMIT 1").fetchone()
+    except sqlite3.Error:
+        index.close()
+        raise
+    return index

@@ -1,0 +1,149 @@
+"""What one run record says of each of its drills: a night."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from killcheck.events import DrillFinished, DrillStarted, Event, RunFinished, RunStarted, Snapshot, from_json
+from killcheck.spec.phases import Phase
+
+__all__ = ["Night", "RunNights", "Unreadable", "read"]
+
+#: What a standing may be; ``unfinished``: the record ends before the drill did.
+PROVEN = frozenset({"survived", "covered"})
+_WANTED = tuple(f'"{kind.kind}"' for kind in (RunStarted, DrillStarted, DrillFinished, RunFinished, Snapshot))
+
+
+class Unreadable(Exception):
+    """The file is no run record; the message says where it stops being one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One drill. ``at``: when it ended (Unix time, the clock of who ran it); seconds count from the trigger.
+
+    ``standing``: its verdict, ``accepted`` where the policy accepts an exposure. ``usd``: what was at risk until the
+    layer's next chance where it is exposed, else None. ``limit_s``: the deadline for zero GPUs.
+    """
+
+    run: str
+    at: float
+    kill_path: str
+    cluster: str
+    layer: str
+    faults: tuple[str, ...]
+    title: str
+    standing: str
+    to_zero_s: float | None = None
+    to_drained_s: float | None = None
+    limit_s: float | None = None
+    usd: float | None = None
+    cause: str = ""
+    dirty: bool = False
+
+    @property
+    def proven(self) -> bool:
+        """Whether the GPUs were seen to go off, and everything was put back."""
+        return self.standing in PROVEN and not self.dirty
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Night:
+        """What :meth:`to_json` of this version wrote."""
+        return cls(**{**said, "faults": tuple(said["faults"])})
+
+
+@dataclass(frozen=True, slots=True)
+class RunNights:
+    """A run: its nights, and what was there when it began (object to what a person would look at)."""
+
+    nights: tuple[Night, ...]
+    snapshot: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def read(lines: Iterable[str], where: str) -> RunNights:
+    """The nights of a record. A last line cut short by a kill is left out. Raises Unreadable."""
+    book = _Book(where)
+    bad = ""
+    for number, line in enumerate(lines, 1):
+        if bad:
+            raise Unreadable(bad)
+        if number > 1 and not any(word in line[:60] for word in _WANTED):
+            continue
+        try:
+            data = json.loads(line)
+            event = from_json(data) if isinstance(data, dict) else None
+            if number == 1 and not isinstance(event, RunStarted):
+                raise Unreadable(f"{where}:1: not a killcheck run record: the first line must be a RunStarted event")
+            book.add(event)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            bad = f"{where}:{number}: not a line of a killcheck run record ({error})"
+            if number == 1:
+                raise Unreadable(bad) from error
+    return book.run()
+
+
+class _Book:
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.run_started: RunStarted | None = None
+        self.open: dict[str, DrillStarted] = {}
+        self.nights: list[Night] = []
+        self.snapshot: dict[str, dict[str, str]] = {}
+
+    def add(self, event: Event | None) -> None:
+        """Raises TypeError, ValueError and AttributeError for an event whose fields are of other types."""
+        if isinstance(event, RunStarted):
+            self.run_started = event
+        elif isinstance(event, DrillStarted):
+            self.open[event.drill] = event
+        elif isinstance(event, DrillFinished):
+            started = self.open.pop(event.drill, None)
+            if started is not None:
+                self.nights.append(self._night(started, event.at, event.result))
+        elif isinstance(event, Snapshot):
+            self.snapshot = {
+                str(name): {str(key): str(value) for key, value in said.items()} for name, said in event.objects.items()
+            }
+
+    def run(self) -> RunNights:
+        """What there is; drills that the record ends before are ``unfinished``. Raises Unreadable for an empty one."""
+        if self.run_started is None:
+            raise Unreadable(f"{self.where}: not a killcheck run record: it is empty")
+        cut_short = (self._night(started, started.at, {}) for started in self.open.values())
+        return RunNights((*self.nights, *cut_short), self.snapshot)
+
+    def _night(self, started: DrillStarted, at: datetime, result: Mapping[str, Any]) -> Night:
+        run = self.run_started
+        assert run is not None
+        verdict = str(result.get("verdict", "unfinished"))
+        exposed = verdict == "exposed"
+        chance = result.get("usd_until_next_chance")
+        return Night(
+            run.run,
+            # The cluster's own clock may be an embedded one's: a night is when somebody ran it.
+            (run.at if not run.real else at).timestamp(),
+            run.kill_path,
+            run.cluster,
+            started.layer,
+            tuple(map(str, started.faults)),
+            started.title,
+            "accepted" if exposed and result.get("accepted") else verdict,
+            _number(result.get("seconds_to_zero")),
+            _number(result.get("seconds_to_drained")),
+            _number(started.deadlines.get(Phase.PODS_GONE)),
+            _number(result.get("usd") if chance is None else chance) if exposed else None,
+            str(result.get("cause") or result.get("why") or "")[:500],
+            bool(result.get("problems")),
+        )
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,129 @@
+"""Where run records are kept: a folder, or a prefix of an S3 bucket. Another kind of place is another class here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from killcheck.cloud.results import split
+from killcheck.cloud.session import AskError, Aws, call, pages
+from killcheck.text.files import text_of
+
+__all__ = ["Bucket", "Folder", "Listed", "Place", "PlaceError", "place_of"]
+
+#: What a record is called, wherever it is.
+RECORD = "run.jsonl"
+#: Folders that no record is in, and that can be large.
+_PASSED_OVER = frozenset({".git", ".venv", "node_modules", "__pycache__"})
+
+
+class PlaceError(Exception):
+    """The place cannot be read; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A record: its name in its place, and what changes when its content does."""
+
+    name: str
+    version: str
+
+
+class Place(Protocol):
+    """A place of run records."""
+
+    @property
+    def name(self) -> str:
+        """How a person names it; the same for the same place."""
+
+    def listed(self) -> Iterator[Listed]:
+        """Every record. Raises PlaceError."""
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of one. Raises PlaceError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Every ``run.jsonl`` at any depth of a folder; links out of it are not followed."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The folder, absolute."""
+        return str(self.path.resolve())
+
+    def listed(self) -> Iterator[Listed]:
+        """By size and time of their last change. Raises PlaceError."""
+        if not self.path.is_dir():
+            raise PlaceError(f"{self.path}: expected a folder of run records, or s3://BUCKET/PREFIX")
+        root = str(self.path)
+        waiting = [root]
+        while waiting:
+            try:
+                with os.scandir(waiting.pop()) as entries:
+                    found = sorted(entries, key=lambda entry: entry.name)
+            except OSError as error:
+                raise PlaceError(f"{error.filename}: {(error.strerror or str(error)).lower()}") from error
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False) and entry.name not in _PASSED_OVER:
+                    waiting.append(entry.path)
+                elif entry.name == RECORD and entry.is_file(follow_symlinks=False):
+                    stat = entry.stat(follow_symlinks=False)
+                    yield Listed(entry.path[len(root) :].lstrip(os.sep), f"{stat.st_size} {stat.st_mtime_ns}")
+
+    def lines(self, name: str) -> list[str]:
+        """Raises PlaceError."""
+        try:
+            return text_of(self.path / name, "utf-8-sig", errors="replace").splitlines()
+        except OSError as error:
+            raise PlaceError(f"{self.path / name}: {(error.strerror or str(error)).lower()}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Every ``…/run.jsonl`` below ``s3://bucket/prefix``, as ``killcheck evidence`` leaves them. Raises ValueError."""
+
+    aws: Aws
+    url: str
+
+    @property
+    def name(self) -> str:
+        """The URL."""
+        return self.url.rstrip("/")
+
+    def listed(self) -> Iterator[Listed]:
+        """By ETag. Raises PlaceError."""
+        bucket, prefix = split(self.url)
+        folder = f"{prefix.rstrip('/')}/" if prefix else ""
+        try:
+            for page in pages(self.aws, "s3", "list_objects_v2", Bucket=bucket, Prefix=folder):
+                for one in page.get("Contents") or ():
+                    if str(one["Key"]).rpartition("/")[2] == RECORD:
+                        yield Listed(str(one["Key"]), f"{one.get('ETag')} {one.get('Size')}")
+        except AskError as error:
+            raise PlaceError(f"{self.url}: {error}") from error
+
+    def lines(self, name: str) -> list[str]:
+        """Raises PlaceError."""
+        bucket, _ = split(self.url)
+        try:
+            body = call(self.aws, "s3", "get_object", Bucket=bucket, Key=name)["Body"].read()
+        except AskError as error:
+            raise PlaceError(f"s3://{bucket}/{name}: {error}") from error
+        return str(body.decode("utf-8", "replace")).splitlines()
+
+
+def place_of(named: str, aws: Aws | None = None) -> Place:
+    """The place that a person names; ``aws``: None is what the environment has. Raises PlaceError for a URL of anything but S3."""
+    if "://" not in named:
+        return Folder(Path(named))
+    try:
+        split(named)
+    except ValueError as error:
+        raise PlaceError(str(error)) from error
+    return Bucket(aws or Aws(), named)

@@ -1,0 +1,227 @@
+"""The nights of one layer under one set of faults, as figures: how it stands, what it takes, where it is heading."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import combinations, pairwise
+from typing import Any
+
+from killcheck.history.index import History
+from killcheck.history.nights import Night
+
+__all__ = ["Break", "Series", "Stand", "Story", "told"]
+
+DAY_S = 86400.0
+#: Nights that a trend takes at least; of more than so many a trend is drawn from as many, spread over all of them.
+FEWEST, MOST = 5, 200
+#: Differences that are told of one break.
+MOST_CHANGES = 20
+#: A field of a snapshot that is too long to be in it.
+_DIGEST = re.compile(r"[0-9a-f]{12}")
+
+
+class Stand(StrEnum):
+    """How a series stands now. ``stale``: its last night proved it, too long ago."""
+
+    PROVEN = "proven"
+    ACCEPTED = "accepted"
+    STALE = "stale"
+    INCONCLUSIVE = "inconclusive"
+    EXPOSED = "exposed"
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Seconds that the proven nights took. ``per_month_s``: by how much that grows in thirty days (None: not known)."""
+
+    nights: int
+    median_s: float
+    p95_s: float
+    per_month_s: float | None
+
+    @classmethod
+    def of(cls, points: Sequence[tuple[float, float]]) -> Took | None:
+        """From (Unix time, seconds), oldest first; None where there are none."""
+        if not points:
+            return None
+        values = sorted(seconds for _, seconds in points)
+        return cls(len(values), statistics.median(values), _percentile(values, 0.95), _trend(points))
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Nights that stopped being proven: the last that was, the first that was not, and what differs between them.
+
+    ``changes`` is None where one of the two records has no snapshot.
+    """
+
+    before: Night
+    after: Night
+    changes: tuple[str, ...] | None
+    mended: Night | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """All nights of one layer under one set of faults, oldest first."""
+
+    nights: tuple[Night, ...]
+    stand: Stand
+    last_proven: Night | None
+    to_zero: Took | None
+    to_drained: Took | None
+    breaks: tuple[Break, ...] = ()
+    #: Mean seconds, over the time from its first night till now, since it was last proven; before: since its first.
+    mean_age_s: float = 0.0
+
+    @property
+    def last(self) -> Night:
+        """The newest night."""
+        return self.nights[-1]
+
+    @property
+    def under(self) -> str:
+        """The faults, or the title of a night that has one."""
+        return self.last.title or " + ".join(self.last.faults) or "undisturbed"
+
+    @property
+    def at_risk_usd(self) -> float | None:
+        """Dollars until the layer's next chance, where it stands exposed."""
+        return self.last.usd if self.stand is Stand.EXPOSED else None
+
+    @property
+    def deadline_in_s(self) -> float | None:
+        """Seconds until the trend of the time to zero meets the deadline; None: it does not grow, or is not known."""
+        took, limit = self.to_zero, self.last.limit_s
+        if took is None or limit is None or not took.per_month_s or took.per_month_s <= 0:
+            return None
+        return max(0.0, (limit - took.median_s) / took.per_month_s * 30 * DAY_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Every series, those that need somebody first. ``now`` is a Unix time."""
+
+    now: float
+    stale_after_s: float
+    series: tuple[Series, ...]
+    runs: int
+    unreadable: tuple[str, ...] = ()
+    nights: tuple[Night, ...] = field(default=(), repr=False)
+
+    @property
+    def stand(self) -> Stand:
+        """The worst of all; nothing is inconclusive."""
+        stands = [one.stand for one in self.series]
+        return max(stands, key=list(Stand).index, default=Stand.INCONCLUSIVE)
+
+    @property
+    def at_risk_usd(self) -> float:
+        """Dollars at risk at what stands exposed, as far as they are known."""
+        return sum(one.at_risk_usd or 0.0 for one in self.series)
+
+    @property
+    def mean_age_s(self) -> float | None:
+        """Seconds since the last proof, on the mean of all series and all of the time."""
+        return statistics.fmean(one.mean_age_s for one in self.series) if self.series else None
+
+
+def told(history: History, *, now: float, stale_after_s: float, since: float = 0.0) -> Story:
+    """The story of the nights from ``since`` on (both Unix times)."""
+    nights = [night for night in history.nights if night.at >= since]
+    kept: dict[tuple[Any, ...], list[Night]] = {}
+    for night in nights:
+        kept.setdefault((night.kill_path, night.cluster, night.layer, night.faults, night.title), []).append(night)
+    series = [_series(tuple(one), history, now, stale_after_s) for one in kept.values()]
+    series.sort(key=lambda one: (-list(Stand).index(one.stand), -(one.at_risk_usd or 0.0)))
+    runs = len({night.run for night in nights})
+    return Story(now, stale_after_s, tuple(series), runs, history.unreadable, tuple(nights))
+
+
+def _series(nights: tuple[Night, ...], history: History, now: float, stale_after_s: float) -> Series:
+    proven = [night for night in nights if night.proven]
+    return Series(
+        nights,
+        _stand(nights[-1], now, stale_after_s),
+        proven[-1] if proven else None,
+        Took.of([(night.at, night.to_zero_s) for night in proven if night.to_zero_s is not None]),
+        Took.of([(night.at, night.to_drained_s) for night in proven if night.to_drained_s is not None]),
+        tuple(_breaks(nights, history)),
+        _mean_age_s(nights, now),
+    )
+
+
+def _stand(last: Night, now: float, stale_after_s: float) -> Stand:
+    if last.dirty or last.standing == "exposed":
+        return Stand.EXPOSED
+    if last.standing == "accepted":
+        return Stand.ACCEPTED
+    if not last.proven:
+        return Stand.INCONCLUSIVE
+    return Stand.STALE if now - last.at > stale_after_s else Stand.PROVEN
+
+
+def _breaks(nights: Sequence[Night], history: History) -> Iterator[Break]:
+    """Each time that a proven night is followed, whatever is inconclusive between them, by an exposed one."""
+    before: Night | None = None
+    for number, night in enumerate(nights):
+        if night.proven:
+            before = night
+        elif before is not None and (night.standing in ("exposed", "accepted") or night.dirty):
+            mended = next((later for later in nights[number:] if later.proven), None)
+            yield Break(before, night, _changes(before, night, history), mended)
+            before = None
+
+
+def _changes(before: Night, after: Night, history: History) -> tuple[str, ...] | None:
+    was, now = history.snapshot(before.run), history.snapshot(after.run)
+    if was is None or now is None:
+        return None
+    return tuple(_differences(was, now))
+
+
+def _differences(was: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) -> Iterable[str]:
+    for name in sorted({*was, *now}):
+        if name not in now:
+            yield f"{name} is gone"
+        elif name not in was:
+            yield f"{name} is new"
+        else:
+            for key in sorted({*was[name], *now[name]}):
+                old, new = was[name].get(key), now[name].get(key)
+                if old != new:
+                    yield f"{name}: {key} {_told(old, new)}"
+
+
+def _told(old: str | None, new: str | None) -> str:
+    """Digests say no more than that they differ."""
+    if old is not None and new is not None and (_DIGEST.fullmatch(old) or _DIGEST.fullmatch(new)):
+        return "changed"
+    words = ["(none)" if text is None else "set" if _DIGEST.fullmatch(text) else text for text in (old, new)]
+    return " -> ".join(words)
+
+
+def _mean_age_s(nights: Sequence[Night], now: float) -> float:
+    """The age of the newest proof, averaged over the time from the first night till now."""
+    begun = nights[0].at
+    if now <= begun:
+        return 0.0
+    proofs = [begun, *(night.at for night in nights if night.proven), now]
+    return sum((later - earlier) ** 2 / 2 for earlier, later in pairwise(proofs)) / (now - begun)
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float:
+    """By nearest rank: a value that was measured."""
+    return ordered[max(0, -(-len(ordered) * int(share * 100) // 100) - 1)]
+
+
+def _trend(points: Sequence[tuple[float, float]]) -> float | None:
+    """Seconds per thirty days, by Theil and Sen: the median of all slopes, which single bad nights do not move."""
+    step = max(1, -(-len(points) // MOST))
+    spread = points[::-1][::step]
+    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(spread, 2) if a[0] != b[0]]
+    return statistics.median(slopes) * 30 * DAY_S if len(points) >= FEWEST and slopes else None

@@ -1,0 +1,91 @@
+"""Whose rights a pod, or an object that has pods made, acts with: its ServiceAccount, and the tokens that it is given.
+
+Sources: Pod ``automountServiceAccountToken`` (a pod's own goes before its account's), projected ``serviceAccountToken``
+volumes, Secrets of type kubernetes.io/service-account-token (kubernetes.io, Configure Service Accounts for Pods). What
+an account of nobody may (``system:unauthenticated``) every pod may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from killcheck.kube.objects import Obj, annotations_of, dig, name_of
+from killcheck.kube.permissions import ANONYMOUS
+from killcheck.ledger.stakes import Stakes, home_of
+
+__all__ = ["named_in", "of_pod", "told"]
+
+#: Fields of custom resources by which their controllers know whose rights their pods are to have.
+_NAMING = frozenset({"serviceaccountname", "serviceaccount", "serviceaccountref"})
+_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secret
+_OWNER = "kubernetes.io/service-account.name"
+_MOST_DEPTH = 16
+
+
+def told(namespace: str, account: str) -> str:
+    """As a sentence has it."""
+    return f"ServiceAccount {namespace}/{account}" if account != ANONYMOUS else "whoever brings no token"
+
+
+def of_pod(spec: Obj, namespace: str, stakes: Stakes) -> Iterator[tuple[str, str]]:
+    """(namespace, name) of every account that a pod of this spec has a token of, and that of nobody."""
+    own = str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "default")
+    if _mounted(spec, namespace, own, stakes) or _projected(spec):
+        yield namespace, own
+    secrets = set(_secrets(spec))
+    for obj in stakes.objects if secrets else ():
+        is_token = obj.get("kind") == "Secret" and obj.get("type") == _TOKEN and home_of(obj) == namespace
+        if is_token and name_of(obj) in secrets:
+            yield namespace, annotations_of(obj).get(_OWNER, "default")
+    yield namespace, ANONYMOUS
+
+
+def named_in(obj: Obj, stakes: Stakes) -> Iterator[tuple[str, str]]:
+    """(namespace, name) of the accounts that a custom resource names: its controller gives their rights to its pods."""
+    if (obj.get("metadata") or {}).get("namespace"):
+        for name in dict.fromkeys(_named(obj.get("spec"), 0)):
+            if (home_of(obj), name) in stakes.permissions.accounts:
+                yield home_of(obj), name
+
+
+def _mounted(spec: Obj, namespace: str, account: str, stakes: Stakes) -> bool:
+    said = spec.get("automountServiceAccountToken")
+    if said is None:
+        said = stakes.accounts.get((namespace, account), {}).get("automountServiceAccountToken")
+    return said is not False
+
+
+def _projected(spec: Obj) -> bool:
+    return any(
+        "serviceAccountToken" in source
+        for volume in dig(spec, "volumes", default=[])
+        for source in dig(volume, "projected", "sources", default=[])
+    )
+
+
+def _secrets(spec: Obj) -> Iterator[str]:
+    """The Secrets whose contents a pod is given."""
+    for volume in dig(spec, "volumes", default=[]):
+        yield str(dig(volume, "secret", "secretName", default=""))
+        for source in dig(volume, "projected", "sources", default=[]):
+            yield str(dig(source, "secret", "name", default=""))
+    for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
+        for source in dig(container, "envFrom", default=[]):
+            yield str(dig(source, "secretRef", "name", default=""))
+        for variable in dig(container, "env", default=[]):
+            yield str(dig(variable, "valueFrom", "secretKeyRef", "name", default=""))
+
+
+def _named(value: Any, depth: int) -> Iterator[str]:
+    if depth > _MOST_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if str(key).lower() in _NAMING:
+                yield str(inner.get("name", "")) if isinstance(inner, Mapping) else str(inner)
+            else:
+                yield from _named(inner, depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named(inner, depth + 1)

@@ -1,0 +1,26 @@
+"""Text of a stranger's on a person's terminal: it is read there, and moves, hides and turns round nothing.
+
+A program's log, a file's name or a server's message can hold what terminals obey: "clear the screen" before a verdict
+of its own, a window's title, the right-to-left override. Colours go too: they also stand between a token and the
+patterns that would find it.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["shown"]
+
+#: Control sequences and operating system commands (ECMA-48, 5.4 and 5.6; xterm's ctlseqs), and carriage returns before
+#: a line's end; what only changes how the rest is laid out (Unicode Standard Annex 9, 2; invisible spaces, marks).
+_SEQUENCES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)|\r+(?=\n)"
+    r"|[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+)
+#: What is left of control characters, C0 and C1, but for the tab and the line's end; and Unicode's own line ends.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def shown(text: str) -> str:
+    """A text, lines and tabs as they are, without what a terminal would obey; what is no sequence is shown as ``?``."""
+    return _CONTROLS.sub("?", _SEQUENCES.sub("", text)) if not text.isprintable() else text

@@ -1,0 +1,67 @@
+"""Run records of nights that somebody thought out: quickly written, as the recorder writes them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+BEGIN = datetime(2025, 11, 23, 3, 0, tzinfo=UTC)
+LIMIT_S = 300.0
+
+
+def line(kind, at, **fields):
+    """One event."""
+    return json.dumps({"event": kind, "at": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}", **{"drill": "", **fields}}) + "\n"
+
+
+def record(
+    day,
+    verdict="survived",
+    *,
+    zero=4.0,
+    usd=None,
+    objects=None,
+    faults=(),
+    layer="nightly-off",
+    cluster="staging",
+    finished=True,
+    cause="",
+    accepted=None,
+    problems=(),
+):
+    """(run, text) of one night, ``day`` days after the first one."""
+    at, run = BEGIN + timedelta(days=day), f"run-{day:05}-{cluster}-{layer}-{'-'.join(faults)}"
+    told = line("RunStarted", at, run=run, version="0.1.0", cluster=cluster, real=True, kill_path="llm", drills=[])
+    if objects is not None:
+        told += line("Snapshot", at, objects=objects)
+    name = "+".join([layer, *faults])
+    begun = {"layer": layer, "layer_type": "dead-man", "faults": list(faults), "proof": ["P1"]}
+    told += line("DrillStarted", at, drill=name, deadlines={"pods_gone": LIMIT_S}, title="", **begun)
+    told += line("Said", at, drill=name, object="Pod/a/b", type="Warning", reason="Failed", message="DrillFinished")
+    if not finished:
+        return run, told + '{"event":"DrillFin'
+    proven = verdict in ("survived", "covered")
+    result = {
+        "layer": layer,
+        "faults": list(faults),
+        "verdict": verdict,
+        "why": "",
+        "cause": cause,
+        "seconds_to_zero": zero if proven else None,
+        "seconds_to_drained": zero * 20 if proven else None,
+        "usd": 1.0,
+        "usd_until_next_chance": usd,
+        "accepted": accepted,
+        "problems": list(problems),
+    }
+    told += line("DrillFinished", at + timedelta(minutes=5), drill=name, result=result)
+    return run, told + line("RunFinished", at + timedelta(minutes=5), verdict=verdict, exit_code=0)
+
+
+def write(folder, *made):
+    """Put records where a run leaves them. Returns the folder."""
+    for run, text in made:
+        place = folder / "runs" / run
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "run.jsonl").write_text(text)
+    return folder

@@ -1,0 +1,71 @@
+"""Whose rights a pod has, and what they are worth: as RBAC reads them, with all that an account can take from others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from beside import OWL, bound
+from composed import Obj, account, workload
+
+from killcheck.kube.permissions import ANONYMOUS, Permissions
+
+API = "rbac.authorization.k8s.io"
+
+
+def _role(name: str, *rules: Obj, labels: dict[str, str] | None = None, **more: Any) -> Obj:
+    meta = {"name": name, "labels": labels or {}}
+    return {"apiVersion": f"{API}/v1", "kind": "ClusterRole", "metadata": meta, "rules": list(rules), **more}
+
+
+SCALE = {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"]}
+
+
+def _may_scale(*objects: Obj, who: str = "owl") -> bool:
+    return Permissions(objects).allows(
+        who, "platform", verb="patch", group="apps", resource="deployments", subresource="scale", namespace="ml"
+    )
+
+
+def test_role_has_the_rules_of_those_that_it_aggregates_however_deep() -> None:
+    selects = {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"into": "a"}}]}}
+    deeper = {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"into": "b"}}]}}
+    middle = _role("b", labels={"into": "a"}, **deeper)
+    assert _may_scale(
+        _role("a", **selects), middle, _role("c", SCALE, labels={"into": "b"}), bound("a", "platform", OWL)
+    )
+    assert not _may_scale(_role("a", **selects), middle, _role("c", SCALE), bound("a", "platform", OWL))
+
+
+def test_roles_that_aggregate_each_other_come_to_an_end() -> None:
+    def in_turn(name: str, other: str) -> Obj:
+        selector = {"clusterRoleSelectors": [{"matchLabels": {"into": name}}]}
+        return _role(name, labels={"into": other}, aggregationRule=selector)
+
+    assert not _may_scale(in_turn("a", "b"), in_turn("b", "a"), bound("a", "platform", OWL))
+
+
+def test_selector_that_no_server_takes_aggregates_nothing() -> None:
+    odd = {"clusterRoleSelectors": [{"matchExpressions": [{"key": "x", "operator": "Near", "values": ["y"]}]}]}
+    assert not _may_scale(_role("a", aggregationRule=odd), _role("c", SCALE), bound("a", "platform", OWL))
+
+
+@pytest.mark.parametrize("verb", ["create", "deletecollection"])
+def test_what_has_no_name_yet_is_not_allowed_by_name(verb: str) -> None:
+    named = {"apiGroups": ["apps"], "resources": ["deployments"], "resourceNames": ["web"], "verbs": ["*"]}
+    held = Permissions([_role("named", named), bound("named", "platform", OWL)])
+    assert not held.allows("owl", "platform", verb=verb, group="apps", resource="deployments", namespace="ml")
+    assert held.allows("owl", "platform", verb="patch", group="apps", resource="deployments", name="web")
+
+
+def test_who_brings_no_token_has_what_everybody_has() -> None:
+    everybody = {"apiGroup": API, "kind": "Group", "name": "system:unauthenticated"}
+    signed_in = {"apiGroup": API, "kind": "Group", "name": "system:authenticated"}
+    assert _may_scale(_role("open", SCALE), bound("open", "", everybody), who=ANONYMOUS)
+    assert not _may_scale(_role("open", SCALE), bound("open", "", signed_in), who=ANONYMOUS)
+    assert _may_scale(_role("open", SCALE), bound("open", "", signed_in))
+
+
+def test_accounts_are_those_that_bindings_name() -> None:
+    objects = [*account("a", "ml", [SCALE]), bound("view", "", OWL), workload("w", "ml", "w")]
+    assert Permissions(objects).accounts == {("ml", "a"), ("platform", "owl")}
