@@ -337,10 +337,9 @@ for name in ["vllm"]:
     subprocess.run([*BASE, "scale", f"deploy/{name}", "--replicas", str(0)], check=True)
 """,
     "one of two": """
-import requests
-def call(url, body=None):
-    requests.request("PATCH" if body else "GET", url, json=body).raise_for_status()
-call("https://h/apis/apps/v1/namespaces/inference/deployments/vllm/scale", BODY)
+import os, requests
+ns = "inference" if os.environ["NS"] else "elsewhere"
+requests.patch(f"https://h/apis/apps/v1/namespaces/{ns}/deployments/vllm/scale", json=BODY).raise_for_status()
 """,
     "a function of its own": """
 def call(method, url, body): ...
