@@ -364,12 +364,15 @@ class _Reader:
         inner.functions, inner.arrays = self.functions, dict(self.arrays)
         inner.positional = self.positional
         inner.run(lex(text))
-        printed = [c.words for c in inner.commands]
+        first, *rest = inner.commands or [Command((UNKNOWN,))]
         self.commands += inner.commands
-        if len(printed) == 1 and printed[0][0] == "echo":
+        if first.words[0] == "echo" and not rest:
             self.commands.pop()
-            return " ".join(printed[0][1:])
-        return _printed(printed[0]) if len(printed) == 1 else UNKNOWN
+            return " ".join(first.words[1:])
+        filtered = all(before.then == "|" for before in inner.commands[:-1]) and all(
+            command.words[0] in _FILTERS for command in rest
+        )
+        return _printed(first.words) if filtered else UNKNOWN
 
     def _text_expanded(self, text: str) -> str:
         """The variables of a text as between double quotes (here-documents, defaults)."""

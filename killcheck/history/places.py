@@ -119,7 +119,9 @@ class Bucket:
 
 
 def place_of(named: str, aws: Aws | None = None) -> Place:
-    """The place that a person names; ``aws``: None is what the environment has. Raises PlaceError for a URL of anything but S3."""
+    """The place that a person names; ``aws``: None is what the environment has.
+
+    Raises PlaceError for a URL of anything but S3."""
     if "://" not in named:
         return Folder(Path(named))
     try:

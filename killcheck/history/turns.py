@@ -1,4 +1,4 @@
-"""Whose turn it is: of many drills, those that were done longest ago, so that a few a night prove everything in turn."""
+"""Whose turn it is: of many drills those done longest ago, so that a few a night prove everything in turn."""
 
 from __future__ import annotations
 
