@@ -13,6 +13,11 @@ from killcheck.kube.passed_over import Skipped
 
 __all__ = ["UnknownHolder"]
 
+_HAVE_IT_READ = (
+    "Have it read: what was not, and the command that renders it, is below; give --manifests what that writes, "
+    "or the folder with your GPU workloads."
+)
+
 
 class UnknownHolder(Probe):
     """A custom resource names accelerators where nobody here can count them: its operator may run them for ever."""
@@ -38,7 +43,7 @@ class UnknownHolder(Probe):
         """Where nothing that was read is a target, what was not read may be all of them."""
         first = next((one for one in unseen if one.names_gpus), unseen[0] if unseen else None)
         if first is not None:
-            named = sum(one.names_gpus for one in unseen)
+            named = sum(one.names_gpus for one in unseen) or "none"
             message = (
                 f"nothing that was read asks for a GPU; {len(unseen)} file(s) or documents were not read, "
                 f"{named} of them naming GPUs"
@@ -48,7 +53,7 @@ class UnknownHolder(Probe):
                 "error",
                 first.place,
                 message,
-                self.remedy,
+                _HAVE_IT_READ,
                 (),
                 "",
                 first.file,

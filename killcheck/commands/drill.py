@@ -55,6 +55,17 @@ __all__ = ["approval", "command", "drills_for", "go_on"]
     help="Every layer undisturbed and under every fault that applies (--under A: that one; A+B: both).",
 )
 @click.option(
+    "--oldest",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --matrix: only the N cells whose last night is longest ago. A few a night prove all in turn.",
+)
+@click.option(
+    "--history",
+    metavar="PLACE",
+    help="Where --oldest finds the nights: a folder or s3://BUCKET/PREFIX (default: --evidence, else .killcheck).",
+)
+@click.option(
     "--manifests",
     multiple=True,
     type=click.Path(path_type=Path, exists=True),
@@ -224,6 +235,8 @@ def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     how = Options(horizon_s=horizon, run_out_s=night)
+    if options["oldest"] and not options["matrix"]:
+        raise click.UsageError("--oldest takes cells of a matrix: give --matrix too")
     if options["matrix"]:
         from killcheck.commands.matrix import drills
 

@@ -16,7 +16,7 @@ from killcheck.verdict import EXIT_CODES
 if TYPE_CHECKING:
     from killcheck.history.series import Series, Story
 
-__all__ = ["command"]
+__all__ = ["command", "index_folder"]
 
 
 @click.command("history", context_settings={"help_option_names": ["-h", "--help"]})
@@ -83,15 +83,10 @@ def _told(places: tuple[str, ...], now: float, stale_after_s: float, since: floa
     from killcheck.history.places import place_of
     from killcheck.history.series import told
     from killcheck.safety.journal import state_dir
-    from killcheck.safety.keys import KeyProblem, key_path
     from killcheck.text.suggestions import did_you_mean
 
     aws = Aws(wanted["region"], wanted["profile"])
-    try:
-        folder: Path | None = key_path().parent / "history"
-    except KeyProblem:
-        folder = None
-    history = gather([place_of(one, aws) for one in places or (str(state_dir()),)], folder)
+    history = gather([place_of(one, aws) for one in places or (str(state_dir()),)], index_folder())
     known = {night.layer for night in history.nights}
     for name in wanted["layers"]:
         if name not in known:
@@ -99,6 +94,16 @@ def _told(places: tuple[str, ...], now: float, stale_after_s: float, since: floa
     if wanted["layers"]:
         history = replace(history, nights=tuple(night for night in history.nights if night.layer in wanted["layers"]))
     return told(history, now=now, stale_after_s=stale_after_s, since=since)
+
+
+def index_folder() -> Path | None:
+    """Where this user's indexes are kept; None where there is no home for them."""
+    from killcheck.safety.keys import KeyProblem, key_path
+
+    try:
+        return key_path().parent / "history"
+    except KeyProblem:
+        return None
 
 
 def _write(story: Story, wanted: dict[str, Any]) -> None:

@@ -24,7 +24,30 @@ __all__ = ["cells", "drills", "execute", "left_out", "run", "show", "undrillable
 
 def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
     """The cells that options name. Raises click.UsageError where there is nothing to drill."""
-    return cells(session, options["layer_names"], options["fault_names"], how)
+    planned = cells(session, options["layer_names"], options["fault_names"], how)
+    return planned if options["oldest"] is None else _in_turn(session, planned, options)
+
+
+def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, Any]) -> list[PlannedDrill]:
+    """The cells whose last night is longest ago. Raises PlaceError where the records cannot be read."""
+    from killcheck.clock import wall_now
+    from killcheck.commands.history import index_folder
+    from killcheck.history.index import gather
+    from killcheck.history.places import place_of
+    from killcheck.history.turns import oldest
+    from killcheck.safety.journal import state_dir
+
+    where = options["history"] or options["evidence"] or ""
+    if not where and not (state_dir() / "runs").is_dir():
+        nights = []
+    else:
+        found = gather([place_of(where or str(state_dir()))], index_folder())
+        here = (session.kill_path.name, session.on)
+        nights = [night for night in found.nights if (night.kill_path, night.cluster) == here]
+    keys = [(drill.layer, drill.faults) for drill in planned]
+    chosen = oldest(keys, nights, now=wall_now().timestamp(), count=options["oldest"])
+    click.echo(f"killcheck: {len(chosen)} of {len(planned)} cells, those whose last night is longest ago", err=True)
+    return [planned[number] for number in chosen]
 
 
 def cells(

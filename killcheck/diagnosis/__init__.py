@@ -17,7 +17,15 @@ from killcheck.spec.phases import words_of
 __all__ = ["Case", "Diagnosis", "diagnose"]
 
 #: Something that came on again is the matter, whatever else is to be seen.
-_RULES = (targets.scaled_back, cloud_credentials, ecr_login, *executor.RULES, *targets.RULES, *nodes.RULES)
+_RULES = (
+    targets.made_again,
+    targets.scaled_back,
+    cloud_credentials,
+    ecr_login,
+    *executor.RULES,
+    *targets.RULES,
+    *nodes.RULES,
+)
 
 #: Rules whose remedies make the layer survive what was done to it.
 _LASTING = (ecr_login,)

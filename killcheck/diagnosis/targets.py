@@ -78,6 +78,27 @@ def scaled_back(case: Case) -> Diagnosis | None:
     return None
 
 
+def made_again(case: Case) -> Diagnosis | None:
+    """Its pods were deleted, evicted or restarted, and whoever owns them made others: nobody asked for fewer."""
+    reached, lost = case.timeline.reached, case.timeline.lost
+    went = "pods_terminating" in reached or "pods_gone" in lost
+    written = "scale_written" in reached or "scale_written" in lost
+    if not went or written or "scale_written" not in case.timeline.phases or not case.job_condition("Complete"):
+        return None
+    covered = [t for t in case.scene.kill_path.covered_by(case.layer.layer) if t.kind]
+    asking = [(str(target), case.scene.replicas(target)) for target in covered if case.scene.replicas(target)]
+    if not asking:
+        return None
+    target, number = asking[0]
+    return Diagnosis(
+        cause=f"pods of {target} went, and as it still asks for {number}, others were made",
+        evidence=tuple(f"{name}: asks for {count} replica(s)" for name, count in asking),
+        remedy="turn the workload itself off (kubectl scale --replicas=0): deleting its pods or draining its nodes "
+        "leaves it asking for them",
+        failures=(31,),
+    )
+
+
 def _in_place(case: Case, obj: Obj) -> Diagnosis | None:
     """Pods that its controller made anew after the trigger, because nobody ended what makes them."""
     new = []

@@ -305,9 +305,10 @@ def _no_target(
                 f"{looked or 'no workload'}); not everything could be read"
             )
         return DiscoveryError("\n  ".join([message, *notes, *(summed_up(unseen))]), something=bool(unseen))
+    where = [f"by {len(said)} object(s) that are not understood as holders"] if said else []
+    where += [f"in {len(named)} file(s) or documents that were not read"] if named else []
     message = (
-        f"no target found, and GPUs are named here: by {len(said)} object(s) that are not understood as "
-        f"holders, and in {len(named)} file(s) that were not read (looked at {looked or 'no workload at all'})"
+        f"no target found, and GPUs are named here: {', and '.join(where)} (looked at {looked or 'no workload at all'})"
     )
     return DiscoveryError("\n  ".join([message, *_first(said), *notes, *summed_up(named)]), something=True)
 

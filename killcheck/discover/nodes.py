@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
+from killcheck.kube.custom_holders import is_capacity, mention
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import NodePool
@@ -31,8 +32,8 @@ _FAMILIES = re.compile(r"(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?(\..+)?|(a2|a3
 #: The ConfigMap that describes node groups to the embedded cluster.
 _NODE_GROUPS = "killcheck.dev/node-groups"
 _NOT_JUDGED = (
-    "nodes are not judged, only pods: no node pool is in the manifests. To have them judged, say under nodes: who "
-    "removes an empty node (removedBy) and by when (removedAfter), and add P2 to proof"
+    "nodes are not judged, only pods: {}. To have them judged, say under nodes: who removes an empty node (removedBy) "
+    "and by when (removedAfter), and add P2 to proof"
 )
 
 
@@ -69,7 +70,9 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
     selected = _by_selector(targets)
     if any(labels_of(obj).get(_NODE_GROUPS) == "true" for obj in objects):
         return Pools(selected, (), ())
-    return Pools(selected, (), (_NOT_JUDGED,), described=False)
+    machines = ", ".join(ref_of(obj) for obj in objects if is_capacity(str(obj.get("kind"))) and mention(obj))
+    why = f"what makes these nodes is not modelled ({machines})" if machines else "no node pool is in the manifests"
+    return Pools(selected, (), (_NOT_JUDGED.format(why),), described=False)
 
 
 def _of_gpus(resource_slice: Obj) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from killcheck.kube import resources as r
+from killcheck.kube.custom_holders import is_capacity, mention
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, owners, ref_of
 from killcheck.spec.killpath import Target
 from killcheck.text.yamlfile import Path, format_path
@@ -53,6 +54,8 @@ _ENDS: Mapping[str, str] = {
     "scaleDownDelaySeconds": "its operator scales it down when idle",
     "scaleToZeroPodRetentionPeriod": "Knative scales it to zero when idle",
 }
+#: On a MachineSet or MachineDeployment of Cluster API: below how many machines the cluster autoscaler never goes.
+_MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 _MAX_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
@@ -60,7 +63,31 @@ def others(objects: Iterable[Obj], targets: Sequence[Target], by_target: Mapping
     """A sentence for each thing that may turn a target off and is not read further."""
     everything = list(objects)
     found = [line for target in targets for line in _of_target(target, by_target[target.name], everything)]
-    return [*found, *(line for obj in everything for line in _of_scaler(obj, targets))]
+    found += [line for obj in everything for line in _of_scaler(obj, targets)]
+    return [*found, *_of_machines(everything)]
+
+
+def _of_machines(objects: Sequence[Obj]) -> Iterator[str]:
+    """What takes empty GPU machines away, or keeps some: OpenShift's MachineAutoscalers, Cluster API's annotations."""
+    machines = {
+        (str(o.get("kind")), namespace_of(o), name_of(o)): o for o in objects if is_capacity(str(o.get("kind")))
+    }
+    for obj in objects:
+        if obj.get("kind") == "MachineAutoscaler":
+            ref = dig(obj, "spec", "scaleTargetRef", default={})
+            key = (str(ref.get("kind")), namespace_of(obj), str(ref.get("name")))
+            if key not in machines or mention(machines[key]):
+                yield _kept(ref_of(obj), f"{key[0]}/{key[2]}", dig(obj, "spec", "minReplicas", default=0))
+    for obj in machines.values():
+        least = annotations_of(obj).get(_MIN_SIZE)
+        if least is not None and mention(obj):
+            yield _kept(f"the cluster autoscaler, by the annotation {_MIN_SIZE},", ref_of(obj), least)
+
+
+def _kept(who: str, machines: str, least: object) -> str:
+    if str(least) == "0":
+        return f"{who} lets {machines} go to 0 machines once no pod needs them: it turns no pod off, and is not drilled"
+    return f"{who} keeps {least} or more of {machines}: these bill with no pod on them"
 
 
 def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[str]:

@@ -154,6 +154,7 @@ class Cluster:
         #: What nodes are made that no manifest describes.
         self.assumed = Assumptions()
         self.admission.modelled["assumed-nodes"] = DeviceTolerations(self.assumed)
+        self.server.guessed = self.assumed.guessed
         #: What the manifests were: what Git says, where something follows it.
         self.git = Git()
         #: Controllers and models that were stopped by name.

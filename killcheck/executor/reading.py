@@ -36,6 +36,12 @@ _BUILTINS = frozenset(
 _CLOUD = frozenset({"aws", "gcloud", "az", "eksctl", "doctl", "oci", "terraform", "tofu", "pulumi", "systemctl", "ssh"})
 #: Programs that act on Kubernetes in ways that are not read here.
 _OPAQUE = frozenset({"helm", "kustomize", "argocd", "flux", "kubeadm", "oc", "k9s", "stern", "keda"})
+#: Commands that ``oc`` has from kubectl, with the same flags; ``oc adm drain`` is ``kubectl drain``.
+_OC_AS_KUBECTL = frozenset(
+    """
+    adm annotate apply autoscale create delete describe edit get label logs patch replace rollout scale set wait
+""".split()
+)
 #: Interpreters of languages that are not read here.
 _INTERPRETERS = frozenset({"node", "deno", "bun", "ruby", "perl", "php", "java", "pwsh", "lua", "Rscript", "dotnet"})
 #: Programs that, run by themselves, touch nothing of Kubernetes.
@@ -219,8 +225,8 @@ class _Reader:
             self._http(curl(words), command)
         elif name == "wget":
             self._http(wget(words), command)
-        elif name == "kubectl" or (name == "oc" and words[1:2] and words[1] in ("scale", "delete", "patch")):
-            self._kubectl(words, command)
+        elif name == "kubectl" or (name == "oc" and words[1:2] and words[1] in _OC_AS_KUBECTL):
+            self._kubectl([words[0], *words[2:]] if words[1:2] == ["adm"] else words, command)
         elif name in _CLOUD:
             self.outside.append(_shown(words))
         elif name in _OPAQUE or (words[0][0] == "/" and not words[0].startswith(("/bin/", "/usr/", "/sbin/"))):
@@ -266,7 +272,7 @@ class _Reader:
         """Whether anyone would notice that a command which changes something failed."""
         if command.then == "||":
             ending = " ".join(command.fallback)
-            remembered = re.match(r"[A-Za-z_]\w*=", ending)  # and decided later
+            remembered = re.match(r"[A-Za-z_]\w*\+?=", ending)  # and decided later
             if not remembered and not re.match(r"(exit [1-9]|exit$|return [1-9]|false\b|kill\b)", ending):
                 self.false_green.append(f"'{what}' is followed by '|| {ending}': its failure is swallowed")
         elif command.then == "&":

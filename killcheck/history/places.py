@@ -118,12 +118,14 @@ class Bucket:
         return str(body.decode("utf-8", "replace")).splitlines()
 
 
-def place_of(named: str, aws: Aws) -> Place:
-    """The place that a person names. Raises PlaceError for a URL of anything but S3."""
+def place_of(named: str, aws: Aws | None = None) -> Place:
+    """The place that a person names; ``aws``: None is what the environment has.
+
+    Raises PlaceError for a URL of anything but S3."""
     if "://" not in named:
         return Folder(Path(named))
     try:
         split(named)
     except ValueError as error:
         raise PlaceError(str(error)) from error
-    return Bucket(aws, named)
+    return Bucket(aws or Aws(), named)

@@ -63,6 +63,8 @@ _DEFINITION = re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$", re.
 _SCHEMA = re.compile(r"^( {2,6})schema: *\n(?:\1 .*\n|\s*\n)*", re.M)
 _SPEC = re.compile(r"^apiVersion: *killcheck/", re.M)
 _CONTENT = re.compile(r"^[ \t]*(?!---|\.\.\.)[^#\s]", re.M)
+#: How SOPS writes a value that it has encrypted.
+_ENCRYPTED = "ENC["
 #: A key that is written in escapes: ``"k\\u0069nd"``.
 _ESCAPED_KEY = re.compile(r"\\[ux]00(6|4)")
 _BUILTIN = re.compile(r"v1|(apps|batch|autoscaling|policy|extensions)/.*|[^/]*\.k8s\.io/.*")
@@ -261,6 +263,8 @@ def _no_object(value: Any) -> tuple[Cause, str] | None:
         return Cause.SPEC, SPEC
     if not isinstance(kind, str) or not kind or not version:
         return Cause.NO_MANIFEST, "not a Kubernetes object (no kind and apiVersion)"
+    if version.startswith(_ENCRYPTED) or kind.startswith(_ENCRYPTED):
+        return Cause.UNREADABLE, "encrypted by SOPS, its kind too: sops --decrypt FILE > readable.yaml, and give that"
     if _CONFIGURATION.fullmatch(version.partition("/")[0]) or (version, kind) == ("v1", "Config"):
         return Cause.CONFIGURATION, f"configuration of a program ({version} {kind}), not an object"
     if kind.endswith(("Config", "Configuration")) and not isinstance(value.get("metadata"), dict):

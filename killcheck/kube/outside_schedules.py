@@ -30,7 +30,7 @@ _EXPRESSION = re.compile(r"ScheduleExpression|Schedule: |Recurrence|rate\(|cron\
 _CI = re.compile(r"^\s*-?\s*[\"']?cron[\"']?\s*:\s*(.+)$", re.M)
 #: What a workflow runs where it may turn something on or off.
 _ACTS = re.compile(
-    r"\b(kubectl|oc|helm|helmfile|argocd|flux|gcloud|aws|az|eksctl|doctl|oci|terraform|tofu|pulumi)\b[^\n]*\b"
+    r"(?<![\w./-])(kubectl|oc|helm|helmfile|argocd|flux|gcloud|aws|az|eksctl|doctl|oci|terraform|tofu|pulumi)\s[^\n]*\b"
     r"(scale|stop|start|delete|resize|drain|destroy|apply|upgrade|uninstall|patch|deallocate|suspend|resume|set|up"
     r"|terminate-\S+|stop-\S+|start-\S+|update-\S+|set-\S+)\b"
 )

@@ -38,6 +38,8 @@ class Timeline:
     notice_s: float | None = None
     #: Seconds by which a phase's deadline is put off: what joined after the trigger has its own, from when it joined.
     put_off: dict[str, float] = field(default_factory=dict)
+    #: Phases that held once and were taken back.
+    lost: set[str] = field(default_factory=set)
 
     def deadline_s(self, phase: str) -> float | None:
         """Seconds after the trigger by which a phase is due; None: it has no deadline."""
@@ -55,7 +57,10 @@ class Timeline:
 
     def lose(self, phase: str) -> Reached | None:
         """Take a phase back that no longer holds."""
-        return self.reached.pop(phase, None)
+        entry = self.reached.pop(phase, None)
+        if entry is not None:
+            self.lost.add(phase)
+        return entry
 
     def at_s(self, phase: str) -> float | None:
         """Seconds from the trigger to the phase; None if it was not reached."""

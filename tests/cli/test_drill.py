@@ -105,3 +105,29 @@ def test_who_is_asked_is_asked_beside_the_document_and_an_interrupt_is_a_no(monk
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "the CronJob is suspended" in printed.err
+
+
+def test_a_few_cells_a_night_take_their_turns(killcheck):
+    chosen = []
+    for _ in range(3):
+        result = killcheck(
+            "drill",
+            "--example",
+            "dead-man",
+            "--matrix",
+            "--under",
+            "suspended",
+            "--oldest",
+            "1",
+            "--exec",
+            "none",
+            "--json",
+        )
+        assert "1 of 2 cells" in result.stderr, result.output
+        chosen += [tuple(drill["faults"]) for drill in json.loads(result.stdout)["drills"]]
+    assert (sorted(set(chosen)), len(chosen)) == ([(), ("suspended",)], 3)
+
+
+def test_turns_are_taken_by_a_matrix_alone(killcheck):
+    result = killcheck("drill", "--example", "dead-man", "--oldest", "1")
+    assert (result.exit_code, "give --matrix too" in result.output) == (2, True)

@@ -81,6 +81,10 @@ WAYS = [
     ('kubectl patch machineset gpu -n m --type merge -p \'{"spec":{"replicas":0}}\'', BOTH),
     ("kubectl taint nodes -l gpu=true off=true:NoExecute", BOTH),
     ("oc scale machineset gpu -n openshift-machine-api --replicas=0", BOTH),
+    ("for m in $(oc get machinesets -n m -o name | grep gpu); do oc scale $m -n m --replicas=0; done", BOTH),
+    ("S=$(oc get machineset -n m -l t=gpu -o name); for m in $S; do oc scale $m -n m --replicas=0; done", BOTH),
+    ("oc scale $(oc get machineset -n m -o name | grep gpu) --replicas=0 -n m", BOTH),
+    ("oc adm drain -l gpu=true --force", BOTH),
     ("aws eks update-nodegroup-config --nodegroup-name gpu --scaling-config minSize=0,desiredSize=0", BOTH),
     ("gcloud container clusters resize c --node-pool gpu --num-nodes 0 -q", BOTH),
     ("az aks nodepool scale -g g --cluster-name c -n gpu --node-count 0", BOTH),
@@ -226,6 +230,13 @@ def test_a_field_by_which_a_target_ends_is_named_wherever_it_is(kind: str, spec:
     assert any(said in line for line in discovery.not_understood), discovery.not_understood
 
 
+MACHINES = """\
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineSet
+metadata: {name: p4, namespace: m}
+spec: {replicas: 1, template: {spec: {providerSpec: {value: {instanceType: p4d.24xlarge}}}}}
+"""
+MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 OTHERS = [
     ("", ", annotations: {downscaler/uptime: Mon-Fri 08:00-20:00}", "downscaler/uptime"),
     ("", ", annotations: {acme.dev/sleep-after: 2h}", "acme.dev/sleep-after"),
@@ -245,6 +256,25 @@ OTHERS = [
         "spec: {targetRef: {kind: Deployment, name: rank}}\n",
         "",
         "Curfew/serving/s scales Deployment/serving/rank",
+    ),
+    (
+        MACHINES + "---\napiVersion: autoscaling.openshift.io/v1beta1\nkind: MachineAutoscaler\n"
+        "metadata: {name: a, namespace: m}\n"
+        "spec: {minReplicas: 0, maxReplicas: 2, scaleTargetRef: {kind: MachineSet, name: p4}}\n",
+        "",
+        "MachineAutoscaler/m/a lets MachineSet/p4 go to 0 machines once no pod needs them: it turns no pod off",
+    ),
+    (
+        "apiVersion: autoscaling.openshift.io/v1beta1\nkind: MachineAutoscaler\n"
+        "metadata: {name: a, namespace: m}\n"
+        "spec: {minReplicas: 2, scaleTargetRef: {kind: MachineSet, name: elsewhere}}\n",
+        "",
+        "MachineAutoscaler/m/a keeps 2 or more of MachineSet/elsewhere: these bill with no pod on them",
+    ),
+    (
+        MACHINES.replace("name: p4,", f"name: p4, annotations: {{{MIN_SIZE}: '0'}},"),
+        "",
+        "lets MachineSet/m/p4 go to 0 machines",
     ),
     (
         "apiVersion: v1\nkind: Namespace\nmetadata: {name: serving, annotations: {downscaler/downtime: always}}\n",
@@ -292,3 +322,9 @@ def test_ends_that_a_workload_sets_itself_are_named():
     discovery = discover.from_objects([ray(enableInTreeAutoscaling=True)], complete=False)
     assert any("Ray's own autoscaler" in line for line in discovery.not_understood)
     assert not discover.from_objects([ray()], complete=False).not_understood
+
+
+def test_machines_that_are_not_modelled_are_named_where_nodes_are_not_judged():
+    said = "nodes are not judged, only pods: what makes these nodes is not modelled (MachineSet/m/p4)"
+    assert any(note.startswith(said) for note in found(extra=MACHINES).notes)
+    assert any("no node pool is in the manifests" in note for note in found().notes)

@@ -33,6 +33,7 @@ HARMLESS = [
     ("a.timer", "[Unit]\n"),
     ("c.yaml", "Resources: {A: {Type: AWS::EC2::Instance}}\n"),
     (".github/workflows/w.yml", "- cron: '0 0 * * *'\nrun: ruff check\n"),
+    (".github/workflows/w.yml", "- cron: '0 0 * * *'\nbody: see https://acme.dev/aws/ to upgrade\n"),
     (".github/workflows/w.yml", "on: push\nrun: kubectl scale deploy x --replicas=0\n"),
 ]
 

@@ -40,6 +40,7 @@ STRANGERS = [
     ("terraform.tftpl.yaml", "%{ if gpu }\n" + HOLDER + "%{ endif }\n", Cause.TEMPLATE, True),
     ("broken.yaml", HOLDER + "  - x\n", Cause.BROKEN, True),
     ("untyped.yaml", HOLDER.replace("name: c,", "name: off,"), Cause.REFUSED, True),
+    ("sops.yaml", "apiVersion: ENC[AES256_GCM,data:a]\nkind: ENC[AES256_GCM,data:b]\n", Cause.UNREADABLE, True),
     ("left.yaml", "# killcheck:ignore: an example\n" + HOLDER, Cause.LEFT_OUT, False),
 ]
 

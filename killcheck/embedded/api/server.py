@@ -97,6 +97,8 @@ class ApiServer:
         self.kinds = Registry()
         #: Answers of ours alone, to whoever is no part of this process.
         self.limits = Limits(loop, lambda: store.revision)
+        #: What of an answer was guessed, and what to do: of objects that nobody described.
+        self.guessed: Callable[[Request, Response], tuple[str, str] | None] = lambda _request, _response: None
         self.kubelets: dict[str, KubeletEndpoint] = {}
         #: Which of ``scheduler`` and ``controller-manager`` do not run now.
         self.down: Callable[[], frozenset[str]] = frozenset
@@ -133,7 +135,7 @@ class ApiServer:
             response = Response(error.code, error.status, dict(error.headers))
         met = None
         if request.user is None and user is not None:
-            met = ours.limit_of(self.kinds, _builtin_groups(), request, response)
+            met = ours.limit_of(self.kinds, _builtin_groups(), request, response) or self.guessed(request, response)
         if met is not None and user is not None:
             self.limits.meet(ours.who(user), *met)
         for auditor in self.auditors:

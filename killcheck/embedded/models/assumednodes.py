@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from killcheck.embedded.api.admission.request import AdmissionRequest
+from killcheck.embedded.api.http import Request, Response
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.models.karpenter.pods import is_active, is_daemon, is_provisionable, requests
 from killcheck.kube import gpus
@@ -71,6 +72,24 @@ class Assumptions:
         if count.get("cpu"):
             told.append(f"{count['cpu']} CPU node(s) more are assumed, with the room and labels that pods ask for")
         return told
+
+    def guessed(self, request: Request, response: Response) -> tuple[str, str] | None:
+        """(what of an answer was guessed, what to do): nodes selected by labels, and none of those made here has them.
+
+        The nodes that they stand for may well have; who is told of none goes home with nothing done.
+        """
+        selector = request.param("labelSelector")
+        if request.path != "/api/v1/nodes" or not selector or not isinstance(response.body, dict):
+            return None
+        rows = response.body.get("items") or response.body.get("rows") or ()
+        found = {name_of(row.get("object", row)) for row in rows}
+        gpu_nodes = {name for name, kind in self.made.items() if kind == "gpu"}
+        if response.status != 200 or not gpu_nodes or found & gpu_nodes:
+            return None
+        return (
+            f"it selects nodes by {selector}, and what labels the nodes with GPUs have is in no manifest",
+            f"if they have these, say so in the spec (nodes: selector: {selector})",
+        )
 
     def _removed(self) -> str:
         said = [f"{one.by} takes an empty one away after {one.after_s:.0f} s" for one in self.pools if one.after_s]

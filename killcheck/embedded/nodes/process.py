@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
+from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, sandbox
 from killcheck.embedded.nodes.container_access import Attached, Beside
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
@@ -302,8 +303,7 @@ class HostProcess:
     def lacks(self, name: str) -> None:
         """The outcome is unknown from here on: the process ends, the container stays."""
         why = f"it calls {name}, which its image has and which cannot be run here"
-        if name not in CLOUD_CLIS:
-            why += f" (install {name} on this machine, or say --exec docker)"
+        why += f": {DRILL_IT}" if name in CLOUD_CLIS else f" (install {name} on this machine, or say --exec docker)"
         if not self.launch.contents.known:
             why = lacks(self.launch, name)
         self.loop.call_soon(self._abandon, why)

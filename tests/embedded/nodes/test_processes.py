@@ -15,6 +15,7 @@ from node_world import pod
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded import wire
+from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes import proctree, quiescence
 from killcheck.embedded.nodes.execution import NetworkPolicy
 from killcheck.embedded.nodes.hostprograms import HostPrograms
@@ -175,7 +176,9 @@ def test_a_command_that_the_host_lacks_leaves_the_outcome_unknown(host):
     assert host.loop.run_until(lambda: bool(host.nodes.unknown), 60)
     host.run(3600)
     assert "running" in host.state("job")
-    assert host.nodes.unknown == ["Pod/team/job: it calls aws, which its image has and which cannot be run here"]
+    assert host.nodes.unknown == [
+        f"Pod/team/job: it calls aws, which its image has and which cannot be run here: {DRILL_IT}"
+    ]
 
 
 def test_what_is_assumed_of_an_image_that_ran_is_said(host):

@@ -1,0 +1,33 @@
+"""Whose turn it is: of many drills those done longest ago, so that a few a night prove everything in turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from killcheck.history.nights import Night
+
+__all__ = ["Cell", "oldest"]
+
+#: A layer and the faults that it is drilled under.
+Cell = tuple[str, tuple[str, ...]]
+#: What did not prove itself the last time ages as much faster; everything has its turn all the same.
+UNPROVEN_AGES = 2.0
+
+
+def oldest(cells: Sequence[Cell], nights: Iterable[Night], *, now: float, count: int) -> list[int]:
+    """The numbers of ``count`` cells whose last night is longest ago, in the order of the cells.
+
+    A cell that was never drilled comes before all others. ``nights``: oldest first, of this kill path and cluster.
+    """
+    last = {(night.layer, frozenset(night.faults)): night for night in nights}
+
+    def age(number: int) -> float:
+        layer, faults = cells[number]
+        night = last.get((layer, frozenset(faults)))
+        if night is None:
+            return math.inf
+        return max(0.0, now - night.at) * (1.0 if night.proven else UNPROVEN_AGES)
+
+    by_age = sorted(range(len(cells)), key=lambda number: (-age(number), number))
+    return sorted(by_age[:count])

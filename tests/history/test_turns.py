@@ -1,0 +1,45 @@
+"""Whose turn it is: a few a night, and everything in turn."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from killcheck.history.nights import Night
+from killcheck.history.series import DAY_S
+from killcheck.history.turns import oldest
+
+CELLS = [("off", ()), *(("off", (name,)) for name in "abcdef"), ("weekend", ()), ("off", ("a", "b"))]
+
+
+def night(day, cell, standing="survived"):
+    return Night(f"r{day}", day * DAY_S, "p", "c", cell[0], tuple(cell[1]), "", standing)
+
+
+@given(
+    st.integers(1, len(CELLS)),
+    st.dictionaries(st.sampled_from(range(len(CELLS))), st.sampled_from(["survived", "exposed", "unfinished"])),
+)
+def test_everything_has_its_turn(count, standings):
+    """Also where some never prove themselves: no cell waits longer than twice a round."""
+    nights, waited, longest = [], dict.fromkeys(range(len(CELLS)), 0), 0
+    for day in range(60):
+        chosen = oldest(CELLS, nights, now=day * DAY_S, count=count)
+        assert len(chosen) == len(set(chosen)) == count
+        nights += [night(day, CELLS[number], standings.get(number, "survived")) for number in chosen]
+        waited = {number: 0 if number in chosen else since + 1 for number, since in waited.items()}
+        longest = max(longest, *waited.values())
+    a_round = -(-len(CELLS) // count)
+    assert longest <= 2 * a_round + 1
+
+
+def test_what_was_never_drilled_is_first_in_the_order_of_the_matrix():
+    assert oldest(CELLS, [night(1, CELLS[0]), night(1, CELLS[2])], now=2 * DAY_S, count=2) == [1, 3]
+
+
+def test_what_did_not_prove_itself_comes_sooner():
+    nights = [night(0, CELLS[0]), night(3, CELLS[1], "exposed"), *(night(4, cell) for cell in CELLS[2:])]
+    assert oldest(CELLS, nights, now=10 * DAY_S, count=1) == [1]
+
+
+def test_two_faults_are_two_whatever_their_order():
+    nights = [*(night(1, cell) for cell in CELLS[:-1]), night(9, ("off", ("b", "a")))]
+    assert len(CELLS) - 1 not in oldest(CELLS, nights, now=10 * DAY_S, count=len(CELLS) - 1)
