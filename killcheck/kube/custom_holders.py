@@ -290,7 +290,7 @@ def _mentions(node: Any, path: Path, but_for: Collection[str]) -> Iterator[str]:
 
 
 def _lists(key: str, value: Any) -> bool:
-    """Whether a field has accelerators in it, one by one (KubeVirt's ``gpus``), or their number (Run:ai's ``value``)."""
+    """Whether a field has accelerators in it, one by one (KubeVirt's ``gpus``), or their number (Run:ai's)."""
     if isinstance(value, list):
         return _GPU_LIST.fullmatch(key) is not None and any(isinstance(one, dict | str) for one in value)
     if not isinstance(value, dict) or not _GPU_KEY.search(key):
