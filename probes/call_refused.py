@@ -70,6 +70,15 @@ def _is_not_served(call: Call) -> bool:
     return call.status == 404 and any(word in call.answer for word in words)
 
 
+def _home(call: Call) -> str | None:
+    """The group that has what was asked for in another one of Kubernetes' own; None: it was looked for at its place."""
+    from killcheck.embedded import builtin
+
+    homes = [kind.resource.group for kind in builtin() if kind.resource.plural == call.resource]
+    ours = call.group in {kind.resource.group for kind in builtin()}
+    return homes[0] if ours and homes and call.group not in homes else None
+
+
 def _is_by_the_way(call: Call, first: Firing) -> bool:
     """What says nothing against a program: kubectl's own look at a namespace; what was to be deleted and is not there;
     what it only looked for, where it then turned something off and ended well; what it found to exist already."""
@@ -101,6 +110,8 @@ def _remedy(world: World, one: Executor, call: Call) -> str:
     where = f" in namespace {call.namespace}." if call.namespace else " in a ClusterRole, by a ClusterRoleBinding."
     if call.status == 401:
         return "Let it read its token anew for each call, for the audience that the API server takes."
+    if call.status == 403 and (home := _home(call)):
+        return f"Ask for {resource} in group {home}: there are none in group {group or 'core'}, whatever is granted."
     if call.status == 403:
         return mended_binding(world, one, call.asked, call.namespace) or (
             f'Grant {{apiGroups: ["{group}"], resources: [{resource}], verbs: [{verb}]}} to ServiceAccount '

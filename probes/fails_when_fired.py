@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.command_missing import known, not_found
@@ -40,11 +42,39 @@ class FailsWhenFired(Probe):
     def _failure(self, world: World, one: Executor, failed: Ending, services: tuple[str, ...]) -> Finding:
         said = telling(failed)
         message = f"container {failed.container} ends with exit code {failed.code}: {said}"
+        if missing := _not_served(failed):
+            return self.unproven(world, one.owner, f"{message} (a rehearsal serves no {missing})")
         if services:
             return self.unproven(world, one.owner, f"{message} (it asks Service {services[0]}: nothing answers there)")
         if "ModuleNotFoundError" in failed.log and not known(_image(one, failed)):
             return self.unproven(world, one.owner, f"{message} (this host has it not; the image may)")
+        if _OUT_OF_REACH.search(failed.log) and (addresses := _addresses(one)):
+            message += f"; it asks {', '.join(addresses)}, outside the cluster"
         return self.finding(world, one.owner, command_path(one), message, remedy=_remedy(said))
+
+
+_OUT_OF_REACH = re.compile(r"(?i)timed? ?out|timeout|unreachable|refused|no route")
+_ADDRESS = re.compile(r"(?<![\w.])(?!127\.|0\.|169\.254\.)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
+#: How alike words are of which one is the other misspelt (0 to 1).
+_MISSPELT = 0.8
+#: How clients say that a type is not served.
+_NO_TYPE = re.compile(r"""doesn't have a resource type "([^"]+)"|no matches for kind "([^"]+)\"""")
+
+
+def _addresses(one: Executor) -> list[str]:
+    """The IPv4 addresses in what it runs: of hosts that no name was looked up for."""
+    return list(dict.fromkeys(_ADDRESS.findall(one.text)))
+
+
+def _not_served(failed: Ending) -> str | None:
+    """The type that a client did not find, where that says more of the rehearsal: it is none of Kubernetes' own,
+    misspelt. None: it says something of the program."""
+    from killcheck.embedded import builtin
+
+    found = _NO_TYPE.search(failed.log)
+    name = (found[1] or found[2]).partition(".")[0].lower() if found else ""
+    ours = [word for kind in builtin() for word in (kind.resource.plural, kind.resource.kind.lower())]
+    return name if name and not get_close_matches(name, ours, 1, _MISSPELT) else None
 
 
 #: What a line of a log comes from, by words in it: what to do about that.

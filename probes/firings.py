@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 
-__all__ = ["period_s", "schedule_of"]
+__all__ = ["period_s", "schedule_of", "shortest_gap_s"]
 
 
 def schedule_of(cron_job: Obj) -> Schedule | None:
@@ -24,3 +25,10 @@ def period_s(cron_job: Obj, now: datetime) -> float | None:
     one = schedule.next(now) if schedule else None
     two = schedule.next(one) if schedule and one else None
     return (two - one).total_seconds() if one and two else None
+
+
+def shortest_gap_s(cron_job: Obj, now: datetime) -> float | None:
+    """The fewest seconds between two firings of the coming two days; None where there are not two."""
+    schedule = schedule_of(cron_job)
+    firings = schedule.between(now, now + timedelta(days=2)) if schedule else ()
+    return min(((later - earlier).total_seconds() for earlier, later in pairwise(firings)), default=None)

@@ -55,6 +55,9 @@ def _how(first: Firing) -> str | None:
         if call.warnings:
             return f"{call} with a warning: {call.warnings[0]}; nothing went off"
     for change in first.changes:
+        if change.gone and change.pods_after:
+            what = f"{change.kind}/{change.namespace}/{change.name}"
+            return f"deletes {what} and leaves its {change.pods_after} pods, which nobody owns any more"
         if change.after < change.before:
             number = [call for call in first.writes if call.name == change.name and call.replicas]
             said = f" ({number[-1].method} writes {number[-1].replicas})" if number else ""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe, merge_patch
+from killcheck.probes.firings import shortest_gap_s
 from killcheck.probes.world import Executor, World
 
 from killcheck.discover.deadlines import go_duration_s, grace
@@ -27,6 +28,7 @@ class TightDeadline(Probe):
         """activeDeadlineSeconds against a pull; consolidateAfter against the spec's own deadlines."""
         for one in world.watched:
             yield from self._seen(world, one)
+            yield from self._replaced(world, one)
         for _, obj in world.schedules:
             path = ("spec", "jobTemplate", "spec", "activeDeadlineSeconds")
             limit = dig(obj, *path)
@@ -65,6 +67,16 @@ class TightDeadline(Probe):
             if after is not None and spare < after < 3600.0:
                 message = f"waits {after:.0f} s, and from podsGone to nodeDrained the spec allows {spare:.0f} s"
                 yield self.finding(world, pool, ("spec", "disruption", "consolidateAfter"), message)
+
+    def _replaced(self, world: World, one: Executor) -> Iterable[Finding]:
+        """One whose next firing ends it (concurrencyPolicy: Replace) before it has turned anything off."""
+        first = one.seen.first if one.seen else None
+        off = [call.at_s for call in first.writes if not call.refused] if first and first.off else []
+        gap_s = shortest_gap_s(one.owner, world.now)
+        if dig(one.owner, "spec", "concurrencyPolicy") == "Replace" and off and gap_s and off[0] > gap_s:
+            message = f"the next firing replaces it after {gap_s:.0f} s, and it takes {off[0]:.0f} s until it acts"
+            remedy = "Use concurrencyPolicy: Forbid, or let the kill come first."
+            yield self.finding(world, one.owner, ("spec", "concurrencyPolicy"), message, remedy=remedy, seen=True)
 
     def _seen(self, world: World, one: Executor) -> Iterable[Finding]:
         """A rehearsal that came to its end, later than the Job's own deadline."""

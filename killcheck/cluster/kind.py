@@ -123,6 +123,8 @@ class Kind:
         with answered():
             for one in engine.api.containers(all=True, filters={"label": f"killcheck.dev/kind={self.name}"}):
                 engine.api.remove_container(one["Id"], force=True, v=True)
+            for one in engine.api.images(filters={"label": f"killcheck.dev/kind={self.name}"}):
+                engine.api.remove_image(one["Id"], force=True)
         self.kubeconfig.unlink(missing_ok=True)
         return said
 
@@ -235,7 +237,7 @@ class Kind:
                     _tar({"bin/kubectl": content}, mode=0o755),
                     repository=IMAGE.rpartition(":")[0],
                     tag="1",
-                    changes=["ENV PATH=/bin", "ENTRYPOINT []"],
+                    changes=["ENV PATH=/bin", "ENTRYPOINT []", f"LABEL killcheck.dev/kind={self.name}"],
                 )
                 if "error" in str(said):
                     raise ClusterError(f"the image {IMAGE} could not be made: {said}")

@@ -67,7 +67,7 @@ class Scope:
         if isinstance(node, ast.Name):
             return self.names.get(node.id, UNKNOWN)
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
-            return tuple(self.value(item) for item in node.elts)
+            return tuple(value for item in node.elts for value in self._elements(item))
         if isinstance(node, ast.Dict):
             return {self.text(key): self.value(item) for key, item in zip(node.keys, node.values, strict=True)}
         if isinstance(node, ast.BinOp):
@@ -76,7 +76,23 @@ class Scope:
             return self._subscript(node)
         if isinstance(node, ast.Call):
             return self._called(node)
+        if isinstance(node, ast.IfExp):
+            holds = self._holds(node.test)
+            return UNKNOWN if holds is None else self.value(node.body if holds else node.orelse)
         return UNKNOWN
+
+    def _elements(self, item: ast.expr) -> tuple[Value, ...]:
+        """What an element of a list adds to it: with a star, another list."""
+        if not isinstance(item, ast.Starred):
+            return (self.value(item),)
+        return self.items(item.value) or (UNKNOWN,)
+
+    def _holds(self, test: ast.expr) -> bool | None:
+        """Whether a condition that is a value alone is true; None: only running would tell."""
+        value = self.value(test)
+        if isinstance(value, str):
+            return None if UNKNOWN in value else value not in ("", "None", "False", "0")
+        return bool(value)
 
     def items(self, node: ast.expr) -> tuple[Value, ...]:
         """What a loop over an expression goes through; empty: unknown."""

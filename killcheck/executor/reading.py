@@ -272,7 +272,7 @@ class _Reader:
         """Whether anyone would notice that a command which changes something failed."""
         if command.then == "||":
             ending = " ".join(command.fallback)
-            remembered = re.match(r"[A-Za-z_]\w*=", ending)  # and decided later
+            remembered = re.match(r"[A-Za-z_]\w*\+?=", ending)  # and decided later
             if not remembered and not re.match(r"(exit [1-9]|exit$|return [1-9]|false\b|kill\b)", ending):
                 self.false_green.append(f"'{what}' is followed by '|| {ending}': its failure is swallowed")
         elif command.then == "&":

@@ -6,6 +6,7 @@ A reader for the scripts that executors are made of, not a shell: variables, quo
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,12 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.S)
 #: Programs between two others in a pipe that pass on what they read, or part of it.
 _FILTERS = frozenset({"grep", "egrep", "head", "tail", "sort", "uniq", "tee", "cat"})
+#: Arrays, and what is cut off a value's ends.
+_KEYED = re.compile(r"\[(.+?)\]=(.*)", re.S)
+_ALL = re.compile(r"(!?)([A-Za-z_]\w*)\[[@*]\]")
+_COUNT = re.compile(r"#([A-Za-z_]\w*)\[[@*]\]")
+_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[([^@*\]]+)\]")
+_CUT = re.compile(r"([A-Za-z_]\w*|\d)(##?|%%?)(.+)", re.S)
 _MAX_DEPTH = 8
 _MAX_COMMANDS = 2000
 
@@ -85,6 +92,7 @@ class _Reader:
         self.commands: list[Command] = []
         self.functions: dict[str, list[Token]] = {}
         self._calling: list[str] = []
+        self.arrays: dict[str, list[tuple[str, str]]] = {}  #: (key, value) in their order
         self.positional: list[str] | None = None  #: a function's arguments, each a word
 
     def run(self, tokens: Sequence[Token]) -> None:
@@ -140,9 +148,7 @@ class _Reader:
     ) -> None:
         before = len(self.commands)
         while raw and (match := _assignment(raw[0])):
-            name, more, value = match
-            text = self._joined(value)
-            self.variables[name] = self.variables.get(name, "") + text if more else text
+            self._assign(*match)
             raw = raw[1:]
         words = [word for piece in raw for word in self._expanded(piece)]
         if not words:
@@ -168,7 +174,22 @@ class _Reader:
     def _assign_all(self, raw: Sequence[Word]) -> None:
         for word in raw:
             if match := _assignment(word):
-                self.variables[match[0]] = self._joined(match[2])
+                self._assign(*match)
+
+    def _assign(self, name: str, more: bool, value: list[tuple[str, str, bool]]) -> None:
+        """``NAME=value``, ``NAME+=value``, and both with an array."""
+        listed = [text for kind, text, _ in value if kind == "array"]
+        if not listed:
+            text = self._joined(value)
+            self.variables[name] = self.variables.get(name, "") + text if more else text
+            return
+        entries = self.arrays.get(name, []) if more else []
+        for token in lex(listed[0]):
+            for word in self._expanded(token) if isinstance(token, Word) else ():
+                keyed = _KEYED.fullmatch(word)
+                entries = [*entries, (keyed[1].strip("\"'"), keyed[2]) if keyed else (str(len(entries)), word)]
+        self.arrays[name] = entries
+        self.variables[name] = dict(entries).get("0", "")
 
     def _set(self, words: Sequence[str]) -> None:
         for i, word in enumerate(words):
@@ -254,13 +275,21 @@ class _Reader:
         """The words that a word becomes: an unquoted variable is split, an empty one vanishes."""
         words, current, quoted_any = [], "", False
         every = ("var", "@", True)  # "$@"
-        if self.positional == [] and every in word.pieces and not [p for p in word.pieces if p != every and p[1]]:
+        nothing = [p for p in word.pieces if self._is_nothing(p)]
+        if nothing and not [p for p in word.pieces if p not in nothing and p[1]]:
             return []
         for kind, text, quoted in word.pieces:
             if (kind, text, quoted) == every and self.positional is not None:
                 first, *rest = self.positional or [""]
                 words += [current + first, *rest][: -1 if rest else 0]
                 current = rest[-1] if rest else current + first
+                continue
+            entries = self._entries(text) if kind == "var" else None
+            if entries is not None:
+                if entries:
+                    first, *rest = entries
+                    words += [current + first, *rest][: -1 if rest else 0]
+                    current = rest[-1] if rest else current + first
                 continue
             quoted_any = quoted_any or quoted
             value = self._value(kind, text)
@@ -276,6 +305,41 @@ class _Reader:
             words.append(current)
         return words
 
+    def _is_nothing(self, piece: tuple[str, str, bool]) -> bool:
+        """Whether it is a list without entries, which is no word even between quotes."""
+        kind, text, _ = piece
+        return kind == "var" and (self.positional == [] if text == "@" else self._entries(text) == [])
+
+    def _entries(self, text: str) -> list[str] | None:
+        """What ``${NAME[@]}`` becomes, or with ``!`` its keys; None for what is no array that is known."""
+        match = _ALL.fullmatch(text)
+        if match is None or match[2] not in self.arrays:
+            return None
+        return [key if match[1] else value for key, value in self.arrays[match[2]]]
+
+    def _element(self, text: str) -> str | None:
+        """``${NAME[KEY]}`` and ``${#NAME[@]}`` of an array that is known."""
+        if match := _COUNT.fullmatch(text):
+            return str(len(self.arrays[match[1]])) if match[1] in self.arrays else None
+        match = _ELEMENT.fullmatch(text)
+        if match is None or match[1] not in self.arrays:
+            return None
+        key = self._text_expanded(match[2])
+        return dict(self.arrays[match[1]]).get(key, UNKNOWN if UNKNOWN in key else "")
+
+    def _cut(self, text: str) -> str | None:
+        """``${NAME#PATTERN}``, ``##``, ``%`` and ``%%`` of a value that is known."""
+        match = _CUT.fullmatch(text)
+        value = self.variables.get(match[1]) if match else None
+        if match is None or value is None or UNKNOWN in value:
+            return None
+        pattern = re.compile(fnmatch.translate(self._text_expanded(match[3])))
+        cuts = range(len(value) + 1) if match[2] in ("#", "%%") else range(len(value), -1, -1)
+        for at in cuts:
+            if pattern.fullmatch(value[:at] if match[2][0] == "#" else value[at:]):
+                return value[at:] if match[2][0] == "#" else value[:at]
+        return value
+
     def _joined(self, pieces: Sequence[tuple[str, str, bool]]) -> str:
         return "".join(self._value(kind, text) for kind, text, _ in pieces)
 
@@ -284,6 +348,8 @@ class _Reader:
             return text
         if kind == "sub":
             return self._substituted(text)
+        if (known := self._element(text)) is not None or (known := self._cut(text)) is not None:
+            return known
         name, default = _default(text)
         found = self.variables.get(name)
         if found is None or (not found and default is not None):
@@ -295,7 +361,7 @@ class _Reader:
         if self.depth >= _MAX_DEPTH:
             return UNKNOWN
         inner = _Reader(dict(self.variables), self.errexit, self.depth + 1)
-        inner.functions = self.functions
+        inner.functions, inner.arrays = self.functions, dict(self.arrays)
         inner.positional = self.positional
         inner.run(lex(text))
         first, *rest = inner.commands or [Command((UNKNOWN,))]

@@ -38,13 +38,19 @@ _LETTERS = re.compile(r"[A-Za-z0-9_./:,-]*")
 _VARIABLE = re.compile(r"\$(\w+|[@*#?$!-])")
 
 
+#: What an array is assigned to, and a conditional command on its line.
+_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
+_TEST = re.compile(r"\[\[\s[^\n]*?\s\]\](?=[\s;&|)]|$)")
+
+
 class ShellSyntaxError(Exception):
     """The script cannot be read; the message says what is open."""
 
 
 @dataclass(slots=True)
 class Word:
-    """Raw pieces: (kind, text, quoted); kind is text, var (``NAME`` or ``NAME:-default``) or sub (a command)."""
+    """Raw pieces: (kind, text, quoted); kind is text, var (``NAME`` or ``NAME:-default``), sub (a command) or array
+    (the words between its parentheses)."""
 
     pieces: list[tuple[str, str, bool]] = field(default_factory=list)
 
@@ -106,6 +112,12 @@ class Lexer:
             elif char == "#" and word is None:
                 end = text.find("\n", self.at)
                 self.at = len(text) if end < 0 else end
+            elif word is None and (unit := self._test()):
+                self.found.append(Word([("text", unit, False)]))
+            elif char == "(" and word is not None and _ARRAY.fullmatch(word.bare):
+                end = self._close(self.at)
+                word.pieces.append(("array", text[self.at + 1 : end], False))
+                self.at = end + 1
             elif operator := self._operator():
                 self._take_operator(operator, word)
                 word = None
@@ -117,6 +129,18 @@ class Lexer:
         if self.waiting:
             raise ShellSyntaxError("a here-document that does not end")
         return self.found
+
+    def _test(self) -> str:
+        """``[[ ... ]]`` and ``(( ... ))``, passed over as a whole: what is in them is no command; else empty."""
+        if self.text.startswith("((", self.at):
+            end = self._close(self.at)
+            if self.text[end - 1] == ")":
+                self.at = end + 1
+                return ":"
+        if match := _TEST.match(self.text, self.at):
+            self.at = match.end()
+            return "[["
+        return ""
 
     def _operator(self) -> str:
         if self.text[self.at] not in _BEGINS_OPERATOR:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from killcheck.kube import gpus
@@ -12,7 +12,7 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, uid_of
 from killcheck.kube.workloads import root_of, templates
 
-__all__ = ["Holders", "Standing", "lit"]
+__all__ = ["Holders", "Scene", "Standing", "lit"]
 
 #: Kinds that only make other holders, or that go with their nodes.
 _NO_HOLDERS = frozenset({"CronJob", "DaemonSet", "PodTemplate", "ControllerRevision", "ReplicaSet"})
@@ -20,10 +20,19 @@ _NO_HOLDERS = frozenset({"CronJob", "DaemonSet", "PodTemplate", "ControllerRevis
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """``wanted``: GPU pods as it is scaled; ``pods``: those that are on a node and have not finished."""
+    """``wanted``: GPU pods as it is scaled; ``pods``: the uids of those that are on a node and have not finished."""
 
     wanted: int
-    pods: int
+    pods: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What stands on a stage: ``holders`` by (kind, namespace, name); ``staying``: uids of GPU pods on nodes that
+    nobody has told to end, whoever they belong to."""
+
+    holders: Mapping[tuple[str, str, str], Standing]
+    staying: frozenset[str] = frozenset()
 
 
 def lit(obj: Obj) -> Obj:
@@ -42,21 +51,25 @@ class Holders:
         self._kube = kube
         self._asked: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def __call__(self) -> dict[tuple[str, str, str], Standing]:
-        """As they stand now, by (kind, namespace, name)."""
+    def __call__(self) -> Scene:
+        """As they stand now."""
         objects = list(_everything(self._kube))
         by_uid = {uid_of(obj): obj for obj in objects}
-        on: dict[tuple[str, str, str], int] = {}
+        on: dict[tuple[str, str, str], set[str]] = {}
+        staying = set()
         found = {}
         for obj in objects:
             devices, wanted = self._read(obj)
             placed = obj["kind"] == "Pod" and devices and dig(obj, "spec", "nodeName")
             if placed and gpus.hold(obj) is not gpus.Hold.FINISHED:
                 root = root_of(obj, lambda owner, _: by_uid.get(str(owner.get("uid"))), stop_at=("CronJob", "Node"))
-                on[_key(root)] = on.get(_key(root), 0) + 1
+                on.setdefault(_key(root), set()).add(uid_of(obj))
+                if "deletionTimestamp" not in obj["metadata"]:
+                    staying.add(uid_of(obj))
             if wanted >= 0 and obj["kind"] not in _NO_HOLDERS and not dig(obj, "metadata", "ownerReferences"):
                 found[_key(obj)] = wanted
-        return {key: Standing(wanted, on.get(key, 0)) for key, wanted in found.items()}
+        standing = {key: Standing(wanted, frozenset(on.get(key, ()))) for key, wanted in found.items()}
+        return Scene(standing, frozenset(staying))
 
     def _read(self, obj: Obj) -> tuple[int, int]:
         """(GPUs of a pod, GPU pods that are wanted or -1 for what holds none)."""

@@ -112,8 +112,10 @@ class Change:
     @property
     def off(self) -> bool:
         """Whether it was on, and is off."""
+        if self.gone:  # not where its pods were left behind
+            return not self.pods_after
         unwanted = self.before > 0 and self.after == 0
-        return self.gone or unwanted or (self.pods_before > 0 and self.pods_after == 0)
+        return unwanted or (self.pods_before > 0 and self.pods_after == 0)
 
     @property
     def happened(self) -> bool:

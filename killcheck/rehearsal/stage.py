@@ -15,7 +15,7 @@ from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
 from killcheck.rehearsal.audit import Audit
 from killcheck.rehearsal.forks import forking, in_fork
-from killcheck.rehearsal.holders import Holders, Standing, lit
+from killcheck.rehearsal.holders import Holders, Scene, lit
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind
 from killcheck.rehearsal.programs import Program, programs
@@ -143,7 +143,7 @@ class Stage:
         self._audit = Audit(lambda: self._loop.monotonic() - self._fired_at)
         self._fired = 0
         self._holders = Holders(self._kube)
-        self._stood: tuple[int, dict[tuple[str, str, str], Standing]] = (0, {})
+        self._stood: tuple[int, Scene] = (0, Scene({}))
         self._cluster.server.auditors.append(self._audit.heard)
 
     def __enter__(self) -> Stage:
@@ -231,7 +231,7 @@ class Stage:
             self._loop.run_until(lambda: False, AFTER_S)
         return replace(firing, changes=_changes(before, self._standing()) + self._beyond)
 
-    def _standing(self) -> dict[tuple[str, str, str], Standing]:
+    def _standing(self) -> Scene:
         """What holds GPUs now; asked again only where anything has changed since."""
         revision = self._cluster.store.revision
         if self._stood[0] != revision:
@@ -370,13 +370,10 @@ def _is_new(pod: Obj, standing: set[tuple[str, str]]) -> bool:
     return job is not None and (namespace_of(pod), job) not in standing
 
 
-def _changes(
-    before: dict[tuple[str, str, str], Standing], after: dict[tuple[str, str, str], Standing]
-) -> tuple[Change, ...]:
+def _changes(before: Scene, after: Scene) -> tuple[Change, ...]:
     made = []
-    for key, was in before.items():
-        now = after.get(key)
-        made.append(
-            Change(*key, was.wanted, now.wanted if now else 0, was.pods, now.pods if now else 0, gone=now is None)
-        )
+    for key, was in before.holders.items():
+        now = after.holders.get(key)
+        left = now.pods if now else was.pods & after.staying
+        made.append(Change(*key, was.wanted, now.wanted if now else 0, len(was.pods), len(left), gone=now is None))
     return tuple(made)

@@ -330,6 +330,17 @@ from kubernetes import client
 body = BODY
 client.AppsV1Api().patch_namespaced_deployment_scale(name="vllm", namespace="inference", body=body)
 """,
+    "a list in a list": """
+import subprocess
+BASE = ("kubectl", "-n", "inference")
+for name in ["vllm"]:
+    subprocess.run([*BASE, "scale", f"deploy/{name}", "--replicas", str(0)], check=True)
+""",
+    "one of two": """
+import os, requests
+ns = "inference" if os.environ["NS"] else "elsewhere"
+requests.patch(f"https://h/apis/apps/v1/namespaces/{ns}/deployments/vllm/scale", json=BODY).raise_for_status()
+""",
     "a function of its own": """
 def call(method, url, body): ...
 call("PATCH", "https://h/apis/apps/v1/namespaces/inference/deployments/vllm/scale", BODY)
@@ -340,8 +351,8 @@ call("PATCH", "https://h/apis/apps/v1/namespaces/inference/deployments/vllm/scal
 @pytest.mark.parametrize("script", PYTHON.values(), ids=PYTHON)
 def test_python_in_its_several_ways(script: str):
     reading = read("python3", "-c", script.replace("BODY", BODY))
-    assert calls(reading) == [SCALE], reading
-    assert reading.calls[0].replicas == 0
+    assert [call for call in calls(reading) if not call.startswith("get")] == [SCALE], reading
+    assert reading.writes[0].replicas == 0
     assert not reading.false_green
 
 
@@ -400,6 +411,18 @@ def words(text: str, **variables: str) -> list[list[str]]:
         ("# nothing", []),
         ("a $((1+2))", [["a", UNKNOWN]]),
         ("a '#b' c#d", [["a", "#b", "c#d"]]),
+        ('T=(a/b \'c d\')\nfor t in "${T[@]}"; do x "$t"; done', [["x", "a/b"], ["x", "c d"]]),
+        (
+            'declare -A T=( [k]="v" [l]=w )\nfor k in "${!T[@]}"; do x $k "${T[$k]}"; done',
+            [["x", "k", "v"], ["x", "l", "w"]],
+        ),
+        ("F=()\na || F+=(b)\nc ${#F[@]} ${F[0]} ${F[1]} $F", [["a"], ["c", "1", "b", "b"]]),
+        ('a "${NONE[@]}" "${F[@]}"\nF=()\nb "${F[@]}"', [["a", UNKNOWN, UNKNOWN], ["b"]]),
+        ("p=n/a.b.c; a ${p%%/*} ${p##*/} ${p%.*} ${p#*.}", [["a", "n", "a.b.c", "n/a.b", "b.c"]]),
+        ("a ${NOBODY%/*}", [["a", UNKNOWN]]),
+        ("if (( $X > 1 && $Y )); then b; fi", [[":"], ["b"]]),
+        ("[[ -n $X && $X == \\#* ]] && b", [["[["], ["b"]]),
+        ("while read -r l; do a; done < <(b c)", [["read", "-r", "l"], ["a"], ["b", "c"]]),
     ],
 )
 def test_the_shell_is_read_as_a_shell_would(text: str, expected: list[list[str]]):

@@ -5,16 +5,10 @@ One test at a time has it, whatever the number of workers: what it runs is in ev
 
 from __future__ import annotations
 
-import fcntl
 import os
-import tempfile
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from docker_host import Host, Spec
-
-VARIABLE = "KILLCHECK_TEST_DOCKER"
+from docker_host import VARIABLE, Spec, engine
 
 
 @pytest.fixture(scope="session")
@@ -23,22 +17,6 @@ def address() -> str:
     if not found:
         pytest.skip(f"no Docker Engine: start one with .ci/engine start FOLDER and name it in {VARIABLE}")
     return found
-
-
-@contextmanager
-def engine(address):
-    """The engine, empty, and nobody else's meanwhile."""
-    pytest.importorskip("docker")
-    lock = Path(tempfile.gettempdir()) / f"killcheck{address.replace('/', '_')}.lock"
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        made = Host(address)
-        made.clean()
-        try:
-            yield made
-        finally:
-            made.clean()
-            made.close()
 
 
 @pytest.fixture

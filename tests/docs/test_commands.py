@@ -2,13 +2,16 @@
 
 A ``console`` block is a shell session: lines that begin with ``$`` are run, in order, in one shell for the page; the
 lines below one must be in what it prints, in that order. A comment that ends with ``exit N`` says that it fails.
-``<!-- needs: X -->`` above a block: it is run apart from the others, where there is X, a program or ``staging``, which
-is a cluster of that name made here. README is followed on a machine without curl, kubectl and Docker, not as root.
+``<!-- needs: X -->`` above a block: it is run apart from the others, where there is X, a program or what is made here:
+``staging`` (a cluster of that name), ``aws`` (a stand-in with two buckets), ``clone`` (its ``ci/`` in the folder), and on
+the engine that KILLCHECK_TEST_DOCKER names ``engine`` (a server with GPUs and a cron container) and ``kind``.
+``<!-- file: F for: X -->`` above a block: it is the file F in the folder of these. README is followed on a machine without curl, kubectl and Docker, not as root.
 killcheck and pytest are each a process of their own, forked by one that has imported them (``forked.py``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -17,12 +20,17 @@ from pathlib import Path
 
 import forked
 import pytest
+from docker_host import VARIABLE, engine
+from kind_stand import Stand
 from poor_machine import poorer
 from wire_world import CONTEXT, WireWorld
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "@@killcheck-docs@@"
 BLOCK = re.compile(r"(?:^<!-- needs: (?P<needs>[\w ]+) -->\n)?^```console\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"^<!-- file: ([\w.]+) for: (\w*) -->\n^```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
+#: What a reader waits for and a test does not.
+SHORTER = re.compile(r"held: \d+[sm]")
 PAGES = [
     page
     for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "ci/README.md"])
@@ -84,13 +92,41 @@ def around(tmp_path):
                 config = worlds[0].kubeconfig
                 config.write_text(config.read_text().replace(CONTEXT, "staging"))
                 made["KUBECONFIG"] = str(config)
+            elif name == "engine":
+                made["DOCKER_HOST"] = containers(worlds).address
+            elif name == "kind":
+                worlds.append(Stand(containers(worlds), tmp_path))
+                made.update(worlds[-1].environment)
+            elif name == "clone":
+                (tmp_path / "work").mkdir(exist_ok=True)
+                (tmp_path / "work/ci").symlink_to(ROOT / "ci")
+            elif name == "aws":
+                worlds.append(pytest.importorskip("killcheck.standins.aws").StandIn())
+                made.update(
+                    worlds[-1].environment(), AWS_ACCESS_KEY_ID="AKIASTANDIN000000000", AWS_SECRET_ACCESS_KEY="s"
+                )
+                s3 = worlds[-1].aws().client("s3")
+                for bucket in ("proofs", "locked"):
+                    s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=bucket == "locked")
             elif not shutil.which(name):
                 pytest.skip(f"{name} is not installed")
         return made
 
     yield environment
-    for world in worlds:
+    for world in reversed(worlds):
         world.close()
+
+
+def containers(worlds):
+    """The engine that KILLCHECK_TEST_DOCKER names, nobody else's meanwhile, with a server with GPUs and what stops it."""
+    if VARIABLE not in os.environ:
+        pytest.skip(f"no Docker Engine is named by {VARIABLE}")
+    lent = contextlib.ExitStack()
+    worlds.append(lent)
+    host = lent.enter_context(engine(os.environ[VARIABLE]))
+    host.gpu_server()
+    host.cron()
+    return host
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +148,10 @@ def test_the_page_can_be_followed(page, needs, tmp_path, around, request):
     script = "\n".join(f"{command}\nprintf '\\n{MARK} %s\\n' $?" for command, _, _ in wanted)
     machine = (poorer() or ()) if page.name == "README.md" and not needs else ()
     folder, bin_ = tmp_path / "work", tmp_path / "bin"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
+    for name, whose, text in FILE.findall(page.read_text(encoding="utf-8")):
+        if whose == needs:
+            (folder / name).write_text(SHORTER.sub("held: 1s", text))
     environment = around(needs)
     if machine:
         bin_.mkdir()

@@ -38,6 +38,7 @@ class Path:
         self.beside = []
         self.job = {"activeDeadlineSeconds": 900, "backoffLimit": 2}
         self.files = {}
+        self.schedule = {}
         self.names = ("asr", "tts")
 
     def does(self, script, *, shell="/bin/bash", image=IMAGE):
@@ -88,6 +89,7 @@ class Path:
                 "schedule": "15 23 * * *",
                 "timeZone": "America/Montevideo",
                 "concurrencyPolicy": "Forbid",
+                **self.schedule,
                 "jobTemplate": {"spec": {**self.job, "template": {"spec": pod}}},
             },
         }

@@ -94,6 +94,30 @@ BROKEN = {
 
 #: A kubectl with a client flag takes no cluster of its pod's; lines that end as Windows ends them name no interpreter.
 BROKEN |= {
+    "a type misspelt": (
+        "set -e\nkubectl -n gpu-lab scale deploymnet asr --replicas=0",
+        {},
+        "fails-when-fired",
+        'resource type "deploymnet"',
+    ),
+    "an address outside": (
+        f"set -e\ncurl -fsS --max-time 2 http://203.0.113.7:8080/off\n{OFF}",
+        {},
+        "fails-when-fired",
+        "it asks 203.0.113.7, outside the cluster",
+    ),
+    "orphans": (
+        "set -e\nkubectl -n gpu-lab delete deploy asr --cascade=orphan",
+        {"rules": ANYTHING},
+        "no-effect",
+        "deletes Deployment/gpu-lab/asr and leaves its 3 pods",
+    ),
+    "replaced": (
+        f"set -e\nsleep 400\n{OFF}",
+        {"schedule": {"schedule": "*/5 22-23 * * *", "concurrencyPolicy": "Replace"}},
+        "tight-deadline",
+        "the next firing replaces it after 300 s",
+    ),
     "no cluster": (
         "set -e\nkubectl -n gpu-lab scale deploy asr tts --replicas=0 --request-timeout=9s",
         {},
@@ -135,10 +159,17 @@ def test_the_cause_is_found(path, name):
     script, more, probe, words = BROKEN[name]
     path.does(script, image=more.get("image", "ghcr.io/example/ops-tools:2.1.0"))
     path.container |= more.get("container", {})
-    for key in {"rules", "beside", "job", "extra", "files"} & set(more):
+    for key in {"rules", "beside", "job", "extra", "files", "schedule"} & set(more):
         setattr(path, key, more[key])
     found = [f for f in path.findings() if f.probe == probe and not f.unproven]
     assert [f for f in found if words in f.message], [f"{f.probe}: {f.message}" for f in path.findings()]
+
+
+def test_a_type_that_is_not_among_the_manifests_is_no_fault_of_the_program(path):
+    script = "set -e\nkubectl -n gpu-lab patch inferenceservice asr --type=merge -p '{}'\n"
+    (found,) = [f for f in path.does(script).findings() if f.probe == "fails-when-fired"]
+    assert found.unproven
+    assert "a rehearsal serves no inferenceservice" in found.message
 
 
 def test_what_never_started_is_read_too(path):
@@ -164,6 +195,13 @@ def test_the_rule_that_would_grant_it_is_named(path):
     (found,) = [f for f in path.does(f"set -e\n{OFF}").findings() if f.probe == "call-refused"]
     assert 'apiGroups: ["apps"], resources: [deployments], verbs: [get]' in found.remedy
     assert "gpu-lab/lights-out" in found.remedy
+
+
+def test_no_right_is_asked_for_what_is_in_another_group(path):
+    url = "/api/v1/namespaces/gpu-lab/deployments/asr"
+    patch = "-H 'Content-Type: application/merge-patch+json' -d '{}'"
+    (found,) = [f for f in path.does(f"{CURL}{url} {patch} -f").findings() if f.probe == "call-refused"]
+    assert found.remedy == "Ask for deployments in group apps: there are none in group core, whatever is granted."
 
 
 def test_a_binding_to_a_role_that_is_not_there_is_the_remedy(path):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import shutil
 import subprocess
 import tarfile
+import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import forked
 
+VARIABLE = "KILLCHECK_TEST_DOCKER"
 CONSENT = {"killcheck.dev/consent": "true"}
 #: What ends at SIGTERM, and does nothing before.
 IDLE = ["sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done"]
@@ -156,6 +160,21 @@ class Host:
             "volumes": sorted(v.name for v in self.client.volumes.list()),
             "images": sorted(tag for image in self.client.images.list() for tag in image.tags),
         }
+
+
+@contextmanager
+def engine(address):
+    """The engine, empty, and nobody else's meanwhile."""
+    lock = Path(tempfile.gettempdir()) / f"killcheck{address.replace('/', '_')}.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        made = Host(address)
+        made.clean()
+        try:
+            yield made
+        finally:
+            made.clean()
+            made.close()
 
 
 def _root(programs: list[str], files: dict[str, str]) -> bytes:
