@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 
 _HEX, _ANY, _LOUD = "0123456789abcdef", string.ascii_letters + string.digits, string.ascii_uppercase + string.digits
+_QUIET = string.ascii_lowercase + string.digits
 
 
 def _some(count, alphabet=_ANY):
@@ -75,6 +76,15 @@ CANARIES = {
     "Airtable": "pat" + _some(14) + "." + _some(64, _HEX),
     "Notion": "ntn_" + _some(46),
     "Sentry": "sntrys_" + _some(60),
+    "Defined": "dnkey-" + _some(26, _QUIET) + "-" + _some(52, _QUIET),
+    "Dynatrace": "dt0c01." + _some(24, _LOUD) + "." + _some(64, _LOUD),
+    "Harness": "pat." + _some(22) + "." + _some(24, _HEX) + "." + _some(20),
+    "Hugging Face organisation": "api_org_" + _some(34, string.ascii_letters),
+    "MaxMind": _some(6) + "_" + _some(29, string.ascii_letters) + "_mmk",
+    "NuGet": "oy2" + _some(43, _QUIET),
+    "Octopus": "API-" + _some(26, _LOUD),
+    "Plaid": "access-sandbox-" + _some(8, _HEX) + "-4e83-4e83-9b5f-" + _some(12, _HEX),
+    "Prefect flow": "pnu_" + _some(36, string.ascii_letters),
     "Discord hook": "https://discord.com/api/webhooks/" + _some(18, string.digits) + "/" + _some(60),
 }
 #: The like of many more makers, of whom nothing here knows: by what chance makes, not by their prefixes.

@@ -63,6 +63,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
             r"|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{30,}|1//0[\w-]{20,}|GOCSPX-[\w-]{20,}|AAAA[\w-]{7}:[\w-]{100,}"
             r"|EAA[A-Za-z0-9]{30,}|(?:secret|ntn)_[A-Za-z0-9]{40,}|pat[A-Za-z0-9]{14}\.[a-f0-9]{40,}|HRKU-[\w-]{30,}"
             r"|[\w~.]{3}\dQ~[\w~.-]{30,}|gl[a-z]{2,5}-[\w-]{20,}|gh[opusr]_[A-Za-z0-9]{20,}|eyJrIjoi[\w+/=-]{20,}"
+            r"|dnkey-[a-z0-9]{26}-[a-z0-9]{52}|dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}|pat\.[\w-]{22}\.[\w-]{24}\.[\w-]{20}"
+            r"|(?:api_org|pnu|sm_pat|sm_aat)_[A-Za-z0-9]{16,}|[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk|oy2[a-z0-9]{43}"
+            r"|API-[A-Z0-9]{24,}|access-(?:sandbox|development|production)-[a-f0-9-]{36}"
             r"|AC[a-f0-9]{32}|SK[a-f0-9]{32}|[0-9a-f]{32}-us\d{1,2}|\d{8,10}:[\w-]{35}|v1\.0-[a-f0-9]{24}-[a-f0-9]{100,}"
             r")(?![A-Za-z0-9])"
         ),
@@ -130,7 +133,7 @@ _SAYS_LOUD = _SAYS.upper()
 #: No text without one of these has anything of what follows.
 _SAID = re.compile(
     r"(?i)pass|pwd|secret|token|credential|auth|cookie|dsn|otp|session|webhook|string|key|salt|signature"
-    r"|pat|-u|user"
+    r"|pat|-u|user|psk|bindpw|mysql|mariadb|login|response|bundle_"
 )
 #: Longer texts are not remembered.
 REMEMBERED = 4096
@@ -169,6 +172,23 @@ _NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             rf"(?im)(^[ \t]*(?:-[ \t]+)?name:\s*[\"']?(?:[A-Za-z0-9]+[_.-])*{_SAYS}(?:[_.-][A-Za-z0-9]+)*[\"']?\s*\n"
             r"\s*value:[ \t]*)\S.*$"
+        ),
+        r"\1<redacted>",
+    ),
+    (  # as files and messages write it: a_secret: x1, Pwd=x1; what has no digit may be a word
+        re.compile(
+            r"(?i)((?<![\w-])(?:[a-z0-9]{1,40}[_.-]){0,8}(?:secret(?:_key_base)?|pass(?:wor[dt]|wd|phrase)?|pwd|psk|bindpw"
+            r"|otp|private_?key(?:_id)?|[a-z0-9]{1,40}[_-]key|bundle_\w{1,60})"
+            r"(?:\\?[\"']?\s*[:=]\s*\\?[\"']?|(?<=bindpw)\s+))(?![\"'$</-])(?=[^\s\"',;&\\]{0,200}\d)[^\s\"',;&\\]{8,}"
+        ),
+        r"\1<redacted>",
+    ),
+    (re.compile(r"(?i)(\b(?:response|signature)=\\?\"?)[\da-f]{32,}"), r"\1<redacted>"),
+    (re.compile(r"(?i)(\bgeniekey\s+)[\w-]{12,}"), r"\1<redacted>"),
+    (  # programs that take a password by a letter
+        re.compile(
+            r"(\b(?:sshpass|login|(?:mysql|mariadb)[\w-]*)\b(?:[ \t]+[^\s|;&]+){0,12}?[ \t]+-p[ =]?[\"']?)"
+            r"[^\s\"'-]\S*"
         ),
         r"\1<redacted>",
     ),

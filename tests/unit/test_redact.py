@@ -52,6 +52,37 @@ def test_secrets_go(text, secret):
     assert secret not in redact(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bitbucket_secret={}",
+        '{{"zendesk.secret": "{}"}}',
+        "secret_key_base: {}",
+        "messagebird_key = '{}'",
+        "Server=db;Uid=sa;Pwd={};",
+        "psk={}",
+        "bindpw {}",
+        "PrivateKey = {}",
+        "otpauth://totp/x?secret={}&issuer=y",
+        "BUNDLE_ENTERPRISE__CONTRIBSYS__COM={}:{}",
+        "sshpass -p {} ssh host",
+        "docker login -u bot -p {} r.example",
+        "mysql --batch -p{} -u root",
+        "mariadb-dump -u root -p'{}' db",
+        "GenieKey 0c9f2b64-{}",
+    ],
+)
+def test_what_is_given_to_a_name_or_a_program_goes_however_it_is_written(text):
+    assert "tulip7of9" not in redact(text.replace("{{", "{").replace("}}", "}").replace("{}", "tulip7of9"))
+
+
+@pytest.mark.parametrize(
+    "scheme", ['Digest username="a", realm="b", response="{}"', "AWS4-HMAC-SHA256 x, Signature={}"]
+)
+def test_what_is_signed_goes_with_its_signature(scheme):
+    assert "0123456789abcdef" not in redact("Authorization: " + scheme.format("0123456789abcdef" * 4))
+
+
 def secret_part(value):
     """The longest of its parts, hosts aside."""
     parts = value.replace("/", " ").replace("@", " ").replace(":", " ").replace("=", " ").split()
@@ -70,6 +101,8 @@ def secret_part(value):
         "PodDisruptionBudgetRetrievalError, FailedToRetrieveImagePullSecret, http2: server sent GOAWAY",
         "GET /apis/apps/v1/namespaces/inference/deployments/vllm/scale 409 resourceVersion 4711",
         "commit 0123456789abcdef0123456789abcdef01234567",
+        'secret "gpu-pull-2" not found; secretName: gpu-pull-2026; topologyKey: topology.kubernetes.io/zone',
+        "passwords are in vault2; mysql -h db2 -P 3306; login failed: -1; a keyboard: 104keys",
     ],
 )
 def test_what_kubernetes_and_its_clouds_call_things_stays(text):
@@ -143,6 +176,11 @@ UNITS = [
     "eyJ",
     "/",
     "://",
+    "secret=",
+    "a_key: b ",
+    "login -p",
+    "mysql a ",
+    "\x1b[",
     "aB1",
     "A-b_1",
     "\\",
