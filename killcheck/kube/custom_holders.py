@@ -7,6 +7,7 @@ projects' own API types, read in their sources in 2026.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -213,6 +214,8 @@ _MACHINES = re.compile(
 )
 #: Words for accelerators in keys (not in maxOutputTokens), and the models of them in values.
 _GPU_KEY = re.compile(r"((^|[^A-Za-z])(?i:gpu|tpu|accelerator)|(?<=[a-z])(GPU|Gpu|TPU|Tpu|Accelerator))s?($|[^a-z])")
+#: Lists of accelerators: KubeVirt's machines, Tanzu's, Cluster API's.
+_GPU_LIST = re.compile(r"(?i)[vp]?gpus|accelerators|gpu_?devices")
 _MODELS = re.compile(r"(?i)\b(nvidia[-_. ]?)?([ABH]\d00|GH200|GB[23]00|L40S?|L4|T4|V100|MI[23]\d\d[AX]?|tpu-v\d\w*)\b")
 _DEVICE_NAME = re.compile(
     r"(?i)\b(nvidia\.com/(gpu|mig-\S+)|amd\.com/gpu|google\.com/tpu|aws\.amazon\.com/neuron\w*"
@@ -271,7 +274,9 @@ def _mentions(node: Any, path: Path, but_for: Collection[str]) -> Iterator[str]:
         for key, value in node.items():
             if key in but_for:
                 continue
-            if _says(str(key), value, _counts_resources(path)):
+            if _lists(str(key), value):
+                yield f"{format_path((*path, key))}: {json.dumps(value)[:60]}"
+            elif _says(str(key), value, _counts_resources(path)):
                 yield f"{format_path((*path, key))}: {' '.join(str(value).split())[:60]}"
             else:
                 yield from _mentions(value, (*path, key), but_for)
@@ -282,6 +287,15 @@ def _mentions(node: Any, path: Path, but_for: Collection[str]) -> Iterator[str]:
         found = _DEVICE_NAME.search(node)
         if found or is_gpu_machine(node):
             yield f"{format_path(path)}: {(found[0] if found else node)[:60]}"
+
+
+def _lists(key: str, value: Any) -> bool:
+    """Whether a field has accelerators in it, one by one (KubeVirt's ``gpus``), or their number (Run:ai's)."""
+    if isinstance(value, list):
+        return _GPU_LIST.fullmatch(key) is not None and any(isinstance(one, dict | str) for one in value)
+    if not isinstance(value, dict) or not _GPU_KEY.search(key):
+        return False
+    return any(re.fullmatch(r"[1-9]\d*", str(value.get(field))) for field in ("value", "count", "quantity", "number"))
 
 
 def _counts_resources(path: Path) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,7 @@ from killcheck.text.yamlfile import YamlError, documents
 if TYPE_CHECKING:
     from pathspec import PathSpec
 
-__all__ = ["IGNORE_FILE", "KUSTOMIZATIONS", "Folders", "kustomization_in"]
+__all__ = ["IGNORE_FILE", "KUSTOMIZATIONS", "Folders", "helm_command", "kustomization_in", "kustomize_command"]
 
 #: Names of what is to be left out, one pattern a line, as git has them; in a folder that was named.
 IGNORE_FILE = ".killcheckignore"
@@ -39,6 +41,31 @@ _NAMING = ("resources", "bases", "components")
 def kustomization_in(folder: Path) -> Path | None:
     """The kustomization of a folder; None where it has none."""
     return next((folder / name for name in KUSTOMIZATIONS if (folder / name).is_file()), None)
+
+
+def helm_command(chart: Path, given: Sequence[str] = ()) -> str:
+    """What renders a chart by hand, its dependencies fetched where they are not in it."""
+    fetch = ["--dependency-update"] if _lacks_dependencies(chart) else []
+    return f"{shlex.join(['helm', 'template', str(chart), *given, *fetch])} > rendered.yaml"
+
+
+def _lacks_dependencies(chart: Path) -> bool:
+    """Whether a chart names other charts that are not in its folder ``charts``: helm refuses it until they are."""
+    wanted: list[Any] = []
+    for name in ("Chart.yaml", "requirements.yaml"):
+        with suppress(YamlError):
+            found = documents(_text(chart / name), name)
+            entries = found[0].value.get("dependencies") if found and isinstance(found[0].value, dict) else None
+            wanted += entries if isinstance(entries, list) else []
+    inside = [entry.name for entry in (chart / "charts").iterdir()] if (chart / "charts").is_dir() else []
+    names = [str(one.get("name")) for one in wanted if isinstance(one, dict)]
+    return any(not any(entry == name or entry.startswith(f"{name}-") for entry in inside) for name in names)
+
+
+def kustomize_command(folder: Path, spec: Mapping[str, Any] | None = None) -> str:
+    """What renders a kustomization by hand; charts among its resources have to be asked for."""
+    helm = " --enable-helm" if spec and (spec.get("helmCharts") or spec.get("helmChartInflationGenerator")) else ""
+    return f"kubectl kustomize {folder}{helm} > rendered.yaml"
 
 
 @dataclass(slots=True)
@@ -147,7 +174,7 @@ class Folders:
             for file in sorted(path.rglob("*"))
             if file.suffix in _SUFFIXES and not is_definition(_text(file))
         )
-        why = f"a Helm chart, which is not rendered here: helm template {path} > rendered.yaml"
+        why = f"a Helm chart, which is not rendered here: {helm_command(path)}"
         self._pass(path, why, Cause.CHART, named)
 
     # -- kustomizations --------------------------------------------------------------------------------------
@@ -181,7 +208,7 @@ class Folders:
         """What a kustomization would do to its resources: a patch of it may ask for GPUs that they do not."""
         undone = sorted(key for key, value in spec.items() if key not in _NEUTRAL and value)
         if undone:
-            why = f"not rendered here: {', '.join(undone)} (kubectl kustomize {file.parent} > rendered.yaml)"
+            why = f"not rendered here: {', '.join(undone)} ({kustomize_command(file.parent, spec)})"
             used = _used_files(file.parent, {key: spec[key] for key in undone if key not in _NAMING})
             self._parts |= used
             patches = [file, *used]

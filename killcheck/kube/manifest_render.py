@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -17,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from killcheck.kube.manifest_folders import kustomization_in
+from killcheck.kube.manifest_folders import helm_command, kustomization_in, kustomize_command
 from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import name_of
 from killcheck.text.yamlfile import Document, YamlError, documents
@@ -82,7 +81,7 @@ def render(folder: Path, filling: Filling | None = None) -> Rendered | None:
     if (folder / "Chart.yaml").is_file():
         filling = filling or Filling()
         given = filling.words
-        by_hand = f"{shlex.join(['helm', 'template', str(folder), *given])} > rendered.yaml"
+        by_hand = helm_command(folder, given)
         helm = shutil.which("helm")
         if helm is None:
             return Rendered(why=f"a Helm chart, and helm is not installed: {by_hand}")
@@ -92,8 +91,8 @@ def render(folder: Path, filling: Filling | None = None) -> Rendered | None:
     kustomization = kustomization_in(folder)
     if kustomization is None:
         return None
-    by_hand = f"kubectl kustomize {folder} > rendered.yaml"
     elsewhere = next(_elsewhere(kustomization, set()), "")
+    by_hand = kustomize_command(folder, {"helmCharts": "helmChart" in elsewhere})
     if elsewhere:
         return Rendered(why=f"not rendered here: {elsewhere} ({by_hand})")
     programs = (["kustomize", "build"], ["kubectl", "kustomize"])

@@ -57,7 +57,7 @@ _ENGINES = (
 _FREE_FORM = frozenset({"values", "valuesObject", "valuesInline", "parameters"})
 #: What a name must look like to be one; other texts may be somebody's placeholder.
 _NAME = re.compile(r"[A-Za-z0-9.:_-]+")
-_PLACEHOLDER = re.compile(r".*<[^<>]+>.*|.*\[[^\[\]]+\].*|.*@\w+@.*")
+_PLACEHOLDER = re.compile(r".*<[^<>]+>.*|.*\[[^\[\]]+\].*|.*@\w+@.*|.*\(\(.+\)\).*|.*%\w+%.*|.*#\{.+\}.*")
 _DEFINITION = re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$", re.M)
 #: The schema of a version of one, with all that is further in; what a schema says of a field ``schema`` is inside it.
 _SCHEMA = re.compile(r"^( {2,6})schema: *\n(?:\1 .*\n|\s*\n)*", re.M)

@@ -240,6 +240,9 @@ def test_only_where_nothing_names_a_gpu_it_is_said_that_nothing_asks_for_one():
         {"pool": {"capacity": {"acme.io/brain": 1}}},
         {"pool": {"nvidia.com/gpu": "$GPUS"}},
         {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}], "model": "x"},
+        {"gpu": {"value": "2"}},  # Run:ai
+        {"gpuDevices": {"value": 1}},
+        {"template": {"domain": {"devices": {"gpus": [{"name": "g", "deviceName": "nvidia.com/A100"}]}}}},  # KubeVirt
     ],
     ids=str,
 )

@@ -36,6 +36,8 @@ STRANGERS = [
     ("shell.yaml", HOLDER.replace("NAME", "${MODEL}-x"), Cause.TEMPLATE, True),
     ("dollar.yaml", HOLDER.replace("NAME", "$JOB_NAME"), Cause.TEMPLATE, True),
     ("angle.yaml", HOLDER.replace("NAME", "<<MODEL>>"), Cause.TEMPLATE, True),
+    ("spruce.yaml", HOLDER.replace("NAME", '"((model))"'), Cause.TEMPLATE, True),
+    ("azure.yaml", HOLDER.replace("NAME", '"#{Model}#"'), Cause.TEMPLATE, True),
     ("jinja.yaml", "{% for m in models %}\n" + HOLDER + "{% endfor %}\n", Cause.TEMPLATE, True),
     ("terraform.tftpl.yaml", "%{ if gpu }\n" + HOLDER + "%{ endif }\n", Cause.TEMPLATE, True),
     ("broken.yaml", HOLDER + "  - x\n", Cause.BROKEN, True),

@@ -100,7 +100,8 @@ def test_what_would_fetch_or_run_something_is_not_rendered(tools: Path, tmp_path
     loaded = manifests.load(kustomization(tmp_path / "app", f"{more}\nnamespace: ml\n"))
     assert not (tools / "asked").exists()
     assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/chat"]
-    assert f"kubectl kustomize {tmp_path / 'app'} > rendered.yaml" in loaded.notes[-1]
+    flag = " --enable-helm" if "helmCharts" in more else ""
+    assert f"kubectl kustomize {tmp_path / 'app'}{flag} > rendered.yaml" in loaded.notes[-1]
 
 
 def test_a_base_that_would_be_fetched_further_down_is_found(tools: Path, tmp_path: Path):
@@ -135,6 +136,30 @@ def test_without_the_program_the_one_command_is_said(tools: Path, tmp_path: Path
     folder = chart(tmp_path / "stack")
     with pytest.raises(manifests.ManifestError, match=f"helm is not installed: helm template {folder} > rendered.yaml"):
         manifests.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("inside", "flag"), [("", " --dependency-update"), ("stack-0.1.8.tgz", ""), ("stack/Chart.yaml", ""), ("o/x", " -")]
+)
+def test_a_chart_whose_dependencies_are_not_there_is_told_with_what_fetches_them(
+    tools: Path, tmp_path: Path, inside: str, flag: str
+):
+    del tools
+    folder = chart(tmp_path / "umbrella")
+    file = folder / "Chart.yaml"
+    file.write_text(
+        file.read_text() + "dependencies: [{name: stack, version: 0.1.8, repository: 'https://x.example'}]\n"
+    )
+    if inside:
+        (folder / "charts" / inside).parent.mkdir(parents=True)
+        (folder / "charts" / inside).write_text("")
+    for path in (folder, tmp_path):  # named itself, or found in a folder
+        try:
+            [told] = [one.why for one in manifests.load(path).skipped if one.file == str(folder)]
+        except manifests.ManifestError as error:
+            told = str(error)
+        assert f"helm template {folder}{flag}" in told
+        assert ("--dependency-update" in told) is bool(flag)
 
 
 def test_what_a_renderer_says_when_it_fails_is_told(tools: Path, tmp_path: Path):

@@ -40,7 +40,8 @@ def load(path: FilePath | str) -> k.KillPath:
         message = "a folder; give the spec file in it, or pass the folder with --manifests"
         raise SpecError([Problem(str(path), 0, "", message)]) from error
     except OSError as error:
-        raise SpecError([Problem(str(path), 0, "", (error.strerror or str(error)).lower())]) from error
+        hint = "; manifests come from standard input with --manifests -" if str(path) == "-" else ""
+        raise SpecError([Problem(str(path), 0, "", (error.strerror or str(error)).lower() + hint)]) from error
 
 
 def _with_accepted(found: k.KillPath, path: FilePath) -> k.KillPath:
