@@ -168,16 +168,16 @@ def _plainer(error: UnicodeError) -> tuple[str, int]:
 def main() -> None:
     """Prove that what turns your GPUs off really does.
 
-    killcheck pulls the switch on purpose, sabotages what it depends on, and watches the GPUs go to zero and their
-    nodes drain - on a cluster you name, or on a whole Kubernetes in this process where a night takes a blink.
+    killcheck pulls the switch on purpose, sabotages what it depends on, and watches the GPUs go and their nodes
+    drain. It does so on a cluster that you name, or on a Kubernetes in this process, where a night takes seconds.
 
     \b
     Start here:
-      killcheck demo                                     four nights, nothing needed
-      killcheck drill --manifests deploy/ --exec host    your own YAML, without a spec
-      killcheck init --manifests deploy/                 write killcheck.yaml from it
-      killcheck drill --exec host                        pull the triggers of that spec
-      killcheck drill --under image-gone --exec host     ...with the executor's image gone
+      killcheck demo                                   four nights, as they are
+      killcheck drill --manifests deploy/ --exec host  your own YAML, no spec
+      killcheck init --manifests deploy/               write killcheck.yaml
+      killcheck drill --exec host                      pull its triggers
+      killcheck drill --exec host --under image-gone   the executor's image gone
 
     \b
     Exit codes: 0 proven, 1 exposed, 2 wrong usage or a bad spec, 3 inconclusive,

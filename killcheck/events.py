@@ -98,7 +98,7 @@ class RunStarted(Event):
 class Snapshot(Event):
     """What was there around the drills, of the run: by object, its fields as a person would compare them.
 
-    A field's value is what it says where that is short, else a digest of it; Secrets and what comes and goes by itself
+    A field's value is what it says where that is short, else a digest of it. Secrets and what comes and goes by itself
     (pods, events, leases, nodes) are not in it.
     """
 
@@ -251,8 +251,10 @@ class Judged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerKept(Event):
-    """What a drill's verdict rests on: the entries a reader has to know of, as the JSON document has them in
-    ``ledger``, and how many there are of each status.
+    """What a drill's verdict rests on.
+
+    It has the entries that a reader has to know of, as the JSON document has them in ``ledger``. It counts the entries
+    of each status.
     """
 
     entries: list[dict[str, Any]]

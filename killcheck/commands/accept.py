@@ -62,8 +62,9 @@ def command(record: Path | None, spec: Path | None, until: datetime, *, dry_run:
 
     \b
     Examples:
-      killcheck accept --owner platform --reason "until the second switch" --until 2027-03-31
-      killcheck accept .killcheck/runs/ID --under pool-floor --owner ops --reason "wanted" --until 2027-01-31
+      killcheck accept --owner ops --reason "one switch" --until 2027-03-31
+      killcheck accept .killcheck/runs/ID --under pool-floor --owner ops \\
+        --reason "wanted" --until 2027-01-31
     """
     from killcheck.clock import wall_now
     from killcheck.reports.story import tell

@@ -69,9 +69,11 @@ def _folder() -> Path:
 def up(**options: Any) -> None:
     """Start a cluster in this process and serve it until Ctrl-C or 'killcheck cluster down'.
 
-    \b
     With --on kind: create a kind cluster with GPU stand-in nodes, a local registry and the reference kill path, or
-    bring one that is there to that:
+    bring one that is there to that.
+
+    \b
+    Example:
       killcheck cluster up --on kind && killcheck drill --on kind
     """
     if options["on"] != "embedded":

@@ -31,7 +31,6 @@ __all__ = ["command", "leave_after", "leave_evidence", "where"]
 def command(record: Path, url: str, **options: Any) -> None:
     """Upload a run record and the reports beside it, without the journals. Safe to repeat: it goes on where it stopped.
 
-    \b
     Exit code 0: everything is there; 4: something is not (the local files are untouched).
     """
     from killcheck.cloud.session import Aws

@@ -86,7 +86,6 @@ def command(**options: Any) -> None:
       killcheck explore
       killcheck explore killcheck.yaml --max-faults 2 --exec host
 
-    \b
     Exit code 0: everything was tried and nothing exposes; 1: something does; 3: not everything could be tried.
     """
     from killcheck.clock import wall_seconds

@@ -105,7 +105,6 @@ def command(**options: Any) -> None:
       killcheck fence killcheck.yaml --on staging --live
       killcheck fence killcheck.yaml --on staging --aws --eks dev
 
-    \b
     Exit code 0: within the ceiling; 1: more can be launched; 3: it cannot be proven; 5: a canary that was sent
     out could not be taken back.
     """

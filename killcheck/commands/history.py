@@ -38,7 +38,6 @@ def command(places: tuple[str, ...], since: str | None, stale_after: str, no_col
     PLACE is a folder with run records at any depth, or s3://BUCKET/PREFIX as killcheck evidence fills it; several
     are told together. Without one: the runs under .killcheck.
 
-    \b
     Exit code 0: the last night of each layer and fault proved it (or the policy accepts it), not too long ago;
     1: one stands exposed; 3: one is not proven, or its proof is too old.
 
@@ -46,7 +45,7 @@ def command(places: tuple[str, ...], since: str | None, stale_after: str, no_col
     Examples:
       killcheck history
       killcheck history s3://evidence/nights --since 90d --html nights.html
-      killcheck history --stale-after 7d --prometheus /var/lib/node_exporter/killcheck_history.prom
+      killcheck history --stale-after 7d --prometheus history.prom
     """
     from killcheck.clock import wall_now
 

@@ -53,8 +53,8 @@ __all__ = ["command"]
     type=click.Choice(["host", "none"]),
     default="none",
     show_default=True,
-    help="host fires every CronJob, Job and controller that could turn something off once in a sandbox of this host, "
-    "and writes down what it saw (with --on: of copies; nothing runs there). none reads them.",
+    help="host fires once whatever could turn something off, in a sandbox of this host, and writes down what it saw. "
+    "With --on it fires copies: nothing runs there. none reads them.",
 )
 @click.option("--force", is_flag=True, help="Write over a file that exists.")
 @guarded
@@ -75,9 +75,9 @@ def command(
 ) -> None:
     """Find the kill path - what holds GPUs, what turns it off, where, by when - and write it as a commented spec.
 
-    Nothing is changed, and without --exec host nothing is run: with it every CronJob, and whatever else could turn
-    something off, is fired once, alone, in a throw-away cluster in this process. What could not be understood is said;
-    read the spec before you trust it.
+    Nothing is changed, and without --exec host nothing is run. With it, whatever could turn something off is fired
+    once, alone, in a throw-away cluster in this process. What could not be understood is said. Read the spec before
+    you trust it.
 
     \b
     Examples:

@@ -75,9 +75,9 @@ __all__ = ["command"]
     type=click.Choice(["host", "none"]),
     default="none",
     show_default=True,
-    help="host fires every CronJob, Job and controller that could turn something off once in a sandbox of this host, "
-    "against a throw-away cluster that holds the manifests (with --on: copies of the objects that are there, Secrets "
-    "empty; nothing runs there), and judges what it saw. none reads them.",
+    help="host fires once whatever could turn something off, in a sandbox of this host, and judges what it saw. It "
+    "acts on a throw-away cluster that holds the manifests, or with --on copies of what is there (Secrets empty; "
+    "nothing runs there). none reads them.",
 )
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
@@ -88,13 +88,13 @@ def command(**options: Any) -> None:
     of this folder, or the nearest above it; with --on, where there is none, the kill path is found on the cluster.
     Nothing is changed anywhere.
 
-    With --on the cluster is listed (Secrets are not), access reviews are asked, and each layer's pod is sent as a dry
-    run, through the cluster's own webhooks; what may not be read is reported as not proven.
+    With --on the cluster is listed, without Secrets. Access reviews are asked. Each layer's pod is sent as a dry
+    run, through the cluster's own webhooks. What may not be read is reported as not proven.
 
     What cannot be read - templates, charts, broken files - is passed over and said. A comment killcheck:ignore above a
     document leaves it out.
-    With --exec host every CronJob, and whatever else could turn something off, is fired once, alone, under its own
-    account, in a throw-away cluster in this process; with --on it is copies that are. What was seen goes before what
+    With --exec host whatever could turn something off is fired once: alone, under its own account, in a throw-away
+    cluster in this process. With --on it is copies that are fired. What was seen goes before what
     is read.
 
     Live with a finding for a while: suppress it in the spec, or annotate the object with

@@ -57,9 +57,9 @@ def command(record: Path | None, earlier: Path | None, no_color: bool, **wanted:
     \b
     Examples:
       killcheck report --html report.html
-      killcheck report .killcheck/runs/ID/run.jsonl --html report.html --junit junit.xml
+      killcheck report .killcheck/runs/ID --html report.html --junit junit.xml
       killcheck report tonight.jsonl --compare last-night.jsonl
-      killcheck report run.jsonl --prometheus /var/lib/node_exporter/killcheck.prom --webhook
+      killcheck report run.jsonl --prometheus killcheck.prom --webhook
     """
     from killcheck.reports.compare import compare
     from killcheck.run.kept import record_of

@@ -14,6 +14,7 @@ from killcheck.kube.gpus import is_device
 from killcheck.kube.objects import Obj, annotations_of, labels_of, owners
 from killcheck.kube.selectors import SelectorError, from_match_labels, parse_labels
 from killcheck.kube.workloads import templates
+from killcheck.ledger.kinds import INERT
 from killcheck.ledger.stakes import Held, Stakes, home_of
 from killcheck.text.yamlfile import Path, format_path
 
@@ -56,7 +57,8 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
                 yield f"{format_path(path)} selects {held}"
     yield from _matched(leaves, stakes, str(obj.get("kind", "")))
     for path, value in leaves:
-        if "namespace" in str(_key(path)).lower() and value in (*stakes.namespaces, "*"):
+        spoken_of = "namespace" in str(_key(path)).lower() or _around(body, path).get("kind") == "Namespace"
+        if spoken_of and value in (*stakes.namespaces, "*") and not _of_something_inert(body, path):
             yield f"{format_path(path)} is {value}"
     if templates(obj):
         return  # what it makes are pods, and they ask for no GPU
@@ -115,14 +117,24 @@ def _manifest_of(held: Held, config_map: Obj) -> bool:
 
 def _elsewhere(body: Obj, path: Path, held: Held) -> bool:
     """Whether the reference that a name is in says another kind or another namespace."""
-    node: Any = body
-    for step in path[:-1]:
-        node = node[step]
-    if not isinstance(node, Mapping):
-        return False
+    node = _around(body, path)
     kind, namespace = node.get("kind"), node.get("namespace")
     others = isinstance(kind, str) and kind.lower() not in (held.kind.lower(), held.plural)
     return others or (isinstance(namespace, str) and namespace not in (held.namespace, "", "*"))
+
+
+def _of_something_inert(body: Obj, path: Path) -> bool:
+    """Whether a namespace is part of a reference to what runs nothing and holds no manifests: a Service, a volume..."""
+    node = _around(body, path)
+    return "name" in node and node.get("kind") in INERT - {"Namespace", "ConfigMap", "Secret"}
+
+
+def _around(body: Obj, path: Path) -> Mapping[str, Any]:
+    """The mapping that a text is a value of; empty where it stands in a list."""
+    node: Any = body
+    for step in path[:-1]:
+        node = node[step]
+    return node if isinstance(node, Mapping) else {}
 
 
 def _selectors(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 
 from killcheck.kube.objects import name_of, namespace_of, ref_of
 from killcheck.ledger.stakes import Held, Stakes, group_of, home_of, plural_of
@@ -50,9 +51,9 @@ def _borrowed(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
     for who in ("users", "groups"):
         if allows(verb="impersonate", group="", resource=who, everywhere=True):
             yield f"impersonate {who}"
-    for verb in ("bind", "escalate"):
-        if allows(verb=verb, group=_RBAC, resource="clusterroles", everywhere=True):
-            yield f"{verb} clusterroles: it may give itself any right"
+    for verb, home in product(("bind", "escalate"), sorted(stakes.namespaces)):
+        if allows(verb=verb, group=_RBAC, resource="clusterroles", namespace=home):
+            yield f"{verb} clusterroles in {home}: it may give itself any right there"
     for home, other in sorted(stakes.permissions.accounts - {(namespace, account)}):
         about = partial(allows, group="", resource="serviceaccounts", name=other, namespace=home)
         how = "impersonate" if about(verb="impersonate") else ""
@@ -105,7 +106,7 @@ def _of_switches(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
     for ref in stakes.switches:
         group, plural = ref.api_version.rpartition("/")[0], plural_of(ref.api_version, ref.kind)
         for subresource in ("", "scale"):
-            for verb in (*_WRITES, "delete"):
+            for verb in (*_WRITES, "delete", "deletecollection"):
                 if stakes.permissions.allows(
                     account,
                     namespace,
@@ -113,7 +114,7 @@ def _of_switches(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
                     group=group,
                     resource=plural,
                     subresource=subresource,
-                    name=ref.name,
+                    name="" if verb == "deletecollection" else ref.name,
                     namespace=ref.namespace,
                 ):
                     yield f"{verb} {ref}, which turns them off"

@@ -1,5 +1,8 @@
 """JUnit XML: one test case a drill. Exposed is a failure, inconclusive an error (nothing is proven),
-dirty another; an exposure that the policy accepts is skipped: it neither passed nor failed."""
+dirty another; an exposure that the policy accepts is skipped: it neither passed nor failed.
+
+``ElementTree`` writes and escapes it. A JUnit library would add names for six elements, and no check of what they say.
+"""
 
 from __future__ import annotations
 

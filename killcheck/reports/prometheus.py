@@ -3,6 +3,9 @@
 ``ci/prometheus/`` has the alert rules over these metrics and a dashboard. An absent sample means "not seen": nothing
 that was not measured is written as a zero. Source: prometheus.io, exposition formats; Pushgateway's README (POST
 replaces the metrics of the same names in a group and leaves the others: the last success outlives a failed run).
+
+``prometheus_client`` keeps what a living process counts; these samples are of a record, and ``promtool`` reads them in
+the tests.
 """
 
 from __future__ import annotations

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
+
+from killcheck.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "ci/README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "ci/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 #: Words in the longest sentence.
 MOST = 25
 #: Words that are not ours, and the one that is: the glossary's.
@@ -49,6 +53,28 @@ def words(sentence):
 def test_no_sentence_is_longer_than_a_breath(page):
     long = [f"{len(words(one))}: {one}" for one in sentences(page.read_text("utf-8")) if len(words(one)) > MOST]
     assert long == []
+
+
+def commands(command=main, *names):
+    """Every command with its words, groups' own included."""
+    yield names, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            yield from commands(command.get_command(click.Context(command), name), *names, name)
+
+
+COMMANDS = [pytest.param(names, command, id=" ".join(("killcheck", *names))) for names, command in commands()]
+
+
+@pytest.mark.parametrize(("names", "command"), COMMANDS)
+def test_help_is_read_in_one_breath_on_a_narrow_terminal(names, command):
+    shown = CliRunner().invoke(main, [*names, "--help"], env={"COLUMNS": "80"}).output
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    texts = [re.sub(r"\x08\n(?:.+\n?)*", "", command.help or ""), *(getattr(one, "help", "") for one in command.params)]
+    parts = [part for text in texts for one in sentences(text or "") for part in re.split(r"[;:] ", one)]
+    assert [f"{len(words(one))}: {one}" for one in parts if len(words(one)) > MOST] == []
+    for other in OTHER_NAMES:
+        assert not re.search(other, shown, re.IGNORECASE), other
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

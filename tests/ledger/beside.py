@@ -261,6 +261,9 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
         custom("Warmer", {"selector": {"matchLabels": a.labels}, "minimum": 1}, namespace=a.namespace)
     ],
     "a clock for a namespace": lambda a: [custom("WorkingHours", {"namespaces": [a.namespace], "from": "06:00"})],
+    "a reference to the namespace": lambda a: [
+        custom("Freezer", {"target": {"kind": "Namespace", "name": a.namespace}})
+    ],
     "a clock in the namespace": lambda a: [
         custom(
             "SleepInfo",
@@ -525,6 +528,7 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
     "a custom resource about something else": lambda a: [
         custom("PostgresCluster", {"instances": 3, "storage": {"size": "1Gi"}}, namespace=a.namespace),
         custom("PredictiveScaler", {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}, namespace="web"),
+        custom("Probe", {"service": {"kind": "Service", "name": a.name, "namespace": a.namespace}}),
     ],
     "a starter that is off": lambda a: [
         *account("night-owl", "platform", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}], cluster=True),

@@ -6,7 +6,7 @@ off and they stay off), ``on`` (they bill), ``unknown`` (nobody here could tell)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,28 @@ Obj = dict[str, Any]
 #: What bills after so long bills: nobody waits for the whole night.
 WATCHED = Options(horizon_s=2 * 3600.0)
 
+_OURS = "/var/run/secrets/kubernetes.io/serviceaccount"
+_CURL = (
+    f'curl -fsS --cacert {_OURS}/ca.crt -H "Authorization: Bearer $(cat {_OURS}/token)" '
+    "-X PATCH -H 'Content-Type: application/merge-patch+json' -d '{{\"spec\":{{\"replicas\":0}}}}' "
+    "https://kubernetes.default.svc/apis/apps/v1/namespaces/{ns}/{kind}s/{name}/scale"
+)
 #: The executors that are there: how each turns a target off, and whether it does.
 STYLES = {
     "patch-scale": ("off", "kubectl -n {ns} scale {kind} {name} --replicas=0"),
     "patch-spec": ("off", 'kubectl -n {ns} patch {kind} {name} --type merge -p \'{{"spec":{{"replicas":0}}}}\''),
+    "jq": (
+        "off",
+        "set -o pipefail; kubectl -n {ns} get {kind} -o json | jq -r '.items[].metadata.name' "
+        "| xargs -r kubectl -n {ns} scale {kind} --replicas=0",
+    ),
+    "jq-that-finds-none": (
+        "on",
+        'kubectl -n {ns} get {kind} -o json | jq -r \'.items[] | select(.metadata.labels.tier == "gpu") | '
+        ".metadata.name' | xargs -r kubectl -n {ns} scale {kind} --replicas=0",
+    ),
+    "curl": ("off", _CURL),
+    "curl-that-is-quiet": ("on", _CURL.replace("-fsS", "-s").replace("/{name}/", "/{name}-old/")),
     "delete": ("off", "kubectl -n {ns} delete {kind} {name} --wait=false"),
     "restart": ("on", "kubectl -n {ns} rollout restart {kind} {name}"),
     "wrong-name": ("on", "kubectl -n {ns} scale {kind} {name}-old --replicas=0 || true"),
@@ -50,6 +68,7 @@ class Composition:
     rivals: tuple[Obj, ...] = ()
     rivals_truth: str = "off"
     notes: dict[str, str] = field(default_factory=dict)
+    packing: str = "plain"
 
     @property
     def truth(self) -> str:
@@ -62,7 +81,7 @@ class Composition:
         """Its manifests."""
         names = [self.name, *([f"{self.name}-b"] if self.second else [])]
         made = [obj for name in names for obj in self._target(name)]
-        return [*made, *self._executor(names), *self.rivals]
+        return PACKINGS[self.packing]([*made, *self._executor(names), *self.rivals])
 
     def _target(self, name: str) -> Iterable[Obj]:
         meta = {"name": name, "namespace": self.namespace, "labels": {"app": name}}
@@ -165,6 +184,60 @@ class Composition:
         (folder / "all.yaml").write_text(yaml.safe_dump_all(self.objects))
         session = Session(spec=folder / "killcheck.yaml", exec_mode="host")
         return Run(session, [PlannedDrill("lights-out", options=WATCHED)], folder=folder / "runs").execute().drills[0]
+
+
+def _in_a_list(objects: list[Obj]) -> list[Obj]:
+    return [{"apiVersion": "v1", "kind": "List", "items": objects}]
+
+
+def _by_helm(objects: list[Obj]) -> list[Obj]:
+    """As a release leaves its objects: labels, and annotations that say whose they are."""
+    for obj in objects:
+        meta = obj["metadata"]
+        meta["labels"] = {
+            **meta.get("labels", {}),
+            "app.kubernetes.io/managed-by": "Helm",
+            "helm.sh/chart": "engine-1.2.0",
+        }
+        release = {"meta.helm.sh/release-name": "engine", "meta.helm.sh/release-namespace": "default"}
+        meta["annotations"] = {**meta.get("annotations", {}), **release}
+    return objects
+
+
+def _switch(objects: list[Obj]) -> tuple[Obj, Obj]:
+    """The pod spec of the switch, and its container."""
+    (cron,) = [obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) == ("CronJob", "lights-out")]
+    spec = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return spec, spec["containers"][0]
+
+
+def _before(objects: list[Obj]) -> list[Obj]:
+    """An init container does it."""
+    spec, container = _switch(objects)
+    spec["initContainers"] = [container | {"name": "first"}]
+    container["args"] = ["echo done"]
+    return objects
+
+
+def _from_a_file(objects: list[Obj]) -> list[Obj]:
+    """The script lies in a ConfigMap, as kustomize's generators make them."""
+    spec, container = _switch(objects)
+    (cron,) = [obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) == ("CronJob", "lights-out")]
+    meta = {"name": "lights-out-7f8k2m", "namespace": cron["metadata"]["namespace"]}
+    text = "#!/bin/sh\n" + container.pop("args")[0]
+    container |= {"command": ["/bin/sh", "/scripts/off.sh"], "volumeMounts": [{"name": "s", "mountPath": "/scripts"}]}
+    spec["volumes"] = [{"name": "s", "configMap": {"name": meta["name"]}}]
+    return [*objects, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"off.sh": text}}]
+
+
+#: How the manifests are written down: it says the same of the path.
+PACKINGS: dict[str, Callable[[list[Obj]], list[Obj]]] = {
+    "plain": lambda objects: objects,
+    "list": _in_a_list,
+    "helm": _by_helm,
+    "init": _before,
+    "file": _from_a_file,
+}
 
 
 def account(name: str, namespace: str, rules: list[Obj], *, cluster: bool = False) -> list[Obj]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import random
 from datetime import date
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from beside import HARMLESS, RELIGHTING, UNKNOWN, Aim
-from composed import STYLES, Composition
+from composed import PACKINGS, STYLES, Composition
 
 from killcheck.capabilities.inventory import Inventory
 from killcheck.entries import Status
@@ -28,8 +29,11 @@ def _rivals() -> list[tuple[str, str]]:
     return [("off", ""), *told, *(("off", name) for name in HARMLESS)]
 
 
-def _every() -> list[tuple[str, int, str, str, str, bool, tuple[str, str]]]:
-    """(kind, replicas, style, name and namespace, zone, second, rival) of every composition."""
+def _every() -> list[tuple[Any, ...]]:
+    """(kind, replicas, style, name and namespace, zone, second, packing, rival) of every composition.
+
+    Each is written down in one way of all that there are, in turn.
+    """
     every = product(
         ("Deployment", "StatefulSet"),
         (1, 3),
@@ -39,10 +43,12 @@ def _every() -> list[tuple[str, int, str, str, str, bool, tuple[str, str]]]:
         (False, True),
         _rivals(),
     )
-    return [one for one in every if one[2] != "delete" or one[-1][0] != "on"]  # what is deleted no scale lights
+    packings = cycle(PACKINGS)
+    told = [(*one[:-1], next(packings), one[-1]) for one in every]
+    return [one for one in told if one[2] != "delete" or one[-1][0] != "on"]  # what is deleted no scale lights
 
 
-def _sample() -> list[tuple[str, int, str, str, str, bool, tuple[str, str]]]:
+def _sample() -> list[tuple[Any, ...]]:
     every = _every()
     if COMPOSED == "all":
         return every
@@ -54,7 +60,7 @@ def _sample() -> list[tuple[str, int, str, str, str, bool, tuple[str, str]]]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "replicas", "style", "where", "zone", "second", "rival"),
+    ("kind", "replicas", "style", "where", "zone", "second", "packing", "rival"),
     _sample(),
     ids=lambda value: str(value[1] if isinstance(value, tuple) else value).replace(" ", "-") or "alone",
 )
@@ -65,6 +71,7 @@ def test_verdict_is_the_truth(
     where: str,
     zone: str,
     second: bool,
+    packing: str,
     rival: tuple[str, str],
     tmp_path: Path,
 ) -> None:
@@ -81,6 +88,7 @@ def test_verdict_is_the_truth(
         second=second,
         rivals=tuple(rivals),
         rivals_truth=rival[0],
+        packing=packing,
     )
     result = one.drill(tmp_path / "path")
     assert str(result.verdict) in RIGHT[one.truth], result.why

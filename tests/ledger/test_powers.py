@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from beside import OWL, bound
-from composed import Obj, account, workload
+from composed import Composition, Obj, account, workload
 
+from killcheck.capabilities.inventory import Inventory
+from killcheck.entries import Ledger
 from killcheck.kube.permissions import ANONYMOUS, Permissions
+from killcheck.ledger.keeping import keep
+from killcheck.spec import specfile
 
 API = "rbac.authorization.k8s.io"
 
@@ -64,6 +71,38 @@ def test_who_brings_no_token_has_what_everybody_has() -> None:
     assert _may_scale(_role("open", SCALE), bound("open", "", everybody), who=ANONYMOUS)
     assert not _may_scale(_role("open", SCALE), bound("open", "", signed_in), who=ANONYMOUS)
     assert _may_scale(_role("open", SCALE), bound("open", "", signed_in))
+
+
+@pytest.mark.parametrize(
+    ("rule", "stops"),
+    [
+        ({"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["patch"]}, True),
+        ({"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["delete"]}, True),
+        ({"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["deletecollection"]}, True),
+        ({"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get", "list", "watch"]}, False),
+        ({"apiGroups": ["batch"], "resources": ["cronjobs/status"], "verbs": ["*"]}, False),
+        ({"apiGroups": ["batch"], "resources": ["cronjobs"], "resourceNames": ["backup"], "verbs": ["delete"]}, False),
+    ],
+)
+def test_who_may_stop_the_switch_may_leave_the_gpus_on(tmp_path: Path, rule: Obj, stops: bool) -> None:
+    beside = [*account("owl", "serving", [rule]), workload("owl", "serving", "owl")]
+    said = {entry.object: entry.because for entry in _kept(beside, tmp_path).open}
+    assert ("Deployment/serving/owl" in said) is stops
+    assert not stops or "CronJob/serving/lights-out, which turns them off" in said["Deployment/serving/owl"]
+
+
+@pytest.mark.parametrize("inside", ["", "serving"])
+def test_who_may_bind_roles_where_the_targets_are_may_anything_there(tmp_path: Path, inside: str) -> None:
+    binds = _role("binds", {"apiGroups": [API], "resources": ["clusterroles"], "verbs": ["bind"]})
+    beside = [binds, bound("binds", "platform", OWL, inside=inside), workload("owl", "platform", "owl")]
+    assert [entry.object for entry in _kept(beside, tmp_path).open] == ["Deployment/platform/owl"]
+
+
+def _kept(beside: list[Obj], folder: Path) -> Ledger:
+    one = Composition(rivals=tuple(beside))
+    (folder / "killcheck.yaml").write_text(yaml.safe_dump(one.spec))
+    kill_path = specfile.load(folder / "killcheck.yaml")
+    return keep(Inventory(one.objects), kill_path, kill_path.layers[0], today=date(2026, 1, 15))
 
 
 def test_accounts_are_those_that_bindings_name() -> None:

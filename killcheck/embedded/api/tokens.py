@@ -2,6 +2,8 @@
 
 Sources: pkg/serviceaccount/{claims,jwt,legacy}.go and registry/core/serviceaccount/storage/token.go of Kubernetes
 v1.36; recordings 10, 26 and 26b (a success is remembered for 10 s; a token works until 60 s after its ``exp``).
+``cryptography`` signs. The rest is here, since an executor meets what a real API server refuses, in its words and by
+the cluster's clock: a JWT library has checks, a clock and words of its own.
 """
 
 from __future__ import annotations

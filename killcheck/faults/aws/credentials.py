@@ -89,7 +89,7 @@ class _CredentialFault(ExecutorFault):
 class SsoExpired(_CredentialFault):
     """Reproduces row 20 and the first failure of the founding story: the eight hours are over in the middle of a run.
 
-    Every sign-in of the stand-in's portal ends, however it was made and whenever; what was already handed out lives on
+    Every sign-in of the stand-in's portal ends, however it was made and whenever. What was already handed out lives on
     until its own end, as with AWS. A layer without a person's session in its path does not notice.
     """
 

@@ -22,7 +22,7 @@ class EcrTokenExpired(ExecutorFault):
     """Reproduces row 6 with ECR's own rules: the Secret's token is past its end and its refresher is refused a new one.
 
     Where the executor brings no pull secret it is the nodes' credential provider that is refused. A pod that brings one
-    is taken to run on nodes that have no provider of their own (with one, an expired Secret does no harm). Against AWS
+    is taken to run on nodes without a provider of their own: with one, an expired Secret does no harm. Against AWS
     itself no token can be made to expire: ``pull-secret-expired`` is what works there.
     """
 

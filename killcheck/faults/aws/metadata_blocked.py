@@ -26,8 +26,10 @@ def _does_not_ask(layer_name: str, cron_job: Obj) -> str | None:
 
 
 class MetadataBlocked(Fault):
-    """Reproduces rows 21 and 52: the machines' hop limit is 1 (an EC2NodeClass's own default), and a token's PUT is
-    never answered to a pod - nor, here, to one on its node's network: as where the endpoint is cut off altogether.
+    """Reproduces rows 21 and 52: the machines' hop limit is 1 (an EC2NodeClass's own default).
+
+    A token's PUT is never answered to a pod. Nor is it, here, to one on its node's network, as where the endpoint is
+    cut off altogether.
 
     Only what really asked and got no answer is a bite.
     """
@@ -60,8 +62,9 @@ class MetadataBlocked(Fault):
 
 
 class MetadataDenied(EgressFault):
-    """Reproduces row 21, on any cluster: a NetworkPolicy keeps the drill's own pods from instance metadata alone, as
-    AWS advises where pods have roles of their own (EKS best practices, "Restrict access to the instance profile").
+    """Reproduces row 21, on any cluster: a NetworkPolicy keeps the drill's own pods from instance metadata.
+
+    AWS advises it where pods have roles of their own (EKS best practices, "Restrict access to the instance profile").
 
     An executor that takes its role or its region from its node is left without. What bites is its own word for it,
     where a probe pod was seen to be held back.

@@ -215,8 +215,8 @@ class ClocksBack(_ChangeOfClocks):
 class MissedFirings(_OwnSlot):
     """Reproduces rows 9 and 15: nobody looks when the slot comes, and when somebody does it is too late for it.
 
-    Down past ``startingDeadlineSeconds``; without one until more than a hundred slots were missed, where that takes
-    less than a day, else for an hour (then the last missed slot runs at once, late).
+    Down past ``startingDeadlineSeconds``. Without one it is down until more than a hundred slots were missed, where
+    that takes less than a day. Else it is down for an hour: then the last missed slot runs at once, late.
     """
 
     name = "missed-firings"

@@ -103,7 +103,7 @@ class EgressFault(ExecutorFault):
 
 
 class EgressDenied(EgressFault):
-    """Reproduces row 23: a default-deny policy came, and nobody thought of the kill switch."""
+    """Reproduces row 23: a default-deny policy came, and nobody thought of the kill path."""
 
     name = "egress-denied"
     simulates = "a NetworkPolicy denies the executor all egress"

@@ -39,8 +39,9 @@ class _Need:
 class RoleBindingGone(ExecutorFault):
     """Reproduces rows 14 and 16: what an executor without ``curl -f`` reports as success.
 
-    Every RoleBinding and ClusterRoleBinding that gives the executor what it needs loses its subject, and no other: the
-    same 403s, and the very objects are there again afterwards. What a whole group was given cannot be taken from one.
+    Every RoleBinding and ClusterRoleBinding that gives the executor what it needs loses its subject, and no
+    other. The 403s are the same, and the very objects are there again afterwards. What a whole group was given
+    cannot be taken from one.
     """
 
     name = "rolebinding-gone"

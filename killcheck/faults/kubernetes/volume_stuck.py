@@ -21,10 +21,10 @@ _GROUP = "storage.k8s.io"
 class VolumeStuck(Fault):
     """Reproduces row 44: the pods are evicted, and their volume's detachment never comes to an end.
 
-    A VolumeAttachment of our own, of a driver that nobody runs, on every GPU node: what Kubernetes shows of a volume
-    that a dead CSI driver will never let go. Karpenter holds the instance until it is gone, or until the pool's
-    terminationGracePeriod has passed (karpenter pkg/controllers/node/termination, filterVolumeAttachments; of those
-    without a persistentVolumeName, and of pods that cannot be drained, it takes no notice). A cluster autoscaler waits
+    A VolumeAttachment of our own, of a driver that nobody runs, is on every GPU node. It is what Kubernetes shows of a
+    volume that a dead CSI driver will never let go. Karpenter holds the instance until it is gone, or until the pool's
+    terminationGracePeriod has passed (karpenter pkg/controllers/node/termination, filterVolumeAttachments). It takes
+    no notice of those without a persistentVolumeName, and of pods that cannot be drained. A cluster autoscaler waits
     for no volume: there this fault does not bite.
     """
 

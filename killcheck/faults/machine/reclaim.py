@@ -24,10 +24,10 @@ class _ComesBack(SecondController):
 class ReclaimedWhileStopping(CliNoEffect):
     """Reproduces row 50: who reclaims it stops it, not the user; so a persistent request starts it again.
 
-    The first call that would stop the machine is refused, as a cloud refuses it for one that is stopping already; it
-    goes off all the same, and is started two minutes after. Source: the EC2 User Guide's "Persistent Spot Instance
-    requests" and "Behavior of Spot Instance interruptions": what EC2 has stopped it starts when there is capacity, what
-    its user has stopped it does not.
+    The first call that would stop the machine is refused, as a cloud refuses it for one that is stopping already. It
+    goes off all the same, and is started two minutes after. What EC2 has stopped it starts when there is capacity, and
+    what its user has stopped it does not. Source: the EC2 User Guide's "Persistent Spot Instance requests" and
+    "Behavior of Spot Instance interruptions".
     """
 
     name = "reclaimed-while-stopping"

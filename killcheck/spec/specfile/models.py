@@ -269,7 +269,7 @@ class RuleModel(_Model):
     cause: Text | list[Text] = Field(
         default_factory=list,
         description="Of a known exposure: a part of the cause that it must have, or several (* stands for anything in "
-        "between); an exposure for another cause fails.",
+        "between). An exposure for another cause fails.",
     )
 
 
