@@ -234,12 +234,14 @@ class Spec:
         targets: str = "[{name: vllm, kind: Container, object: vllm}]",
         more: str = "",
         held: str = "1s",
+        started: str = "60s",
+        gone: str = "90s",
     ) -> Path:
         file = self.folder / "killcheck.yaml"
         file.write_text(
             "apiVersion: killcheck/v1\nname: workstation\n"
             f"targets: {targets}\nlayers:\n{layers}\n"
-            f"deadlines: {{containerStarted: 60s, podsGone: 90s, held: {held}}}\n"
+            f"deadlines: {{containerStarted: {started}, podsGone: {gone}, held: {held}}}\n"
             f"consent: {{contexts: ['docker*'], commands: ['*']}}\n{more}"
         )
         return file

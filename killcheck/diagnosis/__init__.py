@@ -14,7 +14,7 @@ from killcheck.diagnosis.credentials import cloud_credentials
 from killcheck.diagnosis.ecr import ecr_login
 from killcheck.spec.phases import words_of
 
-__all__ = ["Case", "Diagnosis", "diagnose"]
+__all__ = ["Case", "Diagnosis", "diagnose", "executor_fails"]
 
 #: Something that came on again is the matter, whatever else is to be seen.
 _RULES = (
@@ -29,6 +29,11 @@ _RULES = (
 
 #: Rules whose remedies make the layer survive what was done to it.
 _LASTING = (ecr_login,)
+
+
+def executor_fails(case: Case) -> bool:
+    """Whether it is to be seen that the executor fails, however little time has passed."""
+    return any(rule(case) is not None for rule in executor.FAILURES)
 
 
 def diagnose(case: Case) -> Diagnosis:

@@ -14,7 +14,7 @@ from killcheck.executor.refusals import RefusalKind
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import Hindrance
 
-__all__ = ["RULES"]
+__all__ = ["FAILURES", "RULES"]
 
 #: curl's exit codes that an executor meets (curl's manual, EXIT CODES).
 CURL_EXITS = {
@@ -412,6 +412,8 @@ def hangs(case: Case) -> Diagnosis | None:
     return None
 
 
+#: What an executor does not get over by itself in time, as far as anybody can see: no longer watch is asked for.
+FAILURES = (suspended, held_up, pod_refused, unschedulable, image, waiting, deadline, ended_badly, false_green)
 RULES = (
     suspended,
     held_up,

@@ -208,8 +208,9 @@ class Judged(Watched):
         watched_s = (now - timeline.start).total_seconds()
         went = {"scale_written", "pods_terminating", "pods_gone", "instance_gone"} & set(timeline.reached)
         due = watched_s >= (self.layer.idle_s or 0.0)  # before that nobody expects it to act
-        seen = layer.flaw() or (due and layer.explain(self.progress.stuck_at(missing)) is not None)
-        if seen or (layer.over() and not went):
+        stuck = self.progress.stuck_at(missing)
+        seen = layer.flaw() or (due and layer.explain(stuck) is not None)
+        if seen or (not went and (layer.over() or diagnosis.executor_fails(self._case(stuck)))):
             return
         raise Inconclusive(
             f"the watch ended after {format_duration(watched_s)}, before '{words_of(missing)}' could be told: "

@@ -135,7 +135,7 @@ def test_another_container_with_gpus_that_nobody_stops_is_no_proof(host, path):
     host.gpu_server()
     host.gpu_server("notebook", gpus=1, labels={})
     host.cron()
-    code, result = drill(host, path.write(CRON_LAYER), "--watch", "14s")
+    code, result = drill(host, path.write(CRON_LAYER, started="10s", gone="10s"), "--watch", "14s")
     assert (code, result["verdict"], result["stuck_at"]) == (1, "exposed", "pods_gone"), result
     assert result["gpu_pods"] == ["docker/notebook"]
 
@@ -176,6 +176,8 @@ def test_two_targets_of_which_the_layer_forgets_one(host, path):
     spec = path.write(
         CRON_LAYER.replace("covers: [vllm]", "covers: [vllm, embedder]"),
         targets="[{name: vllm, kind: Container, object: vllm}, {name: embedder, kind: Container, object: embedder}]",
+        started="6s",
+        gone="6s",
     )
     code, result = drill(host, spec, "--watch", "8s")
     assert (code, result["verdict"]) == (1, "exposed"), result

@@ -61,7 +61,7 @@ def test_killed_anywhere_restore_leaves_nothing_paused_stopped_or_cut_off(host, 
     before = picture(host, where)
     try:
         whole = drill(tmp_path / "whole")
-        assert whole["code"] in (0, 1), whole["out"]
+        assert whole["code"] in (0, 1, 3), whole["out"]
         until(lambda: picture(host, where) == before, "the engine is as it was after a whole drill")
         points = chosen(whole["steps"], SETS[fault])
         record_property("kill_points", len(points))
@@ -70,7 +70,7 @@ def test_killed_anywhere_restore_leaves_nothing_paused_stopped_or_cut_off(host, 
             what = f"killed {when} step {at}, {whole['steps'][at - 1]}"
             killed = drill(folder, at=at, when=when)
             if killed["code"] != -9:  # a drill that was faster has fewer steps
-                assert killed["code"] in (0, 1), (what, killed["out"])
+                assert killed["code"] in (0, 1, 3), (what, killed["out"])
                 continue
             restored = mortals.order(folder, "restore", "--on", on)
             assert restored["code"] == 0, (what, restored["out"])

@@ -101,7 +101,7 @@ class Abandoned(EmbeddedDrillCluster):
         super().__init__([*found, *recipe()], exec_mode="host", start=datetime(2026, 1, 15, 3, 0, 1, tzinfo=UTC))
         self.embedded.kube.patch(r.NAMESPACES, "inference", {"metadata": {"labels": {"killcheck.dev/consent": "true"}}})
         # In the hours of this test the schedule must not fire by itself.
-        self.kube.patch(r.CRONJOBS, "gpu-nightly-off", {"spec": {"schedule": "0 3 29 2 *"}}, "inference")
+        self.kube.patch(r.CRONJOBS, "gpu-nightly-off", {"spec": {"schedule": "0 3 1 12 *"}}, "inference")
         self.loop.run_until(lambda: False, 400)
         self.capabilities = Capabilities()
 
