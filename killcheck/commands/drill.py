@@ -235,7 +235,7 @@ def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     how = Options(horizon_s=horizon, run_out_s=night)
-    if options["oldest"] and not options["matrix"]:
+    if options.get("oldest") and not options["matrix"]:
         raise click.UsageError("--oldest takes cells of a matrix: give --matrix too")
     if options["matrix"]:
         from killcheck.commands.matrix import drills

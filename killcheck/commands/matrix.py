@@ -25,7 +25,7 @@ __all__ = ["cells", "drills", "execute", "left_out", "run", "show", "undrillable
 def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
     """The cells that options name. Raises click.UsageError where there is nothing to drill."""
     planned = cells(session, options["layer_names"], options["fault_names"], how)
-    return planned if options["oldest"] is None else _in_turn(session, planned, options)
+    return planned if options.get("oldest") is None else _in_turn(session, planned, options)
 
 
 def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, Any]) -> list[PlannedDrill]:
