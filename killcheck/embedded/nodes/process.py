@@ -100,6 +100,8 @@ class HostProcess:
         self._memory = _memory_limit(launch)
         self._memory_most = self._memory or math.inf
         self._out_of_memory = False
+        #: The limit of ours by which it was stopped; None: none.
+        self._exceeded: str | None = None
         #: Bytes of memory that it held when it was last looked at.
         self.held = 0
 
@@ -424,6 +426,9 @@ class HostProcess:
         self._drain()
         lacked = beyond.lacked(self.launch, code, self.log().text)
         self._forget()
+        if self._exceeded is not None:
+            self._on_unknown(self._exceeded)
+            return
         if lacked:
             self._on_unknown(lacks(self.launch, lacked))
             return
@@ -484,8 +489,10 @@ class HostProcess:
             flooded = self._written > OUTPUT_LIMIT
             self._output.add(data, self.loop.now())
         if flooded:
+            # Said before it is killed: that end is ours, whichever of the two is dealt with first.
+            self._exceeded = f"it wrote more than {OUTPUT_LIMIT >> 20} MiB and was stopped"
             self.kill()
-            self.tell(self._abandon, f"it wrote more than {OUTPUT_LIMIT >> 20} MiB and was stopped")
+            self.tell(self._abandon, self._exceeded)
             return
         for client in list(self.attached):
             client.said(number, data)
