@@ -63,7 +63,7 @@ class SelfTerminating(LayerRun):
             return ""
         loop = self.stage.cluster.loop
         self._workers = {pod.uid for pod in self.stage.scene.gpu_pods()}
-        loop.run_until(lambda: bool(self._ended), self.layer.idle_s * GAP)
+        self.stage.wait("a gap in the work to pass", lambda: bool(self._ended), self.layer.idle_s * GAP)
         if self._ended:
             return ""
         fed = self.stage.programs.run(self.layer.busy)
