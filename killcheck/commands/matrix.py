@@ -35,13 +35,14 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
     from killcheck.history.index import gather
     from killcheck.history.places import place_of
     from killcheck.history.turns import oldest
+    from killcheck.history.whole import Whole
     from killcheck.safety.journal import state_dir
 
     where = options["history"] or options["evidence"] or ""
     if not where and not (state_dir() / "runs").is_dir():
         nights = []
     else:
-        found = gather([place_of(where or str(state_dir()))], index_folder())
+        found = gather([Whole(place_of(where or str(state_dir())))], index_folder())
         here = (session.kill_path.name, session.on)
         nights = [night for night in found.nights if (night.kill_path, night.cluster) == here]
     keys = [(drill.layer, drill.faults) for drill in planned]
