@@ -39,7 +39,7 @@ def command(places: tuple[str, ...], since: str | None, stale_after: str, no_col
     are told together. Without one: the runs under .killcheck.
 
     Exit code 0: the last night of each layer and fault proved it (or the policy accepts it), not too long ago;
-    1: one stands exposed; 3: one is not proven, or its proof is too old, or a record was changed after its run.
+    1: one stands exposed; 3: one is not proven, its proof is too old, or a record cannot be read or was changed.
 
     \b
     Examples:
@@ -124,12 +124,9 @@ def _write(story: Story, wanted: dict[str, Any]) -> None:
 
 def _code(story: Story) -> int:
     from killcheck.history.series import Stand
-    from killcheck.run.chain import CHANGED
 
     if story.stand is Stand.EXPOSED:
         return EXIT_CODES["exposed"]
-    if any(CHANGED in problem for problem in story.unreadable):
-        return EXIT_CODES["inconclusive"]
     return EXIT_CODES["proven" if story.stand in (Stand.PROVEN, Stand.ACCEPTED) else "inconclusive"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from killcheck.history.nights import Unreadable
 from killcheck.history.places import Listed, Place
@@ -26,7 +26,11 @@ class Whole:
 
     def listed(self) -> Iterator[Listed]:
         """Every record; what an index holds of one that nobody followed is not used. Raises PlaceError."""
-        return (Listed(one.name, f"{one.version} chain") for one in self.place.listed())
+        return (replace(one, version=f"{one.version} chain") for one in self.place.listed())
+
+    def where(self, name: str) -> str:
+        """How a person finds a record of the place."""
+        return self.place.where(name)
 
     def lines(self, name: str) -> list[str]:
         """The lines of one. Raises PlaceError, and Unreadable where its chain is broken."""
@@ -37,7 +41,7 @@ class Whole:
             try:
                 chain.follow(line)
             except ChainBroken as error:
-                raise Unreadable(f"{self.name}/{name}:{number}: {error}") from error
+                raise Unreadable(f"{self.where(name)}:{number}: {error}") from error
         if not chain.kept:
             self.unchained.append(name)
         return lines
