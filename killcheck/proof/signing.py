@@ -37,12 +37,17 @@ def signed(statement: dict[str, Any], signer: Signer) -> str:
     validated(statement)
     try:
         from securesystemslib.dsse import Envelope
+        from securesystemslib.exceptions import VerificationError
     except ImportError as error:
         raise ProofError(_MISSING) from error
     payload = json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
     envelope = Envelope(payload, PAYLOAD_TYPE, {})
     with _kms_errors():
         envelope.sign(signer)
+    try:
+        envelope.verify([signer.public_key], 1)
+    except VerificationError as error:
+        raise SigningError("the key signed, and its signature does not fit: nothing was written") from error
     return _written(envelope)
 
 
