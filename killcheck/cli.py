@@ -37,6 +37,7 @@ COMMANDS = {
     "verify": ("verify", "Check a certificate, without a network: who signed it, of what, when, what it says."),
     "evidence": ("evidence", "Upload a run record and its reports to S3."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
+    "nodes": ("nodes", "Put hollow GPU nodes on a real cluster, and take them away again."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),
     "story": ("story", "The founding story with the cloud beneath it, and its two failures put back."),
 }
