@@ -25,8 +25,9 @@ __all__ = ["DoNotDisrupt", "Finalizer", "LongGrace", "PdbBlocks"]
 
 #: How long the pods of a changed target may take to be there again, in seconds.
 ROLLOUT_S = 900.0
-#: How long after its own grace a pod that is still there has outlasted it, in seconds: a second to be killed, and some.
-OUTLASTED_S = 2.0
+#: How long after its own grace a pod that is still there has outlasted it, in seconds: a second to be killed, the part
+#: of one that a deletionTimestamp does not say, and some.
+OUTLASTED_S = 3.0
 #: How autoscalers say that they leave a pod and its node alone: Karpenter, the cluster autoscaler.
 _LEFT_ALONE = ("DisruptionBlocked", "Unconsolidatable", "FailedDraining", "ScaleDownFailed")
 #: Taints that a drain puts on a node: what tolerates them is passed by, and blocks nothing (Karpenter, kubectl cordon,
