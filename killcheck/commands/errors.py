@@ -75,6 +75,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
     from killcheck.kube.errors import KubeConfigError, KubeError
     from killcheck.kube.manifests import ManifestError
     from killcheck.layers.base import LayerError
+    from killcheck.proof.errors import ProofError, Refused, SigningError
     from killcheck.reports.post import PostError
     from killcheck.run.record import RecordError
     from killcheck.run.runner import Declined
@@ -95,6 +96,9 @@ def _meanings() -> list[tuple[type[Exception], str]]:
         (RecordError, "usage"),
         (AccountError, "usage"),
         (PlaceError, "unfinished"),
+        (ProofError, "usage"),
+        (Refused, "inconclusive"),
+        (SigningError, "unfinished"),
         (NotInstalled, "usage"),
         (KubeError, "unfinished"),
         (ClusterError, "unfinished"),
