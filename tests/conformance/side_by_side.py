@@ -6,6 +6,7 @@ compared is what a drill says: verdict, cause, and which phases were reached in 
 
 import re
 import secrets
+import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -15,11 +16,13 @@ import yaml
 
 from killcheck import faults
 from killcheck.capabilities.offered import Capabilities
+from killcheck.clock import WallLoop
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.cluster.hollow_nodes import HollowNodes, Shape
 from killcheck.cluster.kubeconfig import KubeconfigCluster
 from killcheck.drill.sequence import Drill, Options
 from killcheck.kube import resources as r
+from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.objects import copy, dig, name_of
 from killcheck.safety.journal import Journal
@@ -198,16 +201,22 @@ class Named:
         self.kube, self.loop = self.cluster.kube, self.cluster.loop
         namespace, *self.rest = yaml.safe_load_all(MANIFESTS)
         self._made(namespace)
+        # In a thread of its own: the drill waits for answers of the API server, which asks kubelets for logs.
+        self.tending = WallLoop()
+        tends = connect(self.context, kubeconfig=path, loop=self.tending)
         own = {"home": NAMESPACE, "context": self.context, "exec_mode": "host", "version": self.cluster.version}
         gpu = Shape(1, 8, labels={"killcheck.dev/pool": "conformance"})
-        self.hollow = [HollowNodes(self.kube, self.loop, gpu, **own)]
+        self.hollow = [HollowNodes(tends, self.tending, gpu, **own)]
         if not any(_takes_anything(node) for node in self.kube.list(r.NODES).items):
-            self.hollow.append(HollowNodes(self.kube, self.loop, Shape(1, 0, taints=()), **own))
+            self.hollow.append(HollowNodes(tends, self.tending, Shape(1, 0, taints=()), **own))
         for nodes in self.hollow:
             nodes.up()
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=lambda: self.tending.run_until(self.over.is_set), daemon=True)
+        self.thread.start()
         for obj in self.rest:
             self._made(obj)
-        self.loop.run_until(self._on, 60)
+        self._until(self._on)
 
     def drill(self, kill_path, fault):
         return drill(self.cluster, kill_path, fault)
@@ -217,9 +226,12 @@ class Named:
         left = []
         try:
             self.kube.delete(r.NAMESPACES, NAMESPACE)
-            self.loop.run_until(lambda: self.kube.find(r.NAMESPACES, NAMESPACE) is None, 60)
+            self._until(lambda: self.kube.find(r.NAMESPACES, NAMESPACE) is None)
         except NotFound:
             pass
+        self.over.set()
+        self.tending.post(lambda: None)
+        self.thread.join()
         for nodes in self.hollow:
             left += nodes.down()
         self.cluster.close()
@@ -231,6 +243,13 @@ class Named:
             self.kube.create(resource, copy(obj), NAMESPACE if resource.namespaced else None)
         except Conflict:
             return
+
+    def _until(self, done):
+        """Ask once a second, for a minute: nothing else wakes this loop."""
+        for _ in range(60):
+            if done():
+                return
+            self.loop.sleep(1.0)
 
     def _on(self):
         found = self.kube.find(r.DEPLOYMENTS, "render", NAMESPACE)
