@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.saying import say
 
 __all__ = ["command"]
 
@@ -64,6 +65,12 @@ def _folder() -> Path:
 @click.option(
     "--exec", "exec_mode", type=click.Choice(["host", "none", "unisolated"]), help="How executors' commands run."
 )
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NAME",
+    help="A controller, model or kube-PROGRAM of ours that does not run: the real one can (repeatable).",
+)
 @click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
 @click.option("--gpu-nodes", type=click.IntRange(1), default=1, show_default=True, help="kind: GPU stand-in nodes.")
 @click.option("--gpus", type=click.IntRange(1), default=8, show_default=True, help="kind: GPUs that each advertises.")
@@ -76,16 +83,44 @@ def up(**options: Any) -> None:
     bring one that is there to that.
 
     \b
-    Example:
+    Examples:
+      killcheck cluster up --without kube-scheduler    the real one, or yours
       killcheck cluster up --on kind && killcheck drill --on kind
     """
     if options["on"] != "embedded":
+        if options["without"]:
+            raise click.UsageError("--without is for the embedded cluster: on kind the controllers are the real ones")
         _kind(options["on"]).up(gpu_nodes=options["gpu_nodes"], gpus=options["gpus"], image=options["image"])
         return
-    _serve(**{name: options[name] for name in ("speed", "frozen", "manifests", "empty", "exec_mode")})
+    _serve(
+        **{name: options[name] for name in ("speed", "frozen", "manifests", "empty", "exec_mode")},
+        disabled=_known(options["without"]),
+    )
 
 
-def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exec_mode: str | None) -> None:
+def _known(names: tuple[str, ...]) -> frozenset[str]:
+    """What these names stand for. Raises UsageError for one that is none."""
+    from killcheck.embedded import Cluster
+    from killcheck.text.suggestions import did_you_mean
+
+    known = Cluster.components()
+    for name in names:
+        if name not in known:
+            raise click.UsageError(
+                f"--without {name}: there is none{did_you_mean(name, known)}; there are {', '.join(sorted(known))}"
+            )
+    return frozenset(part for name in names for part in known[name])
+
+
+def _serve(
+    *,
+    speed: float,
+    frozen: bool,
+    manifests: tuple[Path, ...],
+    empty: bool,
+    exec_mode: str | None,
+    disabled: frozenset[str],
+) -> None:
     """The embedded cluster, in this process."""
     from killcheck.capabilities.cluster import ClusterError
     from killcheck.clock import wall_now
@@ -102,6 +137,7 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
         start=wall_now().replace(microsecond=0),
         speed=0.0 if frozen else speed,
         exec_mode=exec_mode or ("none" if manifests else "host"),
+        disabled=disabled,
     )
     try:
         if not empty:
@@ -113,7 +149,7 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
         cluster.wire.write_kubeconfig(path)
         told = {"pid": os.getpid(), "began": process_began(os.getpid()), "kubeconfig": str(path.resolve())}
         (path.parent / "cluster.json").write_text(json.dumps(told))
-        click.echo(f"the embedded cluster is up: export KUBECONFIG={path.resolve()}")
+        say(f"the embedded cluster is up: export KUBECONFIG={path.resolve()}")
         cluster.loop.run_until(lambda: bool(stopped))
     finally:
         cluster.close()
@@ -137,14 +173,14 @@ def kubeconfig(on: str, patience: str) -> None:
     if on != "embedded":
         kind = _kind(on)
         kind.export()
-        click.echo(kind.kubeconfig.resolve())
+        say(kind.kubeconfig.resolve())
         return
     from killcheck.clock import WallLoop
 
     loop = WallLoop()
     while _there() is None and loop.monotonic() < seconds:
         loop.sleep(LOOK_S)
-    click.echo(_running()["kubeconfig"])
+    say(_running()["kubeconfig"])
 
 
 @command.command("load", context_settings=_SETTINGS)
@@ -158,12 +194,12 @@ def load(paths: tuple[Path, ...]) -> None:
     kube = _kube()
     loaded = manifests.load(list(paths))
     for line in (*loaded.notes, *loaded.passed_over(spec=True)):
-        click.echo(f"killcheck: note: {line}", err=True)
+        say(f"killcheck: note: {line}", err=True)
     for obj in loaded.objects:
         resource = kube.resource_for(obj["apiVersion"], obj["kind"])
         namespace = obj["metadata"].get("namespace", "default") if resource.namespaced else None
         kube.create(resource, obj, namespace)
-        click.echo(f"{ref_of(obj)} created")
+        say(f"{ref_of(obj)} created")
 
 
 @command.command("advance", context_settings=_SETTINGS)
@@ -173,7 +209,7 @@ def advance(duration: str) -> None:
     """Let DURATION (8h, 90s) pass as fast as it goes."""
     seconds = _seconds(duration)
     answer = _kube().call("POST", "/killcheck/advance", query={"seconds": str(seconds)})
-    click.echo(f"it is {answer.body['time']}")
+    say(f"it is {answer.body['time']}")
 
 
 @command.command("down", context_settings=_SETTINGS)
@@ -182,7 +218,7 @@ def advance(duration: str) -> None:
 def down(on: str) -> None:
     """Stop the running cluster; of a kind cluster, take down what 'cluster up' made of it and no more."""
     if on != "embedded":
-        click.echo(_kind(on).down())
+        say(_kind(on).down())
         return
     from killcheck.kube.errors import Unreachable
 
@@ -190,7 +226,7 @@ def down(on: str) -> None:
     with suppress(Unreachable):  # it may be gone before it has answered
         kube.call("POST", "/killcheck/stop")
     _until_gone()
-    click.echo("the embedded cluster is down")
+    say("the embedded cluster is down")
 
 
 def _until_gone() -> None:
@@ -213,7 +249,7 @@ def _kind(on: str) -> Any:
 
     if not is_kind(on):
         raise click.UsageError(f"--on {on}: expected embedded, kind or kind:NAME; only those can be made here")
-    return Kind(kind_name(on), KIND_FOLDER, say=click.echo)
+    return Kind(kind_name(on), KIND_FOLDER, say=say)
 
 
 def _seconds(duration: str) -> float:
