@@ -209,7 +209,8 @@ _LEFT_OUT = frozenset(
 #: digest: a night that tells no more than those never loads it.
 _TOKENISH = re.compile(
     r"(?<![A-Za-z\d])(?<!sha256:)(?=[A-Za-z]*\d)[A-Za-z\d]{16,}"  # one long word with a digit
-    r"|(?<![\w.-])(?=[a-z\d_.-]*[A-Z])(?=[A-Za-z_.-]*\d)[\w.-]{16,}"  # or of parts, with capitals and digits
+    # Or of parts, with a capital and a long part that has a digit: no model or type of machine is called that.
+    r"|(?<![\w.-])(?=[\w.-]{20})(?=[a-z\d_.-]*[A-Z])[\w.-]*?(?=[A-Za-z]{0,8}\d)[A-Za-z\d]{9}"
     r"|://[^\s/]+@|\d{8}:[\w-]{35}|(?i:xox|AccountKey=|cloudant|softlayer|aws.{0,20}(?:key|pw|pass|token))"
 )
 #: A Secret as a client prints it, also inside a string: nothing that it holds.
