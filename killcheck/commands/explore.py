@@ -248,7 +248,7 @@ def _coverage(found: Explored) -> list[str]:
     most = found.complete_up_to
     if most:
         lines.append(
-            f"Complete up to {most} of a layer's own faults at once, of those that were to be tried: a set that exposes "
-            "holds one of the above."
+            f"Complete up to {most} of a layer's own faults at once, of those that were to be tried: a set that "
+            "exposes holds one of the above."
         )
     return lines
