@@ -9,6 +9,7 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, write
+from killcheck.commands.saying import say
 
 __all__ = ["NAME", "command"]
 
@@ -53,9 +54,7 @@ def command(record: Path | None, key: str, output: Path | None) -> None:
     write(target, signed(made, signer_of(key)))
     said = made["predicate"]
     if said["record"]["chain"] is None:
-        click.echo(
-            f"killcheck: {file} has no chain (an older version wrote it): a change in it would not show", err=True
-        )
+        say(f"killcheck: {file} has no chain (an older version wrote it): a change in it would not show", err=True)
     word = "proven" if said["proven"] else said["verdict"]
-    click.echo(f"{target}: {word}: {said['killPath']} on {said['cluster']}", err=target == STDOUT)
+    say(f"{target}: {word}: {said['killPath']} on {said['cluster']}", err=target == STDOUT)
     sys.exit(overall([DrillResult.from_json(one) for one in said["drills"]])[1])

@@ -10,8 +10,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
-import click
-
+from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
 __all__ = ["Interrupted", "expected", "guarded"]
@@ -149,7 +148,7 @@ def _signals() -> None:
         heard.append(number)
         if len(heard) in (1, IMPATIENT):
             raise Interrupted(insists=len(heard) == IMPATIENT)
-        click.echo("killcheck: putting back what was changed; what is left is in the journal", err=True)
+        say("killcheck: putting back what was changed; what is left is in the journal", err=True)
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
@@ -159,5 +158,5 @@ def _signals() -> None:
 def _fail(message: str, word: str) -> None:
     from killcheck.text.redaction import redact
 
-    click.echo(f"killcheck: {redact(message)}", err=True)
+    say(f"killcheck: {redact(message)}", err=True)
     sys.exit(EXIT_CODES[word])

@@ -12,6 +12,7 @@ import click
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.fence import FenceReport
@@ -200,7 +201,7 @@ def _session(options: dict[str, Any]) -> Session:
 
 def _say(options: dict[str, Any], text: str) -> None:
     if not options["quiet"]:
-        click.echo(f"killcheck: gate {text}", err=True)
+        say(f"killcheck: gate {text}", err=True)
 
 
 def _part(
@@ -275,29 +276,29 @@ def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:
     color = False if options["no_color"] else None
     if gate.lint is not None:
         findings_terminal.show(gate.lint, color=color)
-        click.echo()
+        say()
     if gate.preflight is not None and gate.preflight.findings:
         findings_terminal.show(gate.preflight, color=color)
-        click.echo()
+        say()
     if gate.fences is not None:
         fences_terminal.show(gate.fences, color=color)
-        click.echo()
+        say()
     if gate.matrix is not None and gate.run is not None:
         show(gate.matrix, gate.shared, out)
         if gate.certificate is None:
             out.summary_of_record(gate.run)
     for line in _of_certificate(gate.certificate):
-        click.echo(f"killcheck: {line}")
+        say(f"killcheck: {line}")
     for layer in gate.undrillable:
-        click.echo(f"killcheck: {layer} cannot be drilled here: nothing is proven of it", err=True)
+        say(f"killcheck: {layer} cannot be drilled here: nothing is proven of it", err=True)
     if gate.nothing_to_drill:
-        click.echo(f"killcheck: {gate.nothing_to_drill}")
+        say(f"killcheck: {gate.nothing_to_drill}")
     for one in gate.assumptions:
-        click.echo(f"killcheck: assumed until {one['until']}: {one['object']}: {one['because']}")
+        say(f"killcheck: assumed until {one['until']}: {one['object']}: {one['because']}")
     parts = ", ".join(f"{name} {word}" for name, word in gate.to_json()["parts"].items())
     left_out = f"; left out: {', '.join(gate.skipped)}" if gate.skipped else ""
     assumed = f"; {len(gate.assumptions)} assumption(s)" if gate.assumptions else ""
-    click.echo(f"\ngate: {gate.verdict} ({parts}{left_out}{assumed})")
+    say(f"\ngate: {gate.verdict} ({parts}{left_out}{assumed})")
 
 
 def _of_certificate(said: dict[str, Any] | None) -> list[str]:

@@ -11,6 +11,7 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, one_on_stdout, write
+from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _told(places: tuple[str, ...], now: float, stale_after_s: float, since: floa
     found = [Whole(place_of(one, aws)) for one in places or (str(state_dir()),)]
     history = gather(found, index_folder())
     if unchained := sum(len(place.unchained) for place in found):
-        click.echo(
+        say(
             f"killcheck: {unchained} record(s) have no chain (an older version wrote them): a change would not show",
             err=True,
         )

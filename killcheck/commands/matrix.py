@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands.saying import say
+
 if TYPE_CHECKING:
     from killcheck.discover.independence import Shared
     from killcheck.drill.sequence import Options
@@ -50,7 +52,7 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
         nights = [night for night in found.nights if (night.kill_path, night.cluster) == here]
     keys = [(drill.layer, drill.faults) for drill in planned]
     chosen = oldest(keys, nights, now=wall_now().timestamp(), count=options["oldest"])
-    click.echo(f"killcheck: {len(chosen)} of {len(planned)} cells, those whose last night is longest ago", err=True)
+    say(f"killcheck: {len(chosen)} of {len(planned)} cells, those whose last night is longest ago", err=True)
     return [planned[number] for number in chosen]
 
 
@@ -82,13 +84,13 @@ def cells(
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
     if without := left_out(session, only_layers, only_faults):
-        click.echo(
+        say(
             f"killcheck: left out on {session.on}, they need capabilities that it has not: {', '.join(without)}",
             err=True,
         )
     if not (session.real or only_faults):
         for said in matrix.unneeded(session.kill_path, session.capabilities, session.objects):
-            click.echo(f"killcheck: left out, {said}", err=True)
+            say(f"killcheck: left out, {said}", err=True)
     return planned
 
 
@@ -121,7 +123,7 @@ def execute(
 
     if session.real:
         most = estimate(session.kill_path, planned)
-        click.echo(
+        say(
             f"killcheck: {most.drills} drills on {session.on}, one after the other: {span(most.seconds)} of watching "
             f"at most ({span(most.longest_s)} the longest), and after each until the GPUs are on again",
             err=True,
@@ -181,7 +183,7 @@ def run(
 
         leave_after(session, result, options["evidence"])
     if names:
-        click.echo(f"killcheck: this version cannot drill {', '.join(names)}: nothing is proven of them", err=True)
+        say(f"killcheck: this version cannot drill {', '.join(names)}: nothing is proven of them", err=True)
     from killcheck.verdict import EXIT_CODES
 
     return result.exit_code or (EXIT_CODES["inconclusive"] if names else 0)
@@ -237,6 +239,6 @@ def _counting(planned: int, *, real: bool, quiet: bool) -> Callable[[int], None]
         pace = f", {span(spent)} so far" if real else ""
         if real and count < planned:
             pace += f", about {span(spent / count * (planned - count))} to go at this pace"
-        click.echo(f"killcheck: {count} of {planned} drills{pace}", err=True)
+        say(f"killcheck: {count} of {planned} drills{pace}", err=True)
 
     return finished

@@ -13,6 +13,7 @@ import click
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, one_on_stdout, write
 from killcheck.commands.reading_options import reading_options
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.proof.certificate import Certificate
@@ -131,16 +132,16 @@ def _show(found: Certificate, compared: bool) -> None:
     from killcheck.reports.figures import span
     from killcheck.reports.screen import hanging
 
-    click.echo(f"{found.word}: {found.kill_path} on {found.cluster}, drilled {found.started:%Y-%m-%d %H:%M} UTC")
+    say(f"{found.word}: {found.kill_path} on {found.cluster}, drilled {found.started:%Y-%m-%d %H:%M} UTC")
     for one in found.drills:
         under = " + ".join(one.faults) or one.title or "undisturbed"
         zero = f", zero after {span(one.seconds_to_zero)}" if one.seconds_to_zero is not None else ""
-        click.echo(hanging(f"  {one.layer}, {under}: {(one.accepted and 'accepted') or one.verdict}{zero}", 4))
-    click.echo(f"  signed with {found.key_id}, by killcheck {found.version}, run {found.run}")
+        say(hanging(f"  {one.layer}, {under}: {(one.accepted and 'accepted') or one.verdict}{zero}", 4))
+    say(f"  signed with {found.key_id}, by killcheck {found.version}, run {found.run}")
     said = found.subjects
     parts = ["the spec"] * bool(said.spec) + [f"{len(said.objects)} object(s)"] * bool(said.objects)
     parts += [f"{len(said.pinned)} image(s) by digest"] * bool(said.pinned)
     same = "the same as in hand" if compared else "not compared with anything: give --spec or --manifests"
-    click.echo(hanging(f"  of {', '.join(parts)}: {same}", 4))
+    say(hanging(f"  of {', '.join(parts)}: {same}", 4))
     for line in found.assumptions:
-        click.echo(hanging(f"  rests on: {line}", 4))
+        say(hanging(f"  rests on: {line}", 4))

@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 from inspect import isabstract
 from typing import Any, TypeVar
 
-from killcheck.text.shown import shown
+from killcheck.text.shown import plain
 
 __all__ = ["clean", "hide", "hide_environment", "hide_secrets", "load", "redact"]
 
@@ -387,7 +387,7 @@ def _redacted(text: str, known: _Finder | None) -> str:
     """``known``: what finds the values that are known to be secret."""
     if known is not None:
         text = known.redact(text)
-    if not text.isprintable() and (bare := shown(text)) != text:
+    if not text.isprintable() and (bare := plain(text)) != text:
         text = bare if known is None else known.redact(bare)
     if "Secret" in text and _SECRET_KIND.search(text):
         text = _SECRET_DATA.sub(r"\1<redacted>\2", text)
