@@ -166,6 +166,8 @@ class LayerRun(ABC):
     own_phases: tuple[str, ...] = ()
     #: Where the trigger is a spot notice: how many seconds it leaves before the cloud takes the machine.
     notice_s: float | None = None
+    #: Whether a firing of its own schedule turns off whatever is on then, and nothing must have idled before.
+    fires_alone: bool = False
     #: What to do about a :meth:`flaw`.
     remedy: str = ""
 
@@ -279,6 +281,13 @@ class LayerRun(ABC):
     def missed(self, due: datetime) -> NotFired | None:
         """What kept the layer from firing at a slot that has passed, the one after this drill's; None: nothing did."""
         return None
+
+    def tidy(self) -> None:  # noqa: B027 - most leave nothing
+        """Take away what this drill's firing left and the layer's own would not, on a cluster of this process alone."""
+
+    def own_firing(self, since: datetime) -> Sequence[str]:
+        """What a firing of its own schedule, from ``since`` on, came to: what its programs said and how they ended."""
+        return ()
 
     def set_apart(self) -> tuple[Sequence[str], Sequence[Permission]]:
         """What else is changed, and needed for it, when a fault acts on the drill's own copy of the executor alone."""

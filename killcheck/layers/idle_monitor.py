@@ -39,6 +39,7 @@ LEAVING = (
 class IdleMonitor(DeadMan):
     """One drill of an idle monitor that is a CronJob."""
 
+    fires_alone = False
     remedy = "let it measure what the target does (requests, items, device use), and act only after the whole delay"
 
     @staticmethod

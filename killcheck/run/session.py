@@ -420,7 +420,7 @@ class Session:
             eve = fault.night(cron_job or {}, SOME_NIGHT)
             if eve is not None:
                 return self._once_others_fired(layer, eve, parsed)
-        slot = parsed.next(SOME_NIGHT)
+        slot = _before_the_longest(parsed, SOME_NIGHT)
         return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
 
     def _window(self, scaler: Ref) -> datetime:
@@ -449,6 +449,27 @@ class Session:
         before = eve.astimezone(own.tz)
         same = fires is not None and before.utcoffset() == began.utcoffset() == fires.utcoffset()
         return last + timedelta(seconds=1) if same and last > eve else eve
+
+
+#: How far, and over how many slots, the longest time between two of them is looked for.
+WEEK, SLOTS = timedelta(days=7), 100
+
+
+def _before_the_longest(when: Schedule, after: datetime) -> datetime | None:
+    """The slot after which nothing fires for longest, within a week; the first of equals; None: it never fires.
+
+    That night is the one that has to hold: a switch of the weekdays leaves the weekend to itself.
+    """
+    slot, most = when.next(after), timedelta(0)
+    found = slot
+    for _ in range(SLOTS):
+        again = when.next(slot) if slot is not None else None
+        if slot is None or again is None or slot - after > WEEK:
+            break
+        if again - slot > most:
+            found, most = slot, again - slot
+        slot = again
+    return found
 
 
 def _last_before(cron_job: Obj, after: datetime, slot: datetime | None) -> datetime:
