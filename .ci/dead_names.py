@@ -28,7 +28,7 @@ CALLED = {
     r"_dir|_tmpfs|_seal|_proc": "embedded.nodes.rootfs, by the step's name",
     r"_printable": "pydantic, as a validator",
     r"utcnow": "an executor's own program",
-    r"server_bind|log_message|address_string|get_app": "http.server",
+    r"server_bind|log_message|address_string|get_app|handle_error": "http.server",
     r"format_commands|on_broken_pipe": "click and rich",
     # An undo is data: the journal calls a capability's method by its name (killcheck/safety/vocabulary.py).
     r"put_before|take_from|lose_script|find_script|leave_lock|remove_lock": "the journal, on programs",

@@ -35,6 +35,7 @@ COMMANDS = {
     "history": ("history", "Tell many runs as one story: what is proven, since when, and what changed."),
     "evidence": ("evidence", "Upload a run record and its reports to S3."),
     "cluster": ("cluster", "Run the embedded cluster by itself, for kubectl."),
+    "nodes": ("nodes", "Put hollow GPU nodes on a real cluster, and take them away again."),
     "demo": ("demo", "Four nights on the embedded cluster: one that works, three that do not."),
     "story": ("story", "The founding story with the cloud beneath it, and its two failures put back."),
 }

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ __all__ = ["command"]
 
 #: Between two looks whether a cluster has started, in seconds.
 LOOK_S = 0.2
+#: Seconds that a cluster may take to end once it was told to.
+END_S = 30.0
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -181,8 +184,27 @@ def down(on: str) -> None:
     if on != "embedded":
         click.echo(_kind(on).down())
         return
-    _kube().call("POST", "/killcheck/stop")
+    from killcheck.kube.errors import Unreachable
+
+    kube = _kube()
+    with suppress(Unreachable):  # it may be gone before it has answered
+        kube.call("POST", "/killcheck/stop")
+    _until_gone()
     click.echo("the embedded cluster is down")
+
+
+def _until_gone() -> None:
+    """Raises ClusterError where it is still there after :data:`END_S`."""
+    from killcheck.capabilities.cluster import ClusterError
+    from killcheck.clock import WallLoop
+
+    loop = WallLoop()
+    while (there := _there()) is not None:
+        if loop.monotonic() > END_S:
+            raise ClusterError(
+                f"the embedded cluster was told to stop and is there after {END_S:g} s: kill {there['pid']}"
+            )
+        loop.sleep(LOOK_S)
 
 
 def _kind(on: str) -> Any:

@@ -39,7 +39,7 @@ def command(places: tuple[str, ...], since: str | None, stale_after: str, no_col
     are told together. Without one: the runs under .killcheck.
 
     Exit code 0: the last night of each layer and fault proved it (or the policy accepts it), not too long ago;
-    1: one stands exposed; 3: one is not proven, or its proof is too old.
+    1: one stands exposed; 3: one is not proven, its proof is too old, or a record cannot be read.
 
     \b
     Examples:

@@ -31,6 +31,7 @@ def drills(session: Session, options: dict[str, Any], how: Options) -> list[Plan
 def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, Any]) -> list[PlannedDrill]:
     """The cells whose last night is longest ago. Raises PlaceError where the records cannot be read."""
     from killcheck.clock import wall_now
+    from killcheck.cloud.instances import access_of
     from killcheck.commands.history import index_folder
     from killcheck.history.index import gather
     from killcheck.history.places import place_of
@@ -41,7 +42,8 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
     if not where and not (state_dir() / "runs").is_dir():
         nights = []
     else:
-        found = gather([place_of(where or str(state_dir()))], index_folder())
+        cloud = session.kill_path.cloud  # as --evidence writes there
+        found = gather([place_of(where or str(state_dir()), access_of(cloud) if cloud else None)], index_folder())
         here = (session.kill_path.name, session.on)
         nights = [night for night in found.nights if (night.kill_path, night.cluster) == here]
     keys = [(drill.layer, drill.faults) for drill in planned]

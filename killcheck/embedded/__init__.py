@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from killcheck.embedded.cluster import Cluster, LoadError
     from killcheck.embedded.connection import RESET
     from killcheck.embedded.control import Control
+    from killcheck.embedded.hollow import HollowKubelets
     from killcheck.embedded.models import keda_triggers
     from killcheck.embedded.models.assumednodes import Described
     from killcheck.embedded.models.cloud import Cloud
     from killcheck.embedded.models.definitions import crds
     from killcheck.embedded.models.karpenter.pods import alternatives, tolerates
     from killcheck.embedded.models.nodegroups import read_groups
-    from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Running, Runtime, StartError
+    from killcheck.embedded.nodes.execution import HOLLOW, Exit, Launch, NotRun, Running, Runtime, StartError
     from killcheck.embedded.nodes.host_runtime import HostRuntime
     from killcheck.embedded.nodes.kubelets import NoRuntime
     from killcheck.embedded.nodes.registry import credentials
@@ -74,6 +75,8 @@ _HOMES = {
     # what runs a container
     "Exit": "nodes.execution",
     "File": "nodes.volumes",
+    "HOLLOW": "nodes.execution",
+    "HollowKubelets": "hollow",
     "HostRuntime": "nodes.host_runtime",
     "Launch": "nodes.execution",
     "Mount": "nodes.volumes",
@@ -95,6 +98,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "HOLLOW",
     "RESET",
     "AdmissionRequest",
     "Attributes",
@@ -107,6 +111,7 @@ __all__ = [
     "Described",
     "Exit",
     "File",
+    "HollowKubelets",
     "HostRuntime",
     "Launch",
     "LoadError",

@@ -45,6 +45,7 @@ from killcheck.embedded.models.nodetermination import NodeTerminationHandler
 from killcheck.embedded.nodes import NodeAgents
 from killcheck.embedded.nodes.external_endpoints import Place
 from killcheck.embedded.nodes.host_runtime import HostRuntime
+from killcheck.embedded.nodes.kubelets import has_own_kubelet
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport
@@ -180,6 +181,7 @@ class Cluster:
             server=self.server,
             rng=random.Random(seed + 2),  # noqa: S311 - jitter
         )
+        self.nodes.tends = lambda node: not has_own_kubelet(node)
         self.cloud.listeners.append(self._machine_changed)
         self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
         if isinstance(self.nodes.runtime, HostRuntime):

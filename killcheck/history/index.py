@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from killcheck.history.nights import Night, RunNights, Unreadable, read
-from killcheck.history.places import Listed, Place
+from killcheck.history.places import Listed, Place, PlaceError
 
 __all__ = ["History", "gather"]
 
 #: What the tables and rows are like: an index of another layout is made anew.
-LAYOUT = 1
+LAYOUT = 2
 #: The JSON of a snapshot that is not there.
 _NOTHING = "{}"
 _TABLES = """
@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS records (
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The nights of a place, oldest first. ``unreadable``: what is no record, in one sentence each.
+    """The nights of a place, oldest first. ``unreadable``: what says nothing that can be used, in one sentence each.
 
     ``snapshots`` by run, as JSON: only those around a break are ever looked at.
     """
@@ -49,7 +49,7 @@ class History:
 def gather(places: Sequence[Place], folder: Path | None) -> History:
     """Everything that the places' records say. ``folder``: where indexes are kept; None: nowhere.
 
-    Raises PlaceError.
+    Raises PlaceError for a place that cannot be listed; a record that cannot be read is told and passed over.
     """
     nights: dict[tuple[str, str, tuple[str, ...], str], Night] = {}
     snapshots: dict[str, str] = {}
@@ -71,8 +71,10 @@ def _rows(place: Place, folder: Path | None) -> Iterator[list[str]]:
     """(version, nights, snapshot, problem) of every record."""
     with closing(_opened(place, folder)) as index:
         known = {name: rest for name, *rest in index.execute("SELECT * FROM records")}
-        listed = list(place.listed())
-        for one in listed:
+        for one in list(place.listed()):
+            if one.problem:
+                yield [one.version, "[]", _NOTHING, one.problem]
+                continue
             row = known.pop(one.name, None)
             if row is None or row[0] != one.version:
                 row = _indexed(index, place, one)
@@ -83,10 +85,12 @@ def _rows(place: Place, folder: Path | None) -> Iterator[list[str]]:
 
 
 def _indexed(index: sqlite3.Connection, place: Place, one: Listed) -> list[str]:
-    """The row of a record that is new or has changed."""
+    """The row of a record that is new or has changed; what may be read the next time is not kept."""
     problem = ""
     try:
-        found = read(place.lines(one.name), f"{place.name}/{one.name}")
+        found = read(place.lines(one.name), place.where(one.name))
+    except PlaceError as error:
+        return [one.version, "[]", _NOTHING, str(error)]
     except Unreadable as error:
         found, problem = RunNights(()), str(error)
     nights = json.dumps([night.to_json() for night in found.nights])

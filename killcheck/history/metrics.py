@@ -21,6 +21,8 @@ def metrics(story: Story) -> str:
 
 
 def _lines(story: Story) -> Iterator[str]:
+    yield from head("killcheck_history_unreadable", "Records that could not be used, and may say otherwise.")
+    yield f"killcheck_history_unreadable {len(story.unreadable)}"
     if not story.series:
         return
     yield from _each(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from killcheck.events import DrillFinished, DrillStarted, Event, RunFinished, RunStarted, Snapshot, from_json
@@ -26,8 +27,9 @@ class Unreadable(Exception):
 class Night:
     """One drill. ``at``: when it ended (Unix time, the clock of who ran it); seconds count from the trigger.
 
-    ``standing``: its verdict, ``accepted`` where the policy accepts an exposure. ``usd``: what was at risk until the
-    layer's next chance where it is exposed, else None. ``limit_s``: the deadline for zero GPUs.
+    ``standing``: its verdict, ``accepted`` where the policy accepts an exposure; ``accepted_until``: until when (Unix
+    time, None: without end). ``usd``: what was at risk until the layer's next chance where it is exposed, else None.
+    ``limit_s``: the deadline for zero GPUs.
     """
 
     run: str
@@ -44,6 +46,7 @@ class Night:
     usd: float | None = None
     cause: str = ""
     dirty: bool = False
+    accepted_until: float | None = None
 
     @property
     def proven(self) -> bool:
@@ -125,6 +128,7 @@ class _Book:
         assert run is not None
         verdict = str(result.get("verdict", "unfinished"))
         exposed = verdict == "exposed"
+        accepted = (exposed and result.get("accepted")) or {}
         chance = result.get("usd_until_next_chance")
         return Night(
             run.run,
@@ -135,15 +139,24 @@ class _Book:
             started.layer,
             tuple(map(str, started.faults)),
             started.title,
-            "accepted" if exposed and result.get("accepted") else verdict,
+            "accepted" if accepted else verdict,
             _number(result.get("seconds_to_zero")),
             _number(result.get("seconds_to_drained")),
             _number(started.deadlines.get(Phase.PODS_GONE)),
             _number(result.get("usd") if chance is None else chance) if exposed else None,
             str(result.get("cause") or result.get("why") or "")[:500],
             bool(result.get("problems")),
+            _end_of(accepted.get("until")),
         )
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and math.isfinite(value) else None
+
+
+def _end_of(day: Any) -> float | None:
+    """The Unix time at which a day ends everywhere a policy could mean it: in UTC. Raises ValueError."""
+    if not day:
+        return None
+    return (datetime.combine(date.fromisoformat(str(day)), time(), UTC) + timedelta(days=1)).timestamp()

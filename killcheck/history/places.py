@@ -26,10 +26,14 @@ class PlaceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A record: its name in its place, and what changes when its content does."""
+    """A record: its name in its place, and what changes when its content does.
+
+    ``problem``: why what is there cannot be listed, in one sentence; it is no record then.
+    """
 
     name: str
     version: str
+    problem: str = ""
 
 
 class Place(Protocol):
@@ -41,6 +45,9 @@ class Place(Protocol):
 
     def listed(self) -> Iterator[Listed]:
         """Every record. Raises PlaceError."""
+
+    def where(self, name: str) -> str:
+        """How a person finds a record."""
 
     def lines(self, name: str) -> list[str]:
         """The lines of one. Raises PlaceError."""
@@ -64,11 +71,13 @@ class Folder:
         root = str(self.path)
         waiting = [root]
         while waiting:
+            folder = waiting.pop()
             try:
-                with os.scandir(waiting.pop()) as entries:
+                with os.scandir(folder) as entries:
                     found = sorted(entries, key=lambda entry: entry.name)
             except OSError as error:
-                raise PlaceError(f"{error.filename}: {(error.strerror or str(error)).lower()}") from error
+                yield Listed(folder, "", f"{folder}: {_said(error)}")
+                continue
             for entry in found:
                 if entry.is_dir(follow_symlinks=False) and entry.name not in _PASSED_OVER:
                     waiting.append(entry.path)
@@ -76,12 +85,16 @@ class Folder:
                     stat = entry.stat(follow_symlinks=False)
                     yield Listed(entry.path[len(root) :].lstrip(os.sep), f"{stat.st_size} {stat.st_mtime_ns}")
 
+    def where(self, name: str) -> str:
+        """Its file."""
+        return str(self.path / name)
+
     def lines(self, name: str) -> list[str]:
         """Raises PlaceError."""
         try:
             return text_of(self.path / name, "utf-8-sig", errors="replace").splitlines()
         except OSError as error:
-            raise PlaceError(f"{self.path / name}: {(error.strerror or str(error)).lower()}") from error
+            raise PlaceError(f"{self.where(name)}: {_said(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +121,22 @@ class Bucket:
         except AskError as error:
             raise PlaceError(f"{self.url}: {error}") from error
 
+    def where(self, name: str) -> str:
+        """Its URL."""
+        return f"s3://{split(self.url)[0]}/{name}"
+
     def lines(self, name: str) -> list[str]:
         """Raises PlaceError."""
         bucket, _ = split(self.url)
         try:
             body = call(self.aws, "s3", "get_object", Bucket=bucket, Key=name)["Body"].read()
         except AskError as error:
-            raise PlaceError(f"s3://{bucket}/{name}: {error}") from error
+            raise PlaceError(f"{self.where(name)}: {error}") from error
         return str(body.decode("utf-8", "replace")).splitlines()
+
+
+def _said(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 def place_of(named: str, aws: Aws | None = None) -> Place:

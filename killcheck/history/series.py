@@ -6,6 +6,7 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import combinations, pairwise
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from killcheck.history.index import History
 from killcheck.history.nights import Night
 
-__all__ = ["Break", "Series", "Stand", "Story", "told"]
+__all__ = ["Break", "Series", "Stand", "Story", "day", "told"]
 
 DAY_S = 86400.0
 #: Nights that a trend takes at least; of more than so many a trend is drawn from as many, spread over all of them.
@@ -115,9 +116,9 @@ class Story:
 
     @property
     def stand(self) -> Stand:
-        """The worst of all; nothing is inconclusive."""
-        stands = [one.stand for one in self.series]
-        return max(stands, key=list(Stand).index, default=Stand.INCONCLUSIVE)
+        """The worst of all; nothing is inconclusive, and so is what a record that cannot be read may say otherwise."""
+        unseen = [Stand.INCONCLUSIVE] if self.unreadable or not self.series else []
+        return max([*unseen, *(one.stand for one in self.series)], key=list(Stand).index)
 
     @property
     def at_risk_usd(self) -> float:
@@ -132,14 +133,25 @@ class Story:
 
 def told(history: History, *, now: float, stale_after_s: float, since: float = 0.0) -> Story:
     """The story of the nights from ``since`` on (both Unix times)."""
-    nights = [night for night in history.nights if night.at >= since]
+    nights = [night for night in history.nights if since <= night.at <= now + DAY_S]
+    ahead = dict.fromkeys(_of_the_future(night) for night in history.nights if night.at > now + DAY_S)
     kept: dict[tuple[Any, ...], list[Night]] = {}
     for night in nights:
         kept.setdefault((night.kill_path, night.cluster, night.layer, night.faults, night.title), []).append(night)
     series = [_series(tuple(one), history, now, stale_after_s) for one in kept.values()]
     series.sort(key=lambda one: (-list(Stand).index(one.stand), -(one.at_risk_usd or 0.0)))
     runs = len({night.run for night in nights})
-    return Story(now, stale_after_s, tuple(series), runs, history.unreadable, tuple(nights))
+    return Story(now, stale_after_s, tuple(series), runs, (*history.unreadable, *ahead), tuple(nights))
+
+
+def _of_the_future(night: Night) -> str:
+    """A proof that would not grow old: whose clock is wrong is not known."""
+    return f"run {night.run}: its record says {day(night.at)}, which is to come: its clock, or this one, is wrong"
+
+
+def day(at: float) -> str:
+    """A day's date (UTC) of a Unix time."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
 
 
 def _series(nights: tuple[Night, ...], history: History, now: float, stale_after_s: float) -> Series:
@@ -159,7 +171,7 @@ def _stand(last: Night, now: float, stale_after_s: float) -> Stand:
     if last.dirty or last.standing == "exposed":
         return Stand.EXPOSED
     if last.standing == "accepted":
-        return Stand.ACCEPTED
+        return Stand.EXPOSED if last.accepted_until is not None and now >= last.accepted_until else Stand.ACCEPTED
     if not last.proven:
         return Stand.INCONCLUSIVE
     return Stand.STALE if now - last.at > stale_after_s else Stand.PROVEN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from killcheck.history.series import DAY_S, Break, Series, Stand, Story, Took
+from killcheck.history.series import DAY_S, Break, Series, Stand, Story, Took, day
 from killcheck.reports.figures import money, span
 
 __all__ = ["ago", "badge_of", "broke", "drift", "proven", "sentence", "times"]
@@ -47,6 +47,9 @@ def sentence(story: Story) -> str:
     """How it stands, for somebody who reads one line."""
     if not story.series:
         return "No run record says anything of a drill: nothing is proven."
+    unread = (
+        f" {len(story.unreadable)} record(s) could not be used: they may say otherwise." if story.unreadable else ""
+    )
     count = {stand: sum(one.stand is stand for one in story.series) for stand in Stand}
     parts = []
     if count[Stand.EXPOSED]:
@@ -60,20 +63,14 @@ def sentence(story: Story) -> str:
     ):
         if count[stand]:
             parts.append(f"{count[stand]} {word}")
-    return f"Of {len(story.series)} drill(s): {', '.join(parts)}."
+    return f"Of {len(story.series)} drill(s): {', '.join(parts)}.{unread}"
 
 
 def broke(one: Break) -> str:
     """What ended: since when, and why."""
-    mended = f", mended {_day(one.mended.at)}" if one.mended else ""
+    mended = f", mended {day(one.mended.at)}" if one.mended else ""
     what = "left something behind" if one.after.dirty else one.after.standing
-    return f"{what} on {_day(one.after.at)}, last proven {_day(one.before.at)}{mended}"
-
-
-def _day(at: float) -> str:
-    from datetime import UTC, datetime
-
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
+    return f"{what} on {day(one.after.at)}, last proven {day(one.before.at)}{mended}"
 
 
 def badge_of(story: Story) -> tuple[str, str]:

@@ -10,11 +10,14 @@ import multiprocessing
 import os
 import pickle
 import signal
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
+from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
 from typing import Any, TypeVar
 
 from killcheck.capabilities.cluster import ClusterError
@@ -36,12 +39,48 @@ def drilling() -> int:
     return processors() + 2
 
 
-def _begin(parent: int) -> None:
-    """In a worker: a Ctrl-C is the parent's to answer; its SIGTERM unwinds, so that executors' processes end too."""
+def _context() -> BaseContext:
+    """How workers come to be: forks of this process, or, where it has threads, of one that has imported what they need.
+
+    That one is started with the first workers and ends with this process.
+    """
+    if forking():
+        return multiprocessing.get_context("fork")
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["killcheck.run.worker"])
+    return context
+
+
+def _begin(environment: Mapping[str, str]) -> None:
+    """In a worker: a Ctrl-C is the parent's to answer; its SIGTERM unwinds, so that executors' processes end too.
+
+    ``environment``: the parent's, which who forked this worker may not have as it is now.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _unwind)
-    die_with(parent, signal.SIGTERM)
+    _end_with_parent()
+    if dict(os.environ) != environment:
+        os.environ.clear()
+        os.environ.update(environment)
     collect_seldom()
+
+
+def _end_with_parent() -> None:
+    """In a worker: SIGTERM when the process dies that it works for, which need not be the one that forked it."""
+    made_by = multiprocessing.parent_process()
+    if made_by is None or made_by.pid == os.getppid():
+        die_with(os.getppid(), signal.SIGTERM)
+    elif sys.platform == "linux":
+        import fcntl
+
+        # The parent alone holds the other end of this pipe: its end is told by a signal (fcntl(2)).
+        fcntl.fcntl(made_by.sentinel, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(made_by.sentinel, fcntl.F_SETSIG, signal.SIGTERM)
+        fcntl.fcntl(made_by.sentinel, fcntl.F_SETFL, os.O_ASYNC | fcntl.fcntl(made_by.sentinel, fcntl.F_GETFL))
+    if made_by is not None and wait([made_by.sentinel], 0):  # it was faster
+        os._exit(1)
 
 
 def _unwind(_number: int, _frame: object) -> None:
@@ -76,8 +115,7 @@ def mortal_workers(count: int) -> Iterator[ProcessPoolExecutor]:
     """Worker processes that end, with everything they started, when the block is left by an exception or its process
     is killed. Raises ClusterError where a worker died by itself.
     """
-    context = multiprocessing.get_context("fork" if forking() else "spawn")
-    with _Workers(max_workers=count, mp_context=context, initializer=_begin, initargs=(os.getpid(),)) as pool:
+    with _Workers(max_workers=count, mp_context=_context(), initializer=_begin, initargs=(dict(os.environ),)) as pool:
         try:
             yield pool
         except BaseException as error:

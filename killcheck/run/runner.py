@@ -324,7 +324,9 @@ class Run:
 
     def _remember(self, objects: Iterable[Obj], namespaces: Collection[str] = ()) -> None:
         """What is around the drills, for the record."""
-        self._emit(events.Snapshot(at=wall_now(), objects=snapshot(objects, namespaces, self.session.spec)))
+        found = snapshot(objects, namespaces, self.session.spec)
+        if found is not None:
+            self._emit(events.Snapshot(at=wall_now(), objects=found))
 
     def _agree_on_all(self) -> None:
         """What is somebody's is planned whole before the first drill: one refusal, one question."""

@@ -35,23 +35,24 @@ def snapshot(
     objects: Iterable[Obj],
     namespaces: Collection[str] = (),
     spec: Path | None = None,
-) -> dict[str, dict[str, str]]:
-    """By object, its fields. ``namespaces``: of others, only what runs there is taken, and of that only the images.
+) -> dict[str, dict[str, str]] | None:
+    """By object, its fields; None where there are more than :data:`MOST`: a part of them would differ by chance.
 
-    ``spec``: the kill path's file, whose parts are in it too, as is killcheck's own version.
+    ``namespaces``: of others, only what runs there is taken, and of that only the images. ``spec``: the kill path's
+    file, whose parts are in it too, as is killcheck's own version.
     """
     found = {"killcheck": {"version": __version__}}
     if spec is not None:
         found["killcheck.yaml"] = dict(_parts(spec))
     for obj in objects:
-        if len(found) >= MOST:
-            break
         kind, namespace = str(obj.get("kind", "")), namespace_of(obj)
         if kind in _PASSING or not kind or controller_of(obj) is not None:
             continue
         near = not namespaces or not namespace or namespace in namespaces
         if near or kind in _ANYWHERE:
             found[ref_of(obj)] = dict(_fields(obj) if near else _images(obj))
+            if len(found) > MOST:
+                return None
     return found
 
 
@@ -86,7 +87,8 @@ def _images(obj: Obj) -> Iterator[tuple[str, str]]:
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    text = redact(value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str))
     if len(text) <= SHORT and "\n" not in text:
-        return redact(text)
+        return text
+    # Of the text without its secrets: whoever guesses at one could try it on a digest.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]

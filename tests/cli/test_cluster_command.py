@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from killcheck.cli import main
 from killcheck.commands import cluster
+from killcheck.kube.errors import Unreachable
 from killcheck.safety.journal import process_began
 
 #: Who uses it has a program of somebody's run.
@@ -98,3 +99,27 @@ def test_there_is_one_in_a_folder(folder):
 
 def test_a_wait_needs_its_unit(folder):
     assert run("kubeconfig", "--wait", "30").exit_code == 2
+
+
+class _Gone:
+    """A cluster that ends before it has answered."""
+
+    def call(self, *_):
+        raise Unreachable("the API server broke the connection off")
+
+
+def test_a_cluster_that_ends_before_it_answers_is_down(monkeypatch):
+    looks = iter([{"pid": 1}, None])
+    monkeypatch.setattr(cluster, "_kube", _Gone)
+    monkeypatch.setattr(cluster, "_there", lambda: next(looks))
+    done = CliRunner().invoke(cluster.command, ["down"])
+    assert (done.exit_code, done.output) == (0, "the embedded cluster is down\n")
+
+
+def test_a_cluster_that_does_not_end_is_told_as_that(monkeypatch):
+    monkeypatch.setattr(cluster, "_kube", _Gone)
+    monkeypatch.setattr(cluster, "_there", lambda: {"pid": 4711})
+    monkeypatch.setattr(cluster, "END_S", 0.0)
+    done = CliRunner().invoke(cluster.command, ["down"])
+    assert done.exit_code == 4
+    assert "kill 4711" in done.output

@@ -1,6 +1,7 @@
 """Many nights as one story: what is told is what the generator of the nights knows."""
 
 import json
+import os
 import random
 import statistics
 from datetime import timedelta
@@ -126,8 +127,56 @@ def test_what_is_no_record_is_told_and_passed_over(tmp_path, text):
     with pytest.raises(Unreadable, match="not a"):
         read(text.splitlines(), "here")
     found = story(write(tmp_path, record(0), ("bad", text)), 0)
-    assert (found.runs, found.stand, len(found.unreadable)) == (1, Stand.PROVEN, 1)
+    assert [one.stand for one in found.series] == [Stand.PROVEN]
+    # What it would say is not known.
+    assert (found.runs, found.stand, len(found.unreadable)) == (1, Stand.INCONCLUSIVE, 1)
     assert "bad/run.jsonl" in found.unreadable[0]
+
+
+def test_what_may_not_be_read_stops_nothing_and_leaves_nothing_proven(tmp_path, monkeypatch):
+    folder = write(tmp_path, record(0), record(1))
+    name = f"runs/{record(1)[0]}/run.jsonl"
+    whole = Folder.lines
+
+    def refused(place, asked):
+        if asked == name:
+            raise PlaceError(f"{place.where(asked)}: permission denied")
+        return whole(place, asked)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "lines", refused)
+        found = story(folder, 1, index_in=tmp_path / "index")
+        assert (found.runs, found.stand) == (1, Stand.INCONCLUSIVE)
+        assert found.unreadable == (f"{folder / name}: permission denied",)
+    assert story(folder, 1, index_in=tmp_path / "index").stand is Stand.PROVEN
+
+
+def test_a_folder_that_cannot_be_listed_is_told_and_passed_over(tmp_path, monkeypatch):
+    folder = write(tmp_path, record(0), record(1))
+    locked, scandir = str(folder / "runs" / record(1)[0]), os.scandir
+
+    def refused(path):
+        if str(path) == locked:
+            raise PermissionError(13, "Permission denied", locked)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    found = story(folder, 1)
+    assert (found.runs, found.stand, found.unreadable) == (1, Stand.INCONCLUSIVE, (f"{locked}: permission denied",))
+
+
+def test_a_night_that_is_to_come_proves_nothing(tmp_path):
+    found = story(write(tmp_path, record(0, "exposed"), record(400)), 1)
+    assert [one.stand for one in found.series] == [Stand.EXPOSED]
+    alone = story(write(tmp_path / "alone", record(400)), 1)
+    assert (alone.stand, alone.series) == (Stand.INCONCLUSIVE, ())
+    assert "which is to come" in alone.unreadable[0]
+
+
+@pytest.mark.parametrize(("day", "stand"), [(0, Stand.ACCEPTED), (1, Stand.ACCEPTED), (2, Stand.EXPOSED)])
+def test_what_is_accepted_is_exposed_past_its_last_day(day, stand):
+    night = Night("r", 0.0, "p", "c", "l", (), "", "accepted", accepted_until=1.5 * DAY_S)
+    assert told(History((night,)), now=day * DAY_S, stale_after_s=DAY_S).stand is stand
 
 
 def sentence_of(lines):

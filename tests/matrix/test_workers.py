@@ -15,7 +15,7 @@ from killcheck.run import parallel
 
 #: A process with two workers, each at work with a child of its own.
 MADE = """
-import os, signal
+import os, signal, sys, threading
 from killcheck.run import parallel
 
 def at_work():
@@ -26,17 +26,26 @@ def at_work():
     os.write(1, b"worker ")
     signal.pause()
 
-with parallel.mortal_workers(2) as pool:
-    for _ in range(4):  # more than there are workers: nobody begins the others when told to end
-        pool.submit(at_work)
-    signal.pause()
+def main():
+    if sys.argv[1] == "threads":  # it cannot be forked then
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    with parallel.mortal_workers(2) as pool:
+        for _ in range(4):  # more than there are workers: nobody begins the others when told to end
+            pool.submit(at_work)
+        signal.pause()
+
+if __name__ == "__main__":
+    main()
 """
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
-def test_no_worker_outlives_who_made_it(end):
+@pytest.mark.parametrize("how", ["alone", "threads"])
+def test_no_worker_outlives_who_made_it(how, end, tmp_path):
+    program = tmp_path / "made.py"
+    program.write_text(MADE)
     with subprocess.Popen(
-        [sys.executable, "-c", MADE], stdout=subprocess.PIPE, bufsize=0, stderr=subprocess.DEVNULL
+        [sys.executable, str(program), how], stdout=subprocess.PIPE, bufsize=0, stderr=subprocess.DEVNULL
     ) as made:
         told = b""
         while told.count(b" ") < 4:
@@ -52,3 +61,10 @@ def test_no_worker_outlives_who_made_it(end):
 def test_a_worker_that_dies_is_told_in_one_sentence():
     with pytest.raises(ClusterError, match="a worker process died"), parallel.mortal_workers(1) as pool:
         pool.submit(os._exit, 3).result()
+
+
+def test_workers_have_the_environment_that_their_parent_has_now(monkeypatch):
+    for value in ("one", "two"):  # the process that they are forked from may be older
+        monkeypatch.setenv("KILLCHECK_TESTS_WORKERS", value)
+        with parallel.mortal_workers(1) as pool:
+            assert pool.submit(os.getenv, "KILLCHECK_TESTS_WORKERS").result() == value

@@ -46,6 +46,21 @@ def test_no_module_outgrows_its_name():
     assert long == {}
 
 
+def test_no_merge_was_left_half_done():
+    marks = ("<" * 7 + " ", ">" * 7 + " ")
+    texts = [p for pattern in ("*.md", "*.toml", "Makefile") for p in ROOT.glob(pattern)]
+    rooms = ("killcheck", "probes", "suites", "fixtures", "docs", "ci", "tests", "benchmarks")
+    texts += [p for room in rooms for p in (ROOT / room).rglob("*") if p.suffix in {".md", ".py", ".yaml", ".yml"}]
+    assert len(texts) > 500
+    assert [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in texts
+        if any(mark in (text := path.read_text(errors="replace")) for mark in marks)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.startswith(marks)
+    ] == []
+
+
 def test_tests_mirror_the_rooms():
     """A folder of tests is named after the room it is about, or says in tests/README.md what else it is."""
     rooms = {path.name for room in (ROOT / "killcheck", ROOT / "killcheck/embedded") for path in room.iterdir()}

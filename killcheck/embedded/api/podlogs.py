@@ -24,7 +24,7 @@ from killcheck.kube.objects import Obj, dig, parse_time
 if TYPE_CHECKING:
     from killcheck.embedded.api.server import ApiServer
 
-__all__ = ["Growing", "container_of", "log"]
+__all__ = ["LOOK_S", "Growing", "Options", "Part", "container_of", "log"]
 
 _HEADERS = {"Content-Type": "text/plain"}
 #: Seconds between looks at a log that is followed.
@@ -34,8 +34,8 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
-    """``tail`` lines, ``limit`` in bytes, None: all of them; lines from before ``since`` are left out."""
+class Options:
+    """What is asked of a log: ``tail`` lines, ``limit`` in bytes (None: all), none from before ``since``."""
 
     tail: int | None
     limit: int | None
@@ -58,7 +58,7 @@ def log(server: ApiServer, call: Call) -> Response:
             f"it read the log of pod {call.name}, which is hollow and says nothing",
             f'let its containers really run (annotation killcheck.dev/run: "true"), or {DRILL_IT}',
         )
-    part = _Part(options, written)
+    part = Part(options, written)
     if not call.request.flag("follow") or call.request.flag("previous"):
         return Response(200, part.rest(written), dict(_HEADERS))
     run = _restarts(pod, container)
@@ -74,13 +74,13 @@ def log(server: ApiServer, call: Call) -> Response:
     return Response(200, None, dict(_HEADERS), stream=Growing(server.loop, look))
 
 
-class _Part:
+class Part:
     """The part of a log that was asked for, told piece by piece.
 
     Raises StatusError 501 where times are asked for that nobody knows.
     """
 
-    def __init__(self, options: _Options, log: ContainerLog) -> None:
+    def __init__(self, options: Options, log: ContainerLog) -> None:
         self._options = options
         self._timed = options.timestamps or options.since is not None
         if self._timed and log.data and not log.marks:
@@ -195,7 +195,7 @@ def _restarts(pod: Obj, container: str) -> int:
     return int(_status(pod, container).get("restartCount", 0))
 
 
-def _options(call: Call, now: datetime) -> _Options:
+def _options(call: Call, now: datetime) -> Options:
     """What is asked for at ``now``. Raises StatusError 400, 422, or 501 for what cannot be answered here."""
     request = call.request
     causes: list[Obj] = []
@@ -217,7 +217,7 @@ def _options(call: Call, now: datetime) -> _Options:
         raise status.invalid("PodLogOptions", "", call.name, causes)
     if since is not None:
         begin = now - timedelta(seconds=since)
-    return _Options(tail, limit, begin, request.flag("timestamps"))
+    return Options(tail, limit, begin, request.flag("timestamps"))
 
 
 def _time(text: str) -> datetime | None:

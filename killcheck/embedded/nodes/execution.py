@@ -16,10 +16,23 @@ if TYPE_CHECKING:
 
     from killcheck.embedded.api.podexec import Execution
 
-__all__ = ["RUN", "Enterable", "Exit", "Launch", "NetworkPolicy", "NotRun", "Running", "Runtime", "StartError"]
+__all__ = [
+    "HOLLOW",
+    "RUN",
+    "Enterable",
+    "Exit",
+    "Launch",
+    "NetworkPolicy",
+    "NotRun",
+    "Running",
+    "Runtime",
+    "StartError",
+]
 
 #: On a pod: ``"true"`` really runs its containers, ``"false"`` leaves them hollow.
 RUN = "killcheck.dev/run"
+#: Label of a Node whose kubelet is killcheck's, in a process of its own (:mod:`killcheck.embedded.hollow`).
+HOLLOW = "killcheck.dev/hollow"
 
 Reach = Literal["allow", "refuse", "drop"]
 

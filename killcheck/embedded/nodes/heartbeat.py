@@ -35,6 +35,8 @@ JITTER = 0.04
 #: How often conditions are reported where nothing has changed.
 REPORT_S = 300.0
 RETRY_S = 7.0
+#: Where kubelets listen, unless their Node says another port.
+PORT = 10250
 
 _CONDITIONS = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -156,7 +158,8 @@ class Heartbeat:
         capacity = dig(node, "status", "capacity")
         if capacity and not dig(node, "status", "allocatable"):
             body["allocatable"] = capacity
-        body["daemonEndpoints"] = {"kubeletEndpoint": {"Port": 10250}}
+        port = dig(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port")
+        body["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port or PORT}}
         answer = self.kubelet.kube.patch(
             r.NODES, self.kubelet.name, {"status": body}, kind="strategic", subresource="status"
         )

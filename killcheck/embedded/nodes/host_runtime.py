@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.kinds import Registry
@@ -18,10 +18,14 @@ from killcheck.embedded.nodes.isolation import LEVELS, Level, here, ways_out
 from killcheck.embedded.nodes.network import Network, shared
 from killcheck.embedded.nodes.process import HostProcess, lacks
 from killcheck.embedded.nodes.spawnerclient import NoSandbox, SetUpError, SpawnerClient
-from killcheck.embedded.wire import Server
 from killcheck.kube.objects import uid_of
 
-__all__ = ["HostRuntime", "Isolation"]
+if TYPE_CHECKING:
+    import socket
+
+    from killcheck.embedded.connection import Client
+
+__all__ = ["Door", "HostRuntime", "Isolation"]
 
 Isolation = Literal["sandbox", "shipped", "namespaces", "bubblewrap", "unisolated"]
 
@@ -38,6 +42,20 @@ _TRIED: dict[Isolation, tuple[Level, ...]] = {
 }
 
 
+class Door(Protocol):
+    """How containers reach the API server: the embedded one's own TLS shell, or a passage to one that is elsewhere."""
+
+    @property
+    def interceptor(self) -> object | None:
+        """Who answers in the server's place."""
+
+    def adopt(self, listener: socket.socket, client: Client) -> None:
+        """Let it accept on a listening socket; what comes in counts for ``client``."""
+
+    def drop(self, client: Client) -> None:
+        """Close a client's listeners and connections; idempotent."""
+
+
 class HostRuntime:
     """Runs containers on this host. Nothing is started, written or opened before the first container.
 
@@ -45,7 +63,7 @@ class HostRuntime:
     one or nothing; ``shipped``, for killcheck's own manifests alone, does without where there is none.
     """
 
-    def __init__(self, loop: Loop, wire: Server, *, isolation: Isolation = "sandbox") -> None:
+    def __init__(self, loop: Loop, wire: Door, *, isolation: Isolation = "sandbox") -> None:
         self.loop = loop
         self.wire = wire
         self.isolation: Isolation = isolation

@@ -16,14 +16,14 @@ from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.backoff import Backoff
 from killcheck.embedded.nodes.container_access import Connection
-from killcheck.embedded.nodes.execution import RUN, Enterable, Launch, NetworkPolicy, Runtime
+from killcheck.embedded.nodes.execution import HOLLOW, RUN, Enterable, Launch, NetworkPolicy, Runtime
 from killcheck.embedded.nodes.heartbeat import Heartbeat
 from killcheck.embedded.nodes.podlife import PodLife
 from killcheck.embedded.nodes.registry import Cache, Cached, Registry, credentials
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from killcheck.embedded.api.podexec import Execution
@@ -166,10 +166,16 @@ class Kubelet:
         return addresses.get("InternalIP") or f"10.0.{self.index // 250}.{self.index % 250 + 4}"
 
     def next_pod_ip(self, life: PodLife) -> str:
-        """A fresh address for a pod; the node's own for one on the host's network."""
+        """A fresh address for a pod; the node's own for one on the host's network.
+
+        On a cluster that is somebody's it is one of RFC 2544, which are routed nowhere: no Service of theirs may send
+        to a pod of theirs that happens to have the same.
+        """
         if life.pod["spec"].get("hostNetwork"):
             return self.host_ip
         self._addresses += 1
+        if HOLLOW in labels_of(self.node):
+            return f"198.{18 + self.index // 256 % 2}.{self.index % 256}.{self._addresses % 254 + 1}"
         return f"10.244.{self.index % 256}.{self._addresses % 254 + 1}"
 
     def hex_id(self) -> str:

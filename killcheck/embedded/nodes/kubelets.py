@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
-from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
+from killcheck.embedded.nodes.execution import HOLLOW, RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.images.contents import Contents
@@ -17,12 +17,12 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
-from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.host_runtime import Isolation
 
-__all__ = ["RUN", "NoRuntime", "NodeAgents", "runs"]
+__all__ = ["HOLLOW", "RUN", "NoRuntime", "NodeAgents", "has_own_kubelet", "runs"]
 
 
 class Endpoints(Protocol):
@@ -42,6 +42,13 @@ def runs(pod: Obj) -> bool:
     if owner is not None:
         return bool(owner.get("kind") == "Job")
     return dig(pod, "spec", "restartPolicy", default="Always") in ("Never", "OnFailure")
+
+
+def has_own_kubelet(node: Obj) -> bool:
+    """Whether a kubelet that is elsewhere registered this Node: a hollow one of another process, or a real one."""
+    return HOLLOW in labels_of(node) or any(
+        one.get("manager") == "kubelet" for one in dig(node, "metadata", "managedFields", default=[])
+    )
 
 
 class NoRuntime:
@@ -74,7 +81,7 @@ class NodeAgents:
 
     ``kube_for`` gives a client with a user's identity. ``exec_mode``: ``host`` runs executors as processes on this host
     (``wire`` is then the TLS server they reach), ``model`` makes the API calls that reading finds in them, ``none``
-    runs nothing. ``runtime`` overrides all.
+    runs nothing. ``runtime`` overrides all. ``labels`` selects the Nodes: of others nothing is seen, and nothing done.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class NodeAgents:
         wire: Any = None,
         server: Endpoints | None = None,
         runtime: Runtime | None = None,
+        labels: str = "",
     ) -> None:
         self.kube_for = kube_for
         self.loop = loop
@@ -100,6 +108,8 @@ class NodeAgents:
         self.unknown: list[str] = []
         #: The same, with the pods themselves.
         self.not_run: list[tuple[Obj, str]] = []
+        #: Told each of these sentences once, when it becomes true.
+        self.on_unknown: Callable[[str], None] = lambda _said: None
         self.runs: Callable[[Obj], bool] = runs
         #: Nodes that have a kubelet; asked when one appears.
         self.tends: Callable[[Obj], bool] = lambda _node: True
@@ -109,7 +119,7 @@ class NodeAgents:
         self._stopped = False
         self._ran: dict[str, Contents] = {}
         kube = kube_for(User("killcheck:hollow-nodes", ("system:masters", "system:authenticated")))
-        self._nodes = Informer(kube, loop, r.NODES, on_change=self._node_changed)
+        self._nodes = Informer(kube, loop, r.NODES, labels=labels, on_change=self._node_changed)
         self._pods = Informer(kube, loop, r.PODS, on_change=self._pod_changed)
         self._pods.start()
         self._nodes.start()
@@ -143,6 +153,10 @@ class NodeAgents:
             self.server,
             self.loop,
         )
+
+    def pods(self) -> list[Obj]:
+        """The pods that are bound to its nodes, as last seen."""
+        return [pod for pod in self._pods.values() if pod["spec"].get("nodeName") in self.kubelets]
 
     # -- what is done to it -----------------------------------------------------------------------------
     def kubelet(self, node: str) -> Kubelet:
@@ -244,6 +258,7 @@ class NodeAgents:
         if told not in self.unknown:
             self.unknown.append(told)
             self.not_run.append((pod, why))
+            self.on_unknown(told)
 
 
 #: ``--exec`` on this host: what keeps strangers in, or nothing. ``shipped`` is for killcheck's own manifests alone.
