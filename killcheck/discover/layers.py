@@ -135,7 +135,8 @@ class _Finder:
 
     def _without_starters(self, layers: Sequence[Layer]) -> list[Layer]:
         """Left out is what scales to a number that could not be read, beside one that plainly turns the same off."""
-        plain = {name for layer in layers if layer.name not in self.unsure for name in layer.covers}
+        switches = [layer for layer in layers if layer.cron_job and layer.name not in self.unsure]
+        plain = {name for layer in switches for name in layer.covers}
         starters = [layer for layer in layers if layer.name in self.unsure and set(layer.covers) <= plain]
         for layer in starters:
             self.found.notes.append(

@@ -91,11 +91,9 @@ class Stopping:
         """Whether all that a program does to the targets it ``covers`` is to scale them to unknown numbers."""
         named = [target for target in self.targets if target.name in covers]
         writes = [call for call in reading.writes if any(self.is_about(call, target) for target in named)]
-        numbers = [call for call in writes if call.subresource == "scale"]
-        others = [
-            call for call in reading.writes if call.resource in ("pods", "nodes") or call.verb.startswith("delete")
-        ]
-        return bool(numbers) and not others and all(call.replicas is None for call in numbers)
+        takes = any(call.resource in ("pods", "nodes") or call.verb.startswith("delete") for call in reading.writes)
+        numbers = [call for call in writes if call.body.startswith("--replicas=")]
+        return bool(numbers) and not takes and all(call.replicas is None for call in numbers)
 
     def _stops_pods(self, call: ApiCall, target: Target, obj: Obj) -> bool:
         """Pods that are deleted or evicted (``kubectl drain`` does): whoever makes them may make them again."""

@@ -77,14 +77,17 @@ class NextFiring:
         why = self.runner.missed(due)
         return None if why is None else Missed(due, str(why))
 
-    def again(self) -> Missed | WorksOnce | None:
-        """Put everything on and let the schedule fire; None: that turned it off, or it could not be tried."""
-        forecast = self.runner.forecast()
-        if forecast is not None and forecast.never:
-            return None  # that is said anyway, with the reason
+    def prepare(self) -> None:
+        """Put everything on, and let it idle for as long as the layer waits."""
         self.put_on()
         self._run(self._on, self.loop.now() + timedelta(seconds=LEAD_S))
-        due = self.runner.next_chance(self.loop.now())
+        self._run(lambda: False, self.loop.now() + timedelta(seconds=self.runner.idles_s() or 0.0))
+
+    def again(self) -> Missed | WorksOnce | None:
+        """Let the schedule fire; None: that turned it off, or it could not be tried."""
+        forecast, due = self.runner.forecast(), self.runner.next_chance(self.loop.now())
+        if forecast is not None and forecast.never:
+            return None  # that is said anyway, with the reason
         if due is None or self._off():
             return self.missed(due)
         self._run(self._off, due)

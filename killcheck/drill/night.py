@@ -114,7 +114,7 @@ class Night:
     ) -> None:
         self.stage, self.runner, self.since = stage, runner, since
         #: Puts the targets on again; None: the layer's next firing is only waited for.
-        self._put_on = put_on if runner.fires_alone else None
+        self._put_on = put_on if runner.idles_s() is not None else None
         self.scene, self.loop = stage.scene, stage.cluster.loop
         self.targets = [t for t in stage.kill_path.covered_by(runner.layer) if t.kind]
         self._pods = {pod.uid for pod in self.scene.gpu_pods()}
@@ -173,8 +173,10 @@ class Night:
         if due > self.since + timedelta(seconds=MOST_S):
             return None
         try:
-            self._hold([held for held in self._frequent() if not self._is_own(held)])
+            self._hold(held for held in self._frequent() if self.runner.idles_s() or not self._is_own(held))
             self._run(lambda: False, due - timedelta(seconds=LEAD_S))
+            firing.prepare()
+            self._let_go(self._is_own)
             return firing.again()
         finally:
             self._let_go()
@@ -331,10 +333,10 @@ class Night:
                 self._paused.append(cron)
                 self._held_crons.append(cron)
 
-    def _let_go(self) -> None:
-        for cron in self._paused:
+    def _let_go(self, which: Callable[[Obj], bool] = lambda _: True) -> None:
+        for cron in [held for held in self._paused if which(held)]:
             self._suspend(cron, held=False)
-        self._paused.clear()
+            self._paused.remove(cron)
 
     def _suspend(self, cron: Obj, *, held: bool) -> None:
         """On a cluster in this process alone: nothing of it outlives the drill."""

@@ -166,8 +166,6 @@ class LayerRun(ABC):
     own_phases: tuple[str, ...] = ()
     #: Where the trigger is a spot notice: how many seconds it leaves before the cloud takes the machine.
     notice_s: float | None = None
-    #: Whether a firing of its own schedule turns off whatever is on then, and nothing must have idled before.
-    fires_alone: bool = False
     #: What to do about a :meth:`flaw`.
     remedy: str = ""
 
@@ -280,6 +278,10 @@ class LayerRun(ABC):
 
     def missed(self, due: datetime) -> NotFired | None:
         """What kept the layer from firing at a slot that has passed, the one after this drill's; None: nothing did."""
+        return None
+
+    def idles_s(self) -> float | None:
+        """How long what is on must have idled until a firing of its own turns it off; None: that cannot be tried."""
         return None
 
     def tidy(self) -> None:  # noqa: B027 - most leave nothing

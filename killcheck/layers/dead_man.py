@@ -78,7 +78,6 @@ class DeadMan(LayerRun):
         "container_started",
         "executor_finished",
     )
-    fires_alone = True
 
     @staticmethod
     def drills(layer: Layer) -> bool:
@@ -467,6 +466,10 @@ class DeadMan(LayerRun):
         seen = self.stage.cluster.real  # there its volumes are what they are
         lying = () if seen else carried.on_volumes(self._declared, lambda name: kube.find(r.CONFIGMAPS, name, home))
         return [*super().doubts(), *lying]
+
+    def idles_s(self) -> float:
+        """Not at all."""
+        return 0.0
 
     def tidy(self) -> None:
         """Take away the drill's own Job where the schedule's history keeps none: a firing finds as much room then."""

@@ -39,7 +39,6 @@ LEAVING = (
 class IdleMonitor(DeadMan):
     """One drill of an idle monitor that is a CronJob."""
 
-    fires_alone = False
     remedy = "let it measure what the target does (requests, items, device use), and act only after the whole delay"
 
     @staticmethod
@@ -62,6 +61,10 @@ class IdleMonitor(DeadMan):
     def unproven(self) -> str:
         """Its target could not be made busy; or it works, and whether it leaves busy targets on was not seen."""
         return self._unproven or (self._unseen if self._finished else "")
+
+    def idles_s(self) -> float:
+        """As long as the drill itself let its targets idle."""
+        return (self.layer.idle_s or 0.0) + BEYOND_S
 
     def untried(self) -> str | None:
         """That nobody saw it leave a busy target on: none was busy."""

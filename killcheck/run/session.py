@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -453,23 +454,26 @@ class Session:
 
 #: How far, and over how many slots, the longest time between two of them is looked for.
 WEEK, SLOTS = timedelta(days=7), 100
+#: What is longer than a night and a day: a weekend. What is shorter is the same night still.
+PAUSE, SAME_NIGHT = timedelta(hours=36), timedelta(hours=12)
 
 
 def _before_the_longest(when: Schedule, after: datetime) -> datetime | None:
-    """The slot after which nothing fires for longest, within a week; the first of equals; None: it never fires.
+    """The first slot of the night after which nothing fires for longest, within a week; None: it never fires.
 
-    That night is the one that has to hold: a switch of the weekdays leaves the weekend to itself.
+    That night is the one that has to hold: a switch of the weekdays leaves the weekend to itself. Where nights are
+    alike it is the next one.
     """
-    slot, most = when.next(after), timedelta(0)
-    found = slot
-    for _ in range(SLOTS):
-        again = when.next(slot) if slot is not None else None
-        if slot is None or again is None or slot - after > WEEK:
-            break
-        if again - slot > most:
-            found, most = slot, again - slot
-        slot = again
-    return found
+    slots = [slot for slot in [when.next(after)] if slot is not None]
+    while slots and len(slots) < SLOTS and slots[-1] - after <= WEEK and (again := when.next(slots[-1])) is not None:
+        slots.append(again)
+    pauses = [later - slot for slot, later in pairwise(slots)]
+    if not pauses or max(pauses) < PAUSE:
+        return slots[0] if slots else None
+    last = pauses.index(max(pauses))
+    while last and pauses[last - 1] < SAME_NIGHT:
+        last -= 1
+    return slots[last]
 
 
 def _last_before(cron_job: Obj, after: datetime, slot: datetime | None) -> datetime:

@@ -39,12 +39,21 @@ EXECUTORS = {
 }
 
 
-def _path(folder: Path, script: str, night: dict[str, object] | None = None) -> Path:
-    """A Deployment with GPUs and a CronJob that runs ``script`` each night at nine."""
+def _path(
+    folder: Path,
+    script: str,
+    night: dict[str, object] | None = None,
+    volume: dict[str, object] | None = None,
+    beside: list[dict[str, object]] | None = None,
+) -> Path:
+    """A Deployment with GPUs and a CronJob that runs ``script`` each night at nine; ``volume`` is at /state."""
     api = "rbac.authorization.k8s.io"
     rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
-    container = {"name": "off", "image": "alpine/k8s:1.32.0", "command": ["/bin/sh", "-c", script]}
-    pod = {"serviceAccountName": "night", "restartPolicy": "Never", "containers": [container]}
+    container: dict[str, object] = {"name": "off", "image": "alpine/k8s:1.32.0", "command": ["/bin/sh", "-c", script]}
+    pod: dict[str, object] = {"serviceAccountName": "night", "restartPolicy": "Never", "containers": [container]}
+    if volume is not None:
+        pod["volumes"] = [{"name": "state", **volume}]
+        container["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
     server = {
         "name": "server",
         "image": "registry.example.net/speech/server:3",
@@ -81,6 +90,7 @@ def _path(folder: Path, script: str, night: dict[str, object] | None = None) -> 
             }
             | (night or {}),
         },
+        *(beside or ()),
     ]
     folder.mkdir(exist_ok=True)
     (folder / "all.yaml").write_text(yaml.safe_dump_all(objects))
@@ -112,3 +122,64 @@ def test_what_is_tried_after_the_proof_is_neither_billed_nor_counted(tmp_path: P
     yearly = _drilled(_path(tmp_path / "yearly", script, {"schedule": "0 21 24 12 *"}))
     assert (daily.bill, daily.usd, daily.gpu_pods) == (yearly.bill, yearly.usd, yearly.gpu_pods)
     assert daily.gpu_pods == ()
+
+
+CLAIM = {"persistentVolumeClaim": {"claimName": "state"}}
+
+
+@pytest.mark.parametrize(
+    ("script", "volume", "verdict"),
+    [
+        (f"[ -f /state/done ] && exit 0; {OFF}", CLAIM, "inconclusive"),
+        (f"[ -f /state/done ] && exit 0; {OFF}", {"emptyDir": {}}, "survived"),
+        (f"{OFF} >> /state/night.log", CLAIM, "survived"),
+    ],
+)
+def test_what_lies_on_a_volume_that_outlives_the_pods_was_not_seen(
+    script: str, volume: dict[str, object], verdict: str, tmp_path: Path
+) -> None:
+    claim: dict[str, object] = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "state", "namespace": NAMESPACE},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    result = _drilled(_path(tmp_path / "path", script, volume=volume, beside=[claim]))
+    assert str(result.verdict) == verdict, result.why
+    assert ("it looks at /state" in result.why) == (verdict == "inconclusive")
+
+
+@pytest.mark.parametrize("executor", ["a lock that it releases", "a lock that nobody releases"])
+def test_what_fires_often_is_tried_as_well(executor: str, tmp_path: Path) -> None:
+    script, verdict, cause = EXECUTORS[executor]
+    result = _drilled(_path(tmp_path / "path", script, {"schedule": "*/15 * * * *"}))
+    assert (str(result.verdict), cause in result.cause) == (verdict, True), result.why
+
+
+@pytest.mark.parametrize(("kept", "verdict"), [(0, "survived"), (3, "exposed")])
+def test_the_drills_own_job_is_in_nobodys_way(kept: int, verdict: str, tmp_path: Path) -> None:
+    """It is not the schedule's, whose history would take its own away; what that keeps fills the quota."""
+    meta = {"name": "jobs", "namespace": NAMESPACE}
+    quota: dict[str, object] = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": meta,
+        "spec": {"hard": {"count/jobs.batch": "1"}},
+    }
+    result = _drilled(_path(tmp_path / "path", OFF, {"successfulJobsHistoryLimit": kept}, beside=[quota]))
+    assert str(result.verdict) == verdict, result.why
+
+
+def test_the_night_before_the_longest_pause_is_drilled(tmp_path: Path) -> None:
+    """A switch of the weekdays leaves the weekend to itself, and what starts on a Saturday."""
+    container = {"name": "train", "image": "registry.example.net/t:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    saturday: dict[str, object] = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "weekend", "namespace": NAMESPACE},
+        "spec": {"schedule": "0 14 * * 6", "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
+    result = _drilled(_path(tmp_path / "path", OFF, {"schedule": "0 21 * * 1-5"}, beside=[saturday]))
+    assert str(result.verdict) == "exposed", result.why
+    assert "CronJob speech/weekend put a pod on 1 GPU(s) itself" in result.cause
