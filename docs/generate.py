@@ -30,6 +30,32 @@ CODES = {
     "unfinished": "could not finish: no cluster, interrupted, no room, a defect; the journal says what is left",
     "dirty": "something that killcheck changed could not be put back: the worst outcome, whatever else passed",
 }
+#: What cannot be used, how it ends, and what else is true of it; tests/cli/test_fuzz.py asserts it of inputs that
+#: chance made.
+BAD_INPUT = (
+    ("an option, a command, a fault, a layer or a context that is not there", 2, "the nearest name is said"),
+    ("a spec, a policy, a catalogue, a baseline or a run record that is none", 2, "with file and line"),
+    ("manifests of which nothing can be read, or in which nothing asks for a GPU", 2, "each file's reason is said"),
+    (
+        "a folder of manifests in which something cannot be read",
+        None,
+        "the rest decides; a drill proves nothing then (3), and with `--strict` it is 2",
+    ),
+    ("a spec that does not allow the context, the namespace or the program", 2, "before anything is sent there"),
+    ("a kubeconfig that is none, or that lacks the context", 2, ""),
+    ("a kubeconfig whose server does not answer, or takes no such credentials", 4, ""),
+    (
+        "a journal in `.killcheck/` that this machine has not signed, or that was changed",
+        5,
+        "by `restore`; a drill tells it and goes on",
+    ),
+    (
+        "a journal in a ConfigMap on no other word than its own: unsigned, and no Lease of its run",
+        5,
+        "by `restore`; a drill tells it and goes on",
+    ),
+    ("a journal of this machine, whose cluster does not answer", 4, ""),
+)
 
 
 def pages() -> dict[Path, str]:
@@ -55,6 +81,7 @@ def record_schema() -> dict[str, Any]:
     for kind, cls in sorted(events._KINDS.items()):
         made = TypeAdapter(cls).json_schema()
         made["properties"] = {"event": {"const": kind}, **made["properties"]}
+        made["properties"]["chain"] = {"type": "string", "description": "A hash over this line and the one before it."}
         made["required"] = ["event", *made.get("required", [])]
         made["description"] = _first(cls.__doc__)
         branches.append(made)
@@ -173,7 +200,9 @@ def _faults() -> str:
 
 def _codes() -> str:
     rows = [f"| {number} | {word} | {CODES[word]} |" for word, number in verdict.EXIT_CODES.items()]
-    return "\n".join(["# Exit codes\n", "| code | word | means |", "|---|---|---|", *rows, ""])
+    bad = [f"| {what} | {'' if code is None else code} | {more} |" for what, code, more in BAD_INPUT]
+    head = ["# Exit codes\n", "| code | word | means |", "|---|---|---|", *rows]
+    return "\n".join([*head, "\n## What cannot be used\n", "| what | code | |", "|---|---|---|", *bad, ""])
 
 
 def _record() -> str:
@@ -181,7 +210,8 @@ def _record() -> str:
         "# The run record\n",
         "One JSON object a line, written as it happens; every report is made from it alone."
         " Its schema is `killcheck/reports/schemas/record-v1.json`. Every event has `event` (its kind), `at` (RFC"
-        " 3339 on the cluster's clock) and `drill` (empty for the run itself).\n",
+        " 3339 on the cluster's clock) and `drill` (empty for the run itself). Each line ends with `chain`, a hash over"
+        " it and the line before: what was changed, taken out or added shows.\n",
     ]
     for kind, cls in events._KINDS.items():
         parts += [f"## {kind}\n", f"{_flat(inspect.getdoc(cls) or '')}\n"]

@@ -37,6 +37,7 @@ __all__ = [
     "Sink",
     "Snapshot",
     "SteadyState",
+    "Subjects",
     "Triggered",
     "from_json",
 ]
@@ -103,6 +104,20 @@ class Snapshot(Event):
     """
 
     objects: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subjects(Event):
+    """What the drills of the run are of, as digests (``sha256:`` and 64 digits) of what is said, not how it is written.
+
+    ``spec``: of the spec, empty where there is none. ``objects``: of every object of the manifests, by its ref.
+    ``unread``: of files that could not be read. ``images``: what the layers' executors run, as it is written.
+    """
+
+    spec: str = ""
+    objects: dict[str, str] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

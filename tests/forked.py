@@ -26,16 +26,25 @@ from functools import cache
 from pathlib import Path
 
 
-def killcheck(cwd, *argv, first="pass", timeout=240.0):
+def killcheck(cwd, *argv, first="pass", timeout=240.0, env=None):
     """The command's end, as :func:`subprocess.run` would have it. Raises TimeoutExpired."""
+    return _ended("killcheck", cwd, argv, timeout, first=first, env=dict(os.environ) if env is None else env)
+
+
+def pytest(cwd, *argv, timeout=240.0):
+    """The same of ``python -m pytest``, with what PYTHONPATH says."""
+    return _ended("pytest", cwd, argv, timeout, program="pytest", env=dict(os.environ))
+
+
+def _ended(name, cwd, argv, timeout, **more):
     process = _process()
-    order = {"argv": argv, "cwd": str(cwd), "env": dict(os.environ), "first": first, "timeout": timeout}
+    order = {"argv": argv, "cwd": str(cwd), "timeout": timeout, **more}
     process.stdin.write(json.dumps(order) + "\n")
     process.stdin.flush()
     answer = json.loads(process.stdout.readline())
     if answer["code"] is None:
-        raise subprocess.TimeoutExpired(["killcheck", *argv], timeout, answer["out"], answer["err"])
-    return subprocess.CompletedProcess(["killcheck", *argv], answer["code"], answer["out"], answer["err"])
+        raise subprocess.TimeoutExpired([name, *argv], timeout, answer["out"], answer["err"])
+    return subprocess.CompletedProcess([name, *argv], answer["code"], answer["out"], answer["err"])
 
 
 @cache
@@ -117,6 +126,7 @@ def become(order, *files):
     if order.get("program") == "pytest":
         import pytest
 
+        sys.path[:0] = [order["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         sys.exit(pytest.main())
     exec(order.get("first", "pass"), {"__name__": "__main__"})
     from killcheck.cli import main

@@ -11,6 +11,7 @@ import click
 
 from killcheck.commands import completing
 from killcheck.commands.errors import guarded
+from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -107,12 +108,10 @@ def _tell(done: Accepting, file: Path, last: date, *, dry_run: bool) -> None:
     from killcheck.reports.screen import hanging
 
     for rule in done.new:
-        click.echo(hanging(f"accepted  {rule.layer} under {rule.fault}: {rule.causes[0]}", 10))
+        say(hanging(f"accepted  {rule.layer} under {rule.fault}: {rule.causes[0]}", 10))
     for rule in done.better:
-        click.echo(hanging(f"better    {rule.layer} under {rule.fault}: proven now, no longer accepted", 10))
+        say(hanging(f"better    {rule.layer} under {rule.fault}: proven now, no longer accepted", 10))
     for why in done.refused:
-        click.echo(hanging(f"refused   {why}", 10))
+        say(hanging(f"refused   {why}", 10))
     counts = f"{len(done.new)} new until {last}, {len(done.kept)} kept"
-    click.echo(
-        hanging(f"{file}: {len(done.rules)} exposure(s) {'would be' if dry_run else 'are'} accepted: {counts}", 10)
-    )
+    say(hanging(f"{file}: {len(done.rules)} exposure(s) {'would be' if dry_run else 'are'} accepted: {counts}", 10))

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.saying import say
 
 __all__ = ["command"]
 
@@ -113,7 +114,7 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
         cluster.wire.write_kubeconfig(path)
         told = {"pid": os.getpid(), "began": process_began(os.getpid()), "kubeconfig": str(path.resolve())}
         (path.parent / "cluster.json").write_text(json.dumps(told))
-        click.echo(f"the embedded cluster is up: export KUBECONFIG={path.resolve()}")
+        say(f"the embedded cluster is up: export KUBECONFIG={path.resolve()}")
         cluster.loop.run_until(lambda: bool(stopped))
     finally:
         cluster.close()
@@ -137,14 +138,14 @@ def kubeconfig(on: str, patience: str) -> None:
     if on != "embedded":
         kind = _kind(on)
         kind.export()
-        click.echo(kind.kubeconfig.resolve())
+        say(kind.kubeconfig.resolve())
         return
     from killcheck.clock import WallLoop
 
     loop = WallLoop()
     while _there() is None and loop.monotonic() < seconds:
         loop.sleep(LOOK_S)
-    click.echo(_running()["kubeconfig"])
+    say(_running()["kubeconfig"])
 
 
 @command.command("load", context_settings=_SETTINGS)
@@ -158,12 +159,12 @@ def load(paths: tuple[Path, ...]) -> None:
     kube = _kube()
     loaded = manifests.load(list(paths))
     for line in (*loaded.notes, *loaded.passed_over(spec=True)):
-        click.echo(f"killcheck: note: {line}", err=True)
+        say(f"killcheck: note: {line}", err=True)
     for obj in loaded.objects:
         resource = kube.resource_for(obj["apiVersion"], obj["kind"])
         namespace = obj["metadata"].get("namespace", "default") if resource.namespaced else None
         kube.create(resource, obj, namespace)
-        click.echo(f"{ref_of(obj)} created")
+        say(f"{ref_of(obj)} created")
 
 
 @command.command("advance", context_settings=_SETTINGS)
@@ -173,7 +174,7 @@ def advance(duration: str) -> None:
     """Let DURATION (8h, 90s) pass as fast as it goes."""
     seconds = _seconds(duration)
     answer = _kube().call("POST", "/killcheck/advance", query={"seconds": str(seconds)})
-    click.echo(f"it is {answer.body['time']}")
+    say(f"it is {answer.body['time']}")
 
 
 @command.command("down", context_settings=_SETTINGS)
@@ -182,7 +183,7 @@ def advance(duration: str) -> None:
 def down(on: str) -> None:
     """Stop the running cluster; of a kind cluster, take down what 'cluster up' made of it and no more."""
     if on != "embedded":
-        click.echo(_kind(on).down())
+        say(_kind(on).down())
         return
     from killcheck.kube.errors import Unreachable
 
@@ -190,7 +191,7 @@ def down(on: str) -> None:
     with suppress(Unreachable):  # it may be gone before it has answered
         kube.call("POST", "/killcheck/stop")
     _until_gone()
-    click.echo("the embedded cluster is down")
+    say("the embedded cluster is down")
 
 
 def _until_gone() -> None:
@@ -213,7 +214,7 @@ def _kind(on: str) -> Any:
 
     if not is_kind(on):
         raise click.UsageError(f"--on {on}: expected embedded, kind or kind:NAME; only those can be made here")
-    return Kind(kind_name(on), KIND_FOLDER, say=click.echo)
+    return Kind(kind_name(on), KIND_FOLDER, say=say)
 
 
 def _seconds(duration: str) -> float:

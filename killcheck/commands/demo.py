@@ -10,6 +10,7 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, write
+from killcheck.commands.saying import say
 
 __all__ = ["command"]
 
@@ -72,8 +73,8 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
         click.echo(json.dumps(result.to_json(), indent=2))
     elif html_file != STDOUT:
         out.summary(result)
-        click.echo(f"HTML report: {report}")
-        click.echo(
+        say(f"HTML report: {report}")
+        say(
             "All four nights ended as they must: one proven, three exposed and explained."
             if good
             else "NOT as expected: see above."
@@ -94,7 +95,7 @@ def _copy(folder: Path) -> None:
     for file in sorted(fixtures.path("dead-man").glob("*.yaml")):
         text = file.read_text(encoding="utf-8").replace(f"$schema=../../../killcheck/{name}", schema)
         (folder / file.name).write_text(text, encoding="utf-8")
-        click.echo(folder / file.name)
+        say(folder / file.name)
 
 
 def _report(record: Path | None, wanted: Path | None) -> Path:

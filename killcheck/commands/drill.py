@@ -12,6 +12,7 @@ import click
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.run.planned import PlannedDrill
@@ -201,7 +202,7 @@ def _told(session: Any) -> None:
     if not session.real:
         session.objects  # noqa: B018 - read now: what they hold is said before anything runs
     for note in dict.fromkeys(session.notes):
-        click.echo(f"killcheck: note: {note}", err=True)
+        say(f"killcheck: note: {note}", err=True)
 
 
 def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
@@ -258,7 +259,7 @@ def go_on() -> bool:
     try:
         return click.confirm("Go on?", default=False, err=True)
     except click.Abort:
-        click.echo(err=True)
+        say(err=True)
         return False
 
 
@@ -280,7 +281,7 @@ def _asking(out: Any) -> Any:
         # Standard output is the document's where one is asked for.
         Terminal(color=False if out.console.no_color else None, file=sys.stderr).plan(plan)
         if not sys.stdin.isatty():
-            click.echo("killcheck: not a terminal: say --yes to change a real cluster", err=True)
+            say("killcheck: not a terminal: say --yes to change a real cluster", err=True)
             return False
         return go_on()
 

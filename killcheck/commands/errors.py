@@ -10,8 +10,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
-import click
-
+from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
 __all__ = ["Interrupted", "expected", "guarded"]
@@ -76,6 +75,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
     from killcheck.kube.errors import KubeConfigError, KubeError
     from killcheck.kube.manifests import ManifestError
     from killcheck.layers.base import LayerError
+    from killcheck.proof.errors import ProofError, Refused, SigningError
     from killcheck.reports.post import PostError
     from killcheck.run.record import RecordError
     from killcheck.run.runner import Declined
@@ -96,6 +96,9 @@ def _meanings() -> list[tuple[type[Exception], str]]:
         (RecordError, "usage"),
         (AccountError, "usage"),
         (PlaceError, "unfinished"),
+        (ProofError, "usage"),
+        (Refused, "inconclusive"),
+        (SigningError, "unfinished"),
         (NotInstalled, "usage"),
         (KubeError, "unfinished"),
         (ClusterError, "unfinished"),
@@ -145,7 +148,7 @@ def _signals() -> None:
         heard.append(number)
         if len(heard) in (1, IMPATIENT):
             raise Interrupted(insists=len(heard) == IMPATIENT)
-        click.echo("killcheck: putting back what was changed; what is left is in the journal", err=True)
+        say("killcheck: putting back what was changed; what is left is in the journal", err=True)
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
@@ -155,5 +158,5 @@ def _signals() -> None:
 def _fail(message: str, word: str) -> None:
     from killcheck.text.redaction import redact
 
-    click.echo(f"killcheck: {redact(message)}", err=True)
+    say(f"killcheck: {redact(message)}", err=True)
     sys.exit(EXIT_CODES[word])

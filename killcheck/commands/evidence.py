@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -95,11 +96,11 @@ def leave_evidence(
     told = leave(aws, store, files_of(record), run=record.parent.name)
     for one in told:
         said = f"{one.url}: {one.state}" if not one.problem else f"{one.url}: NOT UPLOADED: {one.problem}"
-        click.echo(f"evidence: {said}", err=True)
+        say(f"evidence: {said}", err=True)
     if any(one.problem for one in told):
         same = {"--region": aws.region, "--profile": aws.profile, "--kms-key": kms_key, "--retain": retain}
         words = " ".join(f"{name} {value}" for name, value in same.items() if value)
-        click.echo(
+        say(
             f"evidence: what is not there is safe in {record.parent}; try again with: killcheck evidence "
             f"{record} {url} {words}".rstrip()
             + (" --compliance" if compliance else ""),

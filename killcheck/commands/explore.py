@@ -14,6 +14,7 @@ import click
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.run.explore import Explored
@@ -102,7 +103,7 @@ def command(**options: Any) -> None:
 
     def heard(count: int, text: str) -> None:
         if not options["quiet"] and count % 50 == 0:
-            click.echo(f"killcheck: {count} scenarios, the last {text}", err=True)
+            say(f"killcheck: {count} scenarios, the last {text}", err=True)
 
     found = searching.explore(
         session,
@@ -172,7 +173,7 @@ def _confirmed(session: Session, found: Explored, options: dict[str, Any]) -> Ex
     if not session.kill_path.in_kubernetes:  # they did already
         return replace(found, minimal=tuple(replace(one, confirmed=True) for one in found.minimal))
     if not options["quiet"]:
-        click.echo(f"killcheck: {len(planned)} sets are drilled again with executors that really run", err=True)
+        say(f"killcheck: {len(planned)} sets are drilled again with executors that really run", err=True)
     result = Run(session, planned, workers=parallel.drilling()).execute()
     return searching.confirm(found, result.drills)
 
@@ -187,27 +188,27 @@ def _code(found: Explored) -> int:
 def _tell(found: Explored, named: str, *, modelled: bool) -> None:
     from killcheck.reports.screen import hanging
 
-    def say(text: str, hang: int = 2, *, more: str = "") -> None:
-        click.echo(hanging(text, hang, more=more))
+    def put(text: str, hang: int = 2, *, more: str = "") -> None:
+        say(hanging(text, hang, more=more))
 
     how = {True: "confirmed", False: "REFUTED by a real drill: the model is wrong", None: "not confirmed"}
     for one in sorted(found.minimal, key=lambda one: (len(one.scenario.faults), str(one.scenario))):
-        say(f"exposed  {one.scenario}  ({how[one.confirmed]})", 9)
-        say(f"         {one.why}", 9)
-        say(f"         {one.scenario.replay}{named}", 11, more=" \\")
+        put(f"exposed  {one.scenario}  ({how[one.confirmed]})", 9)
+        put(f"         {one.why}", 9)
+        put(f"         {one.scenario.replay}{named}", 11, more=" \\")
     for one in found.inconclusive:
-        say(f"unknown  {one.scenario}: {one.why}", 9)
-    say(
+        put(f"unknown  {one.scenario}: {one.why}", 9)
+    put(
         f"\n{found.tried} scenarios in {found.seconds:.1f} s: {found.rate:.1f} a second on each of {found.workers} "
         f"processor(s); {len(found.minimal)} minimal set(s) that expose, {found.refused} that cannot be together"
     )
     for size, count in found.left.items():
         if count:
-            say(f"not tried: {count} sets of {size} fault(s) (--budget)")
+            put(f"not tried: {count} sets of {size} fault(s) (--budget)")
     if found.unmodelled:
-        say(
+        put(
             f"not tried: {', '.join(found.unmodelled)} (no modelled executor meets the like, or this cluster "
             "has no lever for it: killcheck drill --matrix)"
         )
     if modelled:
-        say("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")
+        put("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.saying import say
 
 __all__ = ["command"]
 
@@ -29,14 +30,14 @@ def command(as_json: bool) -> None:
         return
     width = max(len(row["name"]) for row in rows)
     for family in dict.fromkeys(row["family"] for row in rows):
-        click.echo(f"{family}:")
+        say(f"{family}:")
         for row in rows:
             if row["family"] == family:
                 where = "" if row["where"] == "any cluster" else f" ({row['where']})"
-                click.echo(hanging(f"  {row['name']:<{width}}  {row['simulates']}{where}", width + 4))
+                say(hanging(f"  {row['name']:<{width}}  {row['simulates']}{where}", width + 4))
                 if row["costs"]:
-                    click.echo(hanging(f"  {'':<{width}}  costs: {row['costs']}", width + 4))
-    click.echo(
+                    say(hanging(f"  {'':<{width}}  costs: {row['costs']}", width + 4))
+    say(
         "\nSeveral at once: --under A --under B, or --under A+B. Two that set the same field are refused.\n"
         "Of a layer that is not the drilled one, or of all its firings: --under FAULT@LAYER."
     )

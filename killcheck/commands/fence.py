@@ -16,6 +16,7 @@ from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT
 from killcheck.commands.reading_options import reading_options
+from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -152,11 +153,11 @@ def _refresh(options: dict[str, Any]) -> None:
         try:
             count = refresh(file, options["region"] or "us-east-1", options["profile"])
         except CatalogueError as error:
-            click.echo(f"killcheck: {error}", err=True)
+            say(f"killcheck: {error}", err=True)
             sys.exit(EXIT_CODES["unfinished"])
         if wanted == STDOUT:
             click.echo(file.read_text(encoding="utf-8"), nl=False)
-    click.echo(f"{wanted}: {count} instance types", err=wanted == STDOUT)
+    say(f"{wanted}: {count} instance types", err=wanted == STDOUT)
 
 
 def _refuse_nonsense(options: dict[str, Any]) -> None:
@@ -232,7 +233,7 @@ def _subject(options: dict[str, Any]) -> Iterator[Subject]:
     if kill_path is not None:
         named.headline(session, aside=options["as_json"])
     else:
-        click.echo(f"killcheck: {source(session)}, no spec", err=options["as_json"])
+        say(f"killcheck: {source(session)}, no spec", err=options["as_json"])
     if options["on"]:
         from killcheck.cluster.kubeconfig import KubeconfigCluster
         from killcheck.fence.live import gather

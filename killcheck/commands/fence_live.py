@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from killcheck.commands.drill import go_on
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.commands.fence import Subject
@@ -77,7 +78,7 @@ def run(subject: Subject, report: FenceReport, options: dict[str, Any]) -> int:
     else:
         _tell(canary, expected, result)
     for line in result.left:
-        click.echo(f"killcheck: could not be taken back: {line}", err=True)
+        say(f"killcheck: could not be taken back: {line}", err=True)
     return code
 
 
@@ -112,13 +113,11 @@ def _approve(canary: Canary, options: dict[str, Any]) -> Callable[[Plan], bool]:
         Terminal(color=False if options["no_color"] else None, file=sys.stderr).plan(plan)
         if not options["yes"]:
             if not sys.stdin.isatty():
-                click.echo("killcheck: not a terminal: say --yes to make a pod on a real cluster", err=True)
+                say("killcheck: not a terminal: say --yes to make a pod on a real cluster", err=True)
                 return False
             if not go_on():
                 return False
-        click.echo(
-            f"killcheck: {canary.namespace}/{canary.name} is out, for {canary.deadline_s:.0f} s at most", err=True
-        )
+        say(f"killcheck: {canary.namespace}/{canary.name} is out, for {canary.deadline_s:.0f} s at most", err=True)
         return True
 
     return approve
@@ -140,15 +139,15 @@ def _refused(report: FenceReport, canary: Canary, expected: Ask, why: str, optio
     if options["as_json"]:
         _print(report, canary, {"outcome": "not sent", "expected": expected.outcome, "evidence": [why]}, code)
     else:
-        click.echo(f"\ncanary: not sent out: {why}")
+        say(f"\ncanary: not sent out: {why}")
     return code
 
 
 def _tell(canary: Canary, expected: Ask, result: CanaryResult) -> None:
-    click.echo(f"\ncanary: {canary.devices} x {canary.resource} in {canary.namespace}: {result.outcome}")
+    say(f"\ncanary: {canary.devices} x {canary.resource} in {canary.namespace}: {result.outcome}")
     for line in result.evidence:
-        click.echo(f"  {line}")
-    click.echo(f"  expected: {expected.outcome}: {expected.by}")
+        say(f"  {line}")
+    say(f"  expected: {expected.outcome}: {expected.by}")
 
 
 def _print(report: FenceReport, canary: Canary, told: dict[str, Any], code: int) -> None:

@@ -12,12 +12,15 @@ import click
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.fence import FenceReport
     from killcheck.lint.asking import LintResult
+    from killcheck.proof.certificate import Certificate
     from killcheck.reports.terminal import Terminal
     from killcheck.run.gate import Gate
+    from killcheck.run.planned import PlannedDrill
     from killcheck.run.session import Session
 
 __all__ = ["command"]
@@ -61,6 +64,19 @@ __all__ = ["command"]
     help="Before the drills run the layers' own images once on the Docker Engine, without network, "
     "credentials and rights: where a command does not start, nothing is drilled (exit 1).",
 )
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Instead of drilling: what killcheck certify signed, of the very spec and manifests that are judged here.",
+)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="PUB",
+    help="With --certificate: the public key of who may sign, in PEM.",
+)
+@click.option("--max-age", metavar="DAYS", help="With --certificate: its drills must have begun later than this.")
 @click.option("--quick", is_flag=True, help="Each layer undisturbed only, instead of the whole matrix.")
 @click.option(
     "--fail-on",
@@ -94,13 +110,14 @@ def command(**options: Any) -> None:
     from killcheck.safety import consent
 
     session = _session(options)
+    certificate = _certificate(session, options)
     out = Terminal(quiet=options["as_json"], color=False if options["no_color"] else None)
     wanted = [name for name in PARTS if name not in options["skip"]]
     if not wanted:
         raise click.UsageError("every part is left out: nothing would be proven")
     if options["preflight"] and "drills" not in wanted:
         raise click.UsageError("--preflight tries what the drills would start: it means nothing with --skip drills")
-    if session.real and "drills" in wanted:
+    if session.real and "drills" in wanted and certificate is None:
         consent.check_context(session.on, session.kill_path)
     named.headline(session, aside=options["as_json"])
     named.beside(session)
@@ -112,7 +129,10 @@ def command(**options: Any) -> None:
             if found["undrillable"]:
                 _say(options, f"{name}: an executor cannot start, so nothing is drilled or changed")
                 break
-        found |= _part(name, session, options, out, found)
+        if name == "drills" and certificate is not None:
+            found |= _certified(session, certificate, options)
+        else:
+            found |= _part(name, session, options, out, found)
         _say(options, f"{number}/{len(wanted)} {name}: {_summary(name, found)}")
     if found.get("matrix") is not None:
         from killcheck.run.reading import executors
@@ -126,6 +146,52 @@ def command(**options: Any) -> None:
     sys.exit(gate.exit_code)
 
 
+def _certificate(session: Session, options: dict[str, Any]) -> Certificate | None:
+    """The certificate that stands for the drills, checked. Raises UsageError, Refused, ProofError."""
+    from killcheck.commands.verify import checked
+    from killcheck.proof.certificate import check_subjects
+    from killcheck.proof.errors import Refused
+    from killcheck.run.subjects import of_session
+
+    given = [name for name in ("certificate", "key", "max_age") if options[name]]
+    if not given:
+        return None
+    if len(given) < 3:
+        raise click.UsageError("--certificate FILE, --key PUB and --max-age DAYS go together")
+    if "drills" in options["skip"] or options["preflight"]:
+        raise click.UsageError(
+            "--certificate stands for the drills: it goes with neither --skip drills nor --preflight"
+        )
+    found = checked(options["certificate"], options["key"], options["max_age"])
+    if found.cluster != session.on:
+        raise Refused(f"{found.file}: refused: it was drilled on {found.cluster}, and --on is {session.on}")
+    check_subjects(found, of_session(session))
+    return found
+
+
+def _certified(session: Session, certificate: Certificate, options: dict[str, Any]) -> dict[str, Any]:
+    """What a certificate says of every drill that would be drilled here."""
+    from killcheck.commands.matrix import left_out, undrillable
+    from killcheck.proof.standing import standing
+
+    planned = _planned(session, options)
+    run, matrix = standing(certificate, session.kill_path, planned, left_out(session))
+    return {
+        "run": run,
+        "matrix": matrix,
+        "undrillable": undrillable(session),
+        "certificate": certificate.to_json(),
+    }
+
+
+def _planned(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
+    from killcheck.commands.matrix import cells
+    from killcheck.drill.sequence import Options
+
+    planned = cells(session, (), (), Options())
+    return [drill for drill in planned if not drill.faults] if options["quick"] else planned
+
+
 def _session(options: dict[str, Any]) -> Session:
     session = named.session(options)
     if session.real and session.manifests:
@@ -135,7 +201,7 @@ def _session(options: dict[str, Any]) -> Session:
 
 def _say(options: dict[str, Any], text: str) -> None:
     if not options["quiet"]:
-        click.echo(f"killcheck: gate {text}", err=True)
+        say(f"killcheck: gate {text}", err=True)
 
 
 def _part(
@@ -172,12 +238,9 @@ def _preflight(session: Session, options: dict[str, Any]) -> dict[str, Any]:
 
 def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any]) -> dict[str, Any]:
     from killcheck.commands.drill import approval
-    from killcheck.commands.matrix import cells, execute, left_out, undrillable
-    from killcheck.drill.sequence import Options
+    from killcheck.commands.matrix import execute, left_out, undrillable
 
-    planned = cells(session, (), (), Options())
-    if options["quick"]:
-        planned = [drill for drill in planned if not drill.faults]
+    planned = _planned(session, options)
     lint, fences = so_far.get("lint"), so_far.get("fences")
     result, matrix = execute(
         session,
@@ -213,23 +276,35 @@ def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:
     color = False if options["no_color"] else None
     if gate.lint is not None:
         findings_terminal.show(gate.lint, color=color)
-        click.echo()
+        say()
     if gate.preflight is not None and gate.preflight.findings:
         findings_terminal.show(gate.preflight, color=color)
-        click.echo()
+        say()
     if gate.fences is not None:
         fences_terminal.show(gate.fences, color=color)
-        click.echo()
+        say()
     if gate.matrix is not None and gate.run is not None:
         show(gate.matrix, gate.shared, out)
-        out.summary_of_record(gate.run)
+        if gate.certificate is None:
+            out.summary_of_record(gate.run)
+    for line in _of_certificate(gate.certificate):
+        say(f"killcheck: {line}")
     for layer in gate.undrillable:
-        click.echo(f"killcheck: {layer} cannot be drilled here: nothing is proven of it", err=True)
+        say(f"killcheck: {layer} cannot be drilled here: nothing is proven of it", err=True)
     if gate.nothing_to_drill:
-        click.echo(f"killcheck: {gate.nothing_to_drill}")
+        say(f"killcheck: {gate.nothing_to_drill}")
     for one in gate.assumptions:
-        click.echo(f"killcheck: assumed until {one['until']}: {one['object']}: {one['because']}")
+        say(f"killcheck: assumed until {one['until']}: {one['object']}: {one['because']}")
     parts = ", ".join(f"{name} {word}" for name, word in gate.to_json()["parts"].items())
     left_out = f"; left out: {', '.join(gate.skipped)}" if gate.skipped else ""
     assumed = f"; {len(gate.assumptions)} assumption(s)" if gate.assumptions else ""
-    click.echo(f"\ngate: {gate.verdict} ({parts}{left_out}{assumed})")
+    say(f"\ngate: {gate.verdict} ({parts}{left_out}{assumed})")
+
+
+def _of_certificate(said: dict[str, Any] | None) -> list[str]:
+    """What stands for the drills, and what that rests on."""
+    if said is None:
+        return []
+    drilled = f"drilled {said['started'][:16].replace('T', ' ')} UTC on {said['cluster']}"
+    first = f"{said['certificate']}: {drilled}, signed with {said['key_id']}: nothing was drilled now"
+    return [first, *(f"rests on: {line}" for line in said["assumptions"])]

@@ -11,6 +11,7 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, one_on_stdout, write
+from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def command(places: tuple[str, ...], since: str | None, stale_after: str, no_col
     are told together. Without one: the runs under .killcheck.
 
     Exit code 0: the last night of each layer and fault proved it (or the policy accepts it), not too long ago;
-    1: one stands exposed; 3: one is not proven, its proof is too old, or a record cannot be read.
+    1: one stands exposed; 3: one is not proven, its proof is too old, or a record cannot be read or was changed.
 
     \b
     Examples:
@@ -81,11 +82,18 @@ def _told(places: tuple[str, ...], now: float, stale_after_s: float, since: floa
     from killcheck.history.index import gather
     from killcheck.history.places import place_of
     from killcheck.history.series import told
+    from killcheck.history.whole import Whole
     from killcheck.safety.journal import state_dir
     from killcheck.text.suggestions import did_you_mean
 
     aws = Aws(wanted["region"], wanted["profile"])
-    history = gather([place_of(one, aws) for one in places or (str(state_dir()),)], index_folder())
+    found = [Whole(place_of(one, aws)) for one in places or (str(state_dir()),)]
+    history = gather(found, index_folder())
+    if unchained := sum(len(place.unchained) for place in found):
+        say(
+            f"killcheck: {unchained} record(s) have no chain (an older version wrote them): a change would not show",
+            err=True,
+        )
     known = {night.layer for night in history.nights}
     for name in wanted["layers"]:
         if name not in known:

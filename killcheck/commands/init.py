@@ -12,6 +12,7 @@ import click
 from killcheck.commands import completing
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.discover import Discovery
@@ -169,14 +170,14 @@ def _say(found: Discovery, output: Path, loaded: Loaded | None, verbose: bool) -
     """What was found, on standard error: the spec may be on standard output."""
     path = found.kill_path
     counts = f"{len(path.targets)} target(s), {len(path.layers)} layer(s), {len(path.nodes)} node pool(s)"
-    click.echo(f"{output}: {counts}", err=True)
+    say(f"{output}: {counts}", err=True)
     for layer in path.layers:
-        click.echo(f"  {layer.type.value:<16} {layer.name} turns off {', '.join(layer.covers)}", err=True)
+        say(f"  {layer.type.value:<16} {layer.name} turns off {', '.join(layer.covers)}", err=True)
     if not path.layers:
-        click.echo("  ! no layer was found: name under layers what turns these off, and run killcheck lint", err=True)
+        say("  ! no layer was found: name under layers what turns these off, and run killcheck lint", err=True)
     for target in found.uncovered if path.layers else ():
-        click.echo(f"  ! nothing turns {target} off", err=True)
+        say(f"  ! nothing turns {target} off", err=True)
     unread = loaded.passed_over(spec=False, verbose=verbose) if loaded else []
     said = (*(f"not understood: {what}" for what in found.not_understood), *(f"! {one}" for one in found.unknown))
     for note in (*found.notes, *said, *unread):
-        click.echo(f"  · {note}", err=True)
+        say(f"  · {note}", err=True)

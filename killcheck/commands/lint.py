@@ -13,6 +13,7 @@ from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, one_on_stdout, write
 from killcheck.commands.reading_options import reading_options
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.kube.manifests import Loaded
@@ -123,7 +124,7 @@ def command(**options: Any) -> None:
     _print(result, options)
     if options["write_baseline"]:
         number = asking.write_baseline(old, result)
-        click.echo(f"{old}: {number} finding(s) are the baseline now", err=True)
+        say(f"{old}: {number} finding(s) are the baseline now", err=True)
         return
     sys.exit(result.exit_code(options["fail_on"]))
 
@@ -175,7 +176,7 @@ def _headline(session: Session, options: dict[str, Any]) -> None:
     if session.spec or session.fixture:
         named.headline(session, aside=aside)
     elif session.manifests or session.real:
-        click.echo(f"killcheck: {source(session)}, no spec", err=aside)
+        say(f"killcheck: {source(session)}, no spec", err=aside)
 
 
 def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
@@ -254,7 +255,7 @@ def _print(result: Any, options: dict[str, Any]) -> None:
         from killcheck.reports import github
 
         for line in github.lines(result):
-            click.echo(line)
+            say(line)
         return
     if STDOUT in (options["sarif"], options["junit"]):
         return

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands.saying import say
+
 if TYPE_CHECKING:
     from killcheck.discover.independence import Shared
     from killcheck.drill.sequence import Options
@@ -36,6 +38,7 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
     from killcheck.history.index import gather
     from killcheck.history.places import place_of
     from killcheck.history.turns import oldest
+    from killcheck.history.whole import Whole
     from killcheck.safety.journal import state_dir
 
     where = options["history"] or options["evidence"] or ""
@@ -43,12 +46,13 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
         nights = []
     else:
         cloud = session.kill_path.cloud  # as --evidence writes there
-        found = gather([place_of(where or str(state_dir()), access_of(cloud) if cloud else None)], index_folder())
+        place = place_of(where or str(state_dir()), access_of(cloud) if cloud else None)
+        found = gather([Whole(place)], index_folder())
         here = (session.kill_path.name, session.on)
         nights = [night for night in found.nights if (night.kill_path, night.cluster) == here]
     keys = [(drill.layer, drill.faults) for drill in planned]
     chosen = oldest(keys, nights, now=wall_now().timestamp(), count=options["oldest"])
-    click.echo(f"killcheck: {len(chosen)} of {len(planned)} cells, those whose last night is longest ago", err=True)
+    say(f"killcheck: {len(chosen)} of {len(planned)} cells, those whose last night is longest ago", err=True)
     return [planned[number] for number in chosen]
 
 
@@ -80,13 +84,13 @@ def cells(
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
     if without := left_out(session, only_layers, only_faults):
-        click.echo(
+        say(
             f"killcheck: left out on {session.on}, they need capabilities that it has not: {', '.join(without)}",
             err=True,
         )
     if not (session.real or only_faults):
         for said in matrix.unneeded(session.kill_path, session.capabilities, session.objects):
-            click.echo(f"killcheck: left out, {said}", err=True)
+            say(f"killcheck: left out, {said}", err=True)
     return planned
 
 
@@ -119,7 +123,7 @@ def execute(
 
     if session.real:
         most = estimate(session.kill_path, planned)
-        click.echo(
+        say(
             f"killcheck: {most.drills} drills on {session.on}, one after the other: {span(most.seconds)} of watching "
             f"at most ({span(most.longest_s)} the longest), and after each until the GPUs are on again",
             err=True,
@@ -179,7 +183,7 @@ def run(
 
         leave_after(session, result, options["evidence"])
     if names:
-        click.echo(f"killcheck: this version cannot drill {', '.join(names)}: nothing is proven of them", err=True)
+        say(f"killcheck: this version cannot drill {', '.join(names)}: nothing is proven of them", err=True)
     from killcheck.verdict import EXIT_CODES
 
     return result.exit_code or (EXIT_CODES["inconclusive"] if names else 0)
@@ -235,6 +239,6 @@ def _counting(planned: int, *, real: bool, quiet: bool) -> Callable[[int], None]
         pace = f", {span(spent)} so far" if real else ""
         if real and count < planned:
             pace += f", about {span(spent / count * (planned - count))} to go at this pace"
-        click.echo(f"killcheck: {count} of {planned} drills{pace}", err=True)
+        say(f"killcheck: {count} of {planned} drills{pace}", err=True)
 
     return finished

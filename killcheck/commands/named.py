@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from killcheck.commands import completing
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.run.session import Session
@@ -52,7 +53,7 @@ def headline(named: Session, *, aside: bool) -> None:
     only verdicts go to standard output. Raises what reading the spec does."""
     from killcheck.run.chosen import headline as said
 
-    click.echo(f"killcheck: {said(named)}", err=aside)
+    say(f"killcheck: {said(named)}", err=aside)
 
 
 def beside(named: Session) -> Session:

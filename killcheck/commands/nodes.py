@@ -12,6 +12,7 @@ import click
 
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.cluster.hollow_nodes import Shape
@@ -129,7 +130,7 @@ def down(on: str | None, kubeconfig: Path | None) -> None:
 
     ended = [run for run in map(_end, _here(on)) if run]
     for run in ended:
-        click.echo(f"the hollow nodes of run {run} are gone")
+        say(f"the hollow nodes of run {run} are gone")
     problems: list[str] = []
     found = len(ended)
     left = {(header.context, kubeconfig or _file(header)) for header in _here(on)}
@@ -142,7 +143,7 @@ def down(on: str | None, kubeconfig: Path | None) -> None:
     if problems:
         raise Dirty(problems)
     if not found:
-        click.echo("there are no hollow nodes" + (f" on {on}" if on else " of this folder: name a cluster with --on"))
+        say("there are no hollow nodes" + (f" on {on}" if on else " of this folder: name a cluster with --on"))
 
 
 # -- up ----------------------------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ def _agree(cluster: Any, kill_path: KillPath, shape: Shape, home: str, *, yes: b
         cluster.name, (what,), (home,), tuple(permissions(home)), usd_per_hour=0.0, gpu_nodes=shape.count
     )
     consent.check(cluster, kill_path, plan)
-    click.echo(f"killcheck: this will {what}; pods land there that tolerate {taints}; journal in {home}", err=True)
+    say(f"killcheck: this will {what}; pods land there that tolerate {taints}; journal in {home}", err=True)
     if not yes:
         if not os.isatty(0):
             raise Declined("not a terminal: say --yes to change a real cluster; nothing was changed")
@@ -256,22 +257,22 @@ def _keep(cluster: Any, shape: Shape, home: str, options: dict[str, Any]) -> Non
         folder=state_dir() / "runs",
         exec_mode=options["exec_mode"],
         version=cluster.version,
-        say=lambda said: click.echo(f"killcheck: {said}", err=True),
+        say=lambda said: say(f"killcheck: {said}", err=True),
     )
     try:
         names = hollow.up()
         shown = f"{names[0]} to {names[-1]}" if len(names) > 1 else names[0]
-        click.echo(f"{len(names)} hollow node(s) are up: {shown}; Ctrl-C or killcheck nodes down ends them")
+        say(f"{len(names)} hollow node(s) are up: {shown}; Ctrl-C or killcheck nodes down ends them")
         while True:
             cluster.loop.sleep(LOOK_S)
             hollow.check()
     except KeyboardInterrupt:
-        click.echo("killcheck: taking the hollow nodes away", err=True)
+        say("killcheck: taking the hollow nodes away", err=True)
     finally:
         problems = hollow.down()
         if problems:
             raise Dirty(problems)
-    click.echo("the hollow nodes are gone")
+    say("the hollow nodes are gone")
 
 
 def _named_by_environment() -> Path | None:
@@ -326,8 +327,8 @@ def _put_back(kube: Any, loop: Any, orphan: Orphan) -> list[str]:
 
     outcome = restore(kube, loop, [orphan], named=orphan.run)
     for said in outcome.undone:
-        click.echo(said)
+        say(said)
     problems = [*outcome.problems, *outcome.unknown]
     if not problems:
-        click.echo(f"the hollow nodes of run {orphan.run} are gone")
+        say(f"the hollow nodes of run {orphan.run} are gone")
     return problems

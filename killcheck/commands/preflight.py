@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands.saying import say
+
 if TYPE_CHECKING:
     from killcheck.lint.asking import LintResult
     from killcheck.run.session import Session
@@ -47,7 +49,7 @@ def preflight(session: Session, layers: Sequence[str], options: dict[str, Any]) 
             )
         else:
             findings_terminal.show(result, color=False if options["no_color"] else None)
-        click.echo("killcheck: preflight: an executor cannot start, so nothing was drilled or changed", err=True)
+        say("killcheck: preflight: an executor cannot start, so nothing was drilled or changed", err=True)
         sys.exit(EXIT_CODES["exposed"])
     tell(result, without, host, quiet=options["quiet"] or len(without) == len(layers))
     return found
@@ -72,8 +74,8 @@ def tried(session: Session, layers: Sequence[str]) -> tuple[LintResult, list[str
 def tell(result: LintResult, without: Sequence[str], host: str, *, quiet: bool) -> None:
     """A line for each thing that is not proven; ``quiet``: none where all of it is."""
     for finding in result.findings:
-        click.echo(f"killcheck: preflight: {finding.object}: {finding.message}", err=True)
+        say(f"killcheck: preflight: {finding.object}: {finding.message}", err=True)
     for name in without:
-        click.echo(f"killcheck: preflight: {name} has no image of its own to try", err=True)
+        say(f"killcheck: preflight: {name} has no image of its own to try", err=True)
     if not quiet and not result.findings:
-        click.echo(f"killcheck: preflight: the executors' commands start ({host})", err=True)
+        say(f"killcheck: preflight: the executors' commands start ({host})", err=True)

@@ -12,6 +12,7 @@ import click
 from killcheck import __version__
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, write
+from killcheck.commands.saying import say
 from killcheck.reports import Delivery, Place, Report, Told, Written, every
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _read(path: Path) -> tuple[list[Event], RunStory]:
     _check(path, story)
     lines = sum(1 for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip())
     if story.started.version != __version__ and lines > len(told):
-        click.echo(
+        say(
             f"killcheck: {path} was written by killcheck {story.started.version}, this is {__version__}: "
             f"{lines - len(told)} line(s) that it does not know are left out",
             err=True,

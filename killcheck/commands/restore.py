@@ -12,7 +12,7 @@ import click
 
 from killcheck.commands import completing
 from killcheck.commands.errors import guarded
-from killcheck.text.shown import shown
+from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
@@ -122,7 +122,7 @@ def _asking(options: dict[str, Any]) -> Callable[[Judged], bool]:
         undo = judged.entry.undo
         if judged.entry.lever:
             return False
-        click.echo(f"{judged.entry.what[:200]}: {judged.why}. It asks for: {undo.action} {undo.path}")
+        say(f"{judged.entry.what[:200]}: {judged.why}. It asks for: {undo.action} {undo.path}")
         click.echo(json.dumps(undo.body, indent=2))
         return click.confirm("do it?", default=False)
 
@@ -209,18 +209,18 @@ def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -
     if options["as_json"]:
         return
     if not found:
-        click.echo("nothing is left to put back")
+        say("nothing is left to put back")
     for orphan in found:
         state = "alive" if orphan.alive(loop.now()) else "dead"
         expired = ", expired" if orphan.expired(loop.now()) else ""
-        click.echo(shown(f"run {orphan.run} ({state}{expired})"))
+        say(f"run {orphan.run} ({state}{expired})")
         journal = Journal(orphan.run, loop, kube)
         journal.entries = orphan.open()
         for line in [
             *(journal.check() if orphan.believed else _would(kube, loop, orphan)),
             *orphan.refused(kube, loop),
         ]:
-            click.echo(shown(f"  {line}"))
+            say(f"  {line}")
 
 
 def _would(kube: Kube, loop: Any, orphan: Orphan) -> list[str]:
@@ -234,15 +234,15 @@ def _would(kube: Kube, loop: Any, orphan: Orphan) -> list[str]:
 def _tell(outcome: Outcome, options: dict[str, Any]) -> None:
     named = options["named"] or ""
     for said in outcome.undone:
-        click.echo(shown(said))
+        say(said)
     for run in outcome.skipped:
-        click.echo(f"run {run} is alive, and left alone (killcheck restore --run {run} ends it)")
+        say(f"run {run} is alive, and left alone (killcheck restore --run {run} ends it)")
     for problem in outcome.problems:
-        click.echo(shown(f"could not be put back: {problem}"), err=True)
+        say(f"could not be put back: {problem}", err=True)
     for said in outcome.unknown:
-        click.echo(shown(f"left alone: {said}"), err=True)
+        say(f"left alone: {said}", err=True)
     if not options["dry_run"] and not (outcome.undone or outcome.problems or outcome.skipped or outcome.unknown):
-        click.echo(f"nothing is left of a run {named}" if named else "nothing is left to put back")
+        say(f"nothing is left of a run {named}" if named else "nothing is left to put back")
 
 
 def _left(kube: Kube, loop: Any, orphan: Orphan) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import click
 
 from killcheck.commands import named
 from killcheck.commands.errors import guarded
+from killcheck.commands.saying import say
 
 __all__ = ["command"]
 
@@ -66,10 +67,10 @@ def command(**options: Any) -> None:
     planned = drills_for(session, {**options, "horizon": None, "night": None})
     found = rights_for(session, planned)
     for said in found.impossible:
-        click.echo(f"killcheck: left out, {said}", err=True)
+        say(f"killcheck: left out, {said}", err=True)
     if options["form"] == "values":
         if "in-cluster" not in session.kill_path.consent.contexts:
-            click.echo(
+            say(
                 "killcheck: the spec's consent.contexts does not name in-cluster, where the chart drills: every drill "
                 "there is refused until it does",
                 err=True,

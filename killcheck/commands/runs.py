@@ -7,6 +7,7 @@ import json
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.saying import say
 
 __all__ = ["command"]
 
@@ -32,19 +33,19 @@ def command(keep: int | None, as_json: bool) -> None:
 
     if keep is not None:
         for gone in kept.tidy(state_dir(), keep):
-            click.echo(f"killcheck: removed {gone}", err=True)
+            say(f"killcheck: removed {gone}", err=True)
     found = list(kept.described(state_dir()))
     if as_json:
         click.echo(json.dumps([one.to_json() for one in found], indent=2))
         return
     if not found:
-        click.echo(f"there are no runs under {state_dir() / 'runs'}")
+        say(f"there are no runs under {state_dir() / 'runs'}")
     for one in found:
-        click.echo(
+        say(
             f"{one.at[:16].replace('T', ' ')}  {one.verdict:<12}  {one.drills:>3} drill(s)  {_size(one.size):>8}  "
             f"{one.kill_path} on {one.cluster}"
         )
-        click.echo(f"    {one.record}")
+        say(f"    {one.record}")
 
 
 def _size(count: int) -> str:

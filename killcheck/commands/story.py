@@ -8,6 +8,7 @@ import sys
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.saying import say
 
 __all__ = ["command"]
 
@@ -52,7 +53,7 @@ def command(as_json: bool, no_color: bool) -> None:
         click.echo(json.dumps(result.to_json(), indent=2))
     else:
         out.summary(result)
-        click.echo(
+        say(
             "The story ended as it must: mended it is proven; each failure put back is exposed, and explained."
             if good
             else "NOT as expected: see above."

@@ -40,8 +40,12 @@ _NO_SCALERS = frozenset(
         "ScaledJob",
     }
 )
-#: Fields that name workloads and leave them alone: Flux, Argo CD.
-_LEAVE_ALONE = frozenset({"healthChecks", "ignoreDifferences", "dependsOn", "conditions", "status"})
+#: Fields that name workloads and leave them alone: Flux, Argo CD, and whoever says whose part something is.
+_LEAVE_ALONE = frozenset(
+    {"healthChecks", "ignoreDifferences", "dependsOn", "conditions", "status", "controllerRef", "ownerRef"}
+)
+#: Groups of the API server's own: none of their kinds scales anything (scheduling.k8s.io's Workload is scheduled).
+_BUILT_IN = re.compile(r"(?:[^/]*[^x/-])?\bk8s\.io/.*")
 #: Fields by which a workload ends itself, wherever in it they are, with what is true of it.
 _ENDS: Mapping[str, str] = {
     "enableInTreeAutoscaling": "Ray's own autoscaler takes idle workers",
@@ -122,7 +126,8 @@ def _ends(node: object, path: Path) -> Iterator[tuple[Path, object, str]]:
 
 def _of_scaler(obj: Obj, targets: Sequence[Target]) -> Iterator[str]:
     drilled = r.is_of(obj, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS)
-    if drilled or obj.get("kind") in _NO_SCALERS or "." not in str(obj.get("apiVersion", "")):
+    version = str(obj.get("apiVersion", ""))
+    if drilled or obj.get("kind") in _NO_SCALERS or "." not in version or _BUILT_IN.fullmatch(version):
         return
     own = namespace_of(obj) or "default"
     whole = obj.get("kind") in _OF_NAMESPACES

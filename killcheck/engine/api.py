@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from killcheck.clock import Loop
 from killcheck.engine import changes
+from killcheck.engine.commands import Commands
 from killcheck.engine.connection import Engine, answered
 from killcheck.engine.firings import Firing, job_of, left_over
 from killcheck.engine.happenings import Happenings, is_ending
@@ -106,6 +107,7 @@ class EngineApi:
             "configmaps": Keepsakes(engine.api, "configmap", writer),
             "leases": Keepsakes(engine.api, "lease", writer),
         }
+        self._commands = Commands(engine.api)
         self._info = self._ask_info()
 
     def close(self) -> None:
@@ -356,7 +358,8 @@ class EngineApi:
     def _jobs(self) -> list[Obj]:
         live = [versioned(dict(firing.job)) for firing in self.firings.values()]
         dead = [job_of(inspect) for inspect in left_over(self.engine.api).values() if not self._ours(inspect)]
-        return [*live, *dead]
+        commands = [job for job in self._commands.jobs() if name_of(job) not in self.firings]
+        return [*live, *dead, *commands]
 
     def _fire(self, job: Obj) -> Obj:
         if name_of(job) in self.firings or left_over(self.engine.api, name_of(job)):
@@ -373,10 +376,13 @@ class EngineApi:
             firing.remove()
             self._frame("pods", "DELETED", versioned(dict(firing.pod)))
             self._frame("jobs", "DELETED", versioned(dict(firing.job)))
-            return firing.job
+            return (self._commands.take_away(name) if firing.inside else None) or firing.job
         left = left_over(self.engine.api, name)
         if not left:
-            raise Refusal(404, "NotFound", f'jobs "{name}" not found')
+            command = self._commands.take_away(name)
+            if command is None:
+                raise Refusal(404, "NotFound", f'jobs "{name}" not found')
+            return command
         with answered():
             for identity in left:
                 self.engine.api.remove_container(identity, force=True, v=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.clock import Loop
 from killcheck.engine import changes
+from killcheck.engine.commands import Commands
 from killcheck.engine.connection import Engine, answered
 from killcheck.engine.projection import HOW, JOB_LABEL, NAMESPACE, SOURCE, creation, moment, pod_of, versioned
 from killcheck.engine.refusal import Refusal
@@ -98,8 +99,10 @@ class Firing:
             made = api.exec_create(
                 self.source, self.executor["command"], tty=False, environment=self._environment() or None
             )
-            if self.gone:
-                return
+            with self._making:
+                if self.gone:
+                    return
+                Commands(api).keep(self.job, made["Id"])
             begun = format_time(self.loop.now(), micro=True)
             stream = api.exec_start(made["Id"], stream=True)
             self.loop.post(self._started, begun)
@@ -262,7 +265,7 @@ class Firing:
 
     # -- taking it away ------------------------------------------------------------------------------------
     def remove(self) -> None:
-        """Its container goes, running or not. A command inside another container cannot be called back."""
+        """Its container goes, running or not. A command inside another container ends by itself (``Commands``)."""
         with self._making:
             self.gone = True
         with answered():

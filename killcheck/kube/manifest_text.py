@@ -58,6 +58,15 @@ _FREE_FORM = frozenset({"values", "valuesObject", "valuesInline", "parameters"})
 #: What a name must look like to be one; other texts may be somebody's placeholder.
 _NAME = re.compile(r"[A-Za-z0-9.:_-]+")
 _PLACEHOLDER = re.compile(r".*<[^<>]+>.*|.*\[[^\[\]]+\].*|.*@\w+@.*|.*\(\(.+\)\).*|.*%\w+%.*|.*#\{.+\}.*")
+#: What says which object it is, and how long that is at most (``validation.IsDNS1123Subdomain``, ``IsDNS1123Label``;
+#: a kind's name in lower case is such a label).
+_LONGEST = {
+    ("apiVersion",): 317,
+    ("kind",): 63,
+    ("metadata", "name"): 253,
+    ("metadata", "namespace"): 253,
+    ("metadata", "generateName"): 253,
+}
 _DEFINITION = re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$", re.M)
 #: The schema of a version of one, with all that is further in; what a schema says of a field ``schema`` is inside it.
 _SCHEMA = re.compile(r"^( {2,6})schema: *\n(?:\1 .*\n|\s*\n)*", re.M)
@@ -170,6 +179,8 @@ def _json_documents(text: str, file: str) -> list[Document | YamlError]:
         return [YamlError(file, error.lineno, f"not JSON: {error.msg}")]
     except RecursionError:
         return [YamlError(file, 1, "not JSON: nested too deep")]
+    except ValueError:  # what Python makes of a number of thousands of digits
+        return [YamlError(file, 1, "not JSON: a number in it has more digits than any reader takes")]
     if isinstance(value, dict) and _no_object(value):
         line = 1 if text.startswith("{") else text[: text.find("{")].count("\n") + 1
         return [Document(value, file, line, (), (), None)]
@@ -302,9 +313,13 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[tuple[Caus
     if all(dig(obj, "metadata", key) in (None, "") for key in ("name", "generateName")):
         yield problem(("metadata",), f"{obj['kind']} without a metadata.name: no API server would take it")
         return
-    for key in ("name", "namespace"):
-        if isinstance(dig(obj, "metadata", key), list | dict):
-            yield problem(("metadata", key), "expected text: no API server would take it")
+    for where, most in _LONGEST.items():
+        value = dig(obj, *where)
+        if isinstance(value, list | dict):
+            yield problem(where, "expected text: no API server would take it")
+            return
+        if isinstance(value, str) and len(value) > most:
+            yield problem(where, f"longer than {most} characters: no API server would take it")
             return
     for path, engine in _templated(obj):
         yield problem(

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from killcheck.text.shown import brief
+
 __all__ = ["SPEC", "Cause", "Skipped", "names_accelerators", "summed_up"]
 
 #: What a document is, and no object of Kubernetes.
@@ -86,6 +88,9 @@ class Skipped:
     why: str
     cause: Cause = Cause.NO_MANIFEST
     names_gpus: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "why", brief(self.why))
 
     @property
     def place(self) -> str:

@@ -50,6 +50,8 @@ class Gate:
     preflight: LintResult | None = None
     #: Why there is no layer to drill; empty: there is.
     nothing_to_drill: str = ""
+    #: The certificate that stands for the drills, as JSON; None: they were drilled.
+    certificate: dict[str, Any] | None = None
 
     @property
     def skipped(self) -> list[str]:
@@ -117,5 +119,6 @@ class Gate:
             "assumptions": self.assumptions,
             "matrix": self.matrix.to_json() if self.matrix else None,
             "not_drilled": list(self.undrillable),
+            "certificate": self.certificate,
             "record": str(self.run.record) if self.run and self.run.record else None,
         }

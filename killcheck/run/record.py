@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from killcheck import events
 from killcheck.events import Event, RunStarted, from_json
+from killcheck.run.chain import Chain, ChainBroken
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -24,17 +25,18 @@ class RecordError(Exception):
 
 
 class RecordWriter:
-    """Writes each event as a line, flushed at once: a record cut short by a kill is complete up to there."""
+    """Writes each event as a line of a chain, flushed at once: a record cut short by a kill is complete up to there."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
+        self._chain = Chain()
         self._file: IO[str] = path.open("w", encoding="utf-8")
         path.chmod(0o600)
 
     def __call__(self, event: Event) -> None:
         """Write an event."""
-        self._file.write(json.dumps(event.to_json(), separators=(",", ":")) + "\n")
+        self._file.write(self._chain.add(json.dumps(event.to_json(), separators=(",", ":"))) + "\n")
         self._file.flush()
 
     def __enter__(self) -> Self:
@@ -56,16 +58,21 @@ class RecordWriter:
             self._file.close()
 
 
-def read(path: Path) -> Iterator[Event]:
+def read(path: Path, chain: Chain | None = None) -> Iterator[Event]:
     """The events of a record, in order; a last line cut short by a kill is left out.
 
-    Raises RecordError for a file that is not a run record, OSError where it cannot be read.
+    ``chain``: follows the record's own, and knows at the end whether it has one.
+    Raises RecordError for a file that is not a run record, or that was changed; OSError where it cannot be read.
     """
+    chain = Chain() if chain is None else chain
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         try:
             data = json.loads(line)
+            chain.follow(line)
             event = _typed(from_json(data)) if isinstance(data, dict) else None
+        except ChainBroken as error:
+            raise RecordError(f"{path}:{number}: {error}") from error
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             if number == len(lines) and number > 1:
                 return

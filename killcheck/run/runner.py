@@ -27,6 +27,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
 from killcheck.run import kept as kept_runs
+from killcheck.run import subjects
 from killcheck.run.places import layer_places
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.record import RecordWriter
@@ -237,6 +238,7 @@ class Run:
                     spec={"places": layer_places(self.session)},
                 )
             )
+            self._emit(events.Subjects(at=wall_now(), **subjects.of_session(self.session).to_json()))
             if not self.session.real:  # read now: what they hold is said before anything runs
                 self._remember(self.session.objects)
             notes = clean(tuple(dict.fromkeys(self.session.notes)))
@@ -319,7 +321,9 @@ class Run:
             result = self._alone(drill, kept)
             if number == 0 and kill_path.in_kubernetes:  # no verdict rests on it: where it cannot be read there is none
                 with suppress(KubeError, ClusterError):
-                    self._remember(cluster.inventory().objects, kill_path.namespaces)
+                    listed = cluster.inventory().objects
+                    self._emit(events.Subjects(at=wall_now(), images=list(subjects.images_of(kill_path, listed))))
+                    self._remember(listed, kill_path.namespaces)
             return _accepted(result, planned)
 
     def _remember(self, objects: Iterable[Obj], namespaces: Collection[str] = ()) -> None:

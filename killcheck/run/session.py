@@ -95,7 +95,8 @@ class Session:
     _loaded: Loaded | None = None
     _capabilities: frozenset[Capability] | None = None
     _inventory: Inventory | None = None
-    _refused: list[str] = field(default_factory=list)
+    #: Objects of the manifests that the API server of a drill refused, which drills then go on without.
+    refused: list[tuple[Skipped, Obj]] = field(default_factory=list)
 
     @property
     def real(self) -> bool:
@@ -339,7 +340,7 @@ class Session:
         except LoadError as error:
             self._pass_over(error)
             return self._embedded(planned)
-        cluster.embedded.notes += self._refused
+        cluster.embedded.notes += [f"{one.place}: not read: {one.why}" for one, _ in self.refused]
         if hung:
             cluster.embedded.notes.append("workers that end themselves hang here: this layer is for the day they do")
         return cluster
@@ -357,7 +358,7 @@ class Session:
         kept = tuple(manifest for manifest in loaded.manifests if manifest is not found)
         self._loaded = replace(loaded, manifests=kept, skipped=(*loaded.skipped, refused))
         self._objects = [obj for obj in self.objects if obj is not found.obj]
-        self._refused.append(f"{refused.place}: not read: {error}")
+        self.refused.append((refused, found.obj))
 
     def _names(self, obj: Obj) -> bool:
         """Whether the kill path names an object."""

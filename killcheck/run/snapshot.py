@@ -26,6 +26,8 @@ SHORT, DIGITS = 80, 12
 _PASSING = frozenset(
     {"Pod", "Event", "Lease", "Node", "NodeClaim", "ReplicaSet", "Endpoints", "EndpointSlice", "Secret", "Job"}
 )
+#: Long, and never with a secret in it.
+_SCHEMAS = frozenset({"CustomResourceDefinition"})
 _ABOUT = frozenset({"kind", "metadata", "status"})
 #: Which objects outside the kill path's namespaces can change what a kill path does.
 _ANYWHERE = frozenset({"Deployment", "DaemonSet", "StatefulSet"})
@@ -50,7 +52,7 @@ def snapshot(
             continue
         near = not namespaces or not namespace or namespace in namespaces
         if near or kind in _ANYWHERE:
-            found[ref_of(obj)] = dict(_fields(obj) if near else _images(obj))
+            found[ref_of(obj)] = dict(_fields(obj, schema=kind in _SCHEMAS) if near else _images(obj))
             if len(found) > MOST:
                 return None
     return found
@@ -63,14 +65,14 @@ def _parts(spec: Path) -> Iterator[tuple[str, str]]:
                 yield from ((str(key), _short(value)) for key, value in document.value.items())
 
 
-def _fields(obj: Obj) -> Iterator[tuple[str, str]]:
+def _fields(obj: Obj, *, schema: bool) -> Iterator[tuple[str, str]]:
     for key, value in obj.items():
         if key in _ABOUT:
             continue
         if key == "spec" and isinstance(value, dict):
-            yield from ((name, _short(part)) for name, part in value.items())
+            yield from ((name, _short(part, schema=schema)) for name, part in value.items())
         else:
-            yield key, _short(value)
+            yield key, _short(value, schema=schema)
     yield from _images(obj)
 
 
@@ -86,8 +88,10 @@ def _images(obj: Obj) -> Iterator[tuple[str, str]]:
         yield "images", redact(" ".join(sorted(images)))
 
 
-def _short(value: Any) -> str:
-    text = redact(value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str))
+def _short(value: Any, *, schema: bool = False) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    if not schema:
+        text = redact(text)
     if len(text) <= SHORT and "\n" not in text:
         return text
     # Of the text without its secrets: whoever guesses at one could try it on a digest.

@@ -132,6 +132,8 @@ class Journal:
     doubtful: bool = False
     #: Whose changes they are: the fault that is being injected.
     owner: str = ""
+    #: On the loop's clock: from then on nothing is waited for, each undo is tried once. None: each has its time.
+    until_s: float | None = None
     _in_cluster: bool = False
     _closed: bool = False
 
@@ -354,6 +356,8 @@ class Journal:
         for entry in reversed(list(self.entries)):
             if entry.state == "verified":
                 continue
+            if self.until_s is not None and self.loop.monotonic() > self.until_s:
+                patience_s = 0.0
             try:
                 done.append(self._undo(entry, patience_s))
             except (UndoProblem, KubeError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from killcheck.clock import Loop, Timer
@@ -94,6 +95,7 @@ class Claim:
         self.leases = list(leases)
         self.lost = ""
         self._held: list[tuple[str, str]] = []
+        self._taken_from: Obj | None = None
         self._timer: Timer | None = None
         self._renewed = loop.now()
 
@@ -133,6 +135,21 @@ class Claim:
                 retry(self.loop, lambda ns=namespace, n=name: self._drop(ns, n))  # type: ignore[misc]
             except KubeError:
                 continue  # the next start finds it lapsed
+
+    def give_back(self) -> None:
+        """Leave a Lease that was taken over as it was found: its run is dead still, and what it left still there."""
+        found, self._held = self._taken_from, []
+        if found is None:
+            return
+        with suppress(KubeError):  # it lapses, and says then what it said before
+
+            def once() -> None:
+                now = copy(self.kube.get(r.LEASES, name_of(found), namespace_of(found)))
+                if holder_of(now) == self.run:
+                    now["metadata"]["labels"], now["spec"] = labels_of(found), found["spec"]
+                    self.kube.replace(r.LEASES, now)
+
+            retry(self.loop, once)
 
     def _take(self, namespace: str, name: str, what: str) -> None:
         """Raises Busy, and Conflict where its holder let it go while it was looked at: it can be had now."""
@@ -224,4 +241,5 @@ def take_over(kube: Kube, loop: Loop, run: str, lease: Obj) -> Claim:
     claim = Claim(kube, loop, TAKEN + run, [])
     kube.replace(r.LEASES, claim._taken(lease))
     claim._held.append((namespace_of(lease), name_of(lease)))
+    claim._taken_from = lease
     return claim

@@ -7,6 +7,7 @@ before anything new is changed. ``killcheck restore`` and the janitor are this.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
@@ -47,6 +48,11 @@ __all__ = ["Orphan", "Outcome", "find", "local", "restore", "runs", "settle"]
 
 #: What opening tells of pipes, sockets, devices, folders, links that lead nowhere or in a circle: nobody's journal.
 _NO_FILE = (errno.EINVAL, errno.ENXIO, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENODEV)
+#: Seconds for which what is done on hearsay is waited for, all of it together; sentences told of one such journal; and
+#: changes that are looked at where no Lease says that its run was here.
+HEARSAY_S = 120.0
+TOLD = 20
+LOOKED_AT = 200
 _ORDER = {"intent": 0, "applied": 1, "failed": 2, "undone": 3, "verified": 4}
 
 
@@ -57,7 +63,8 @@ class Orphan:
     ``believed``: the journal is signed by a key of this machine; else ``source`` says who else it may be of, and
     ``asks_file`` that it is a file. ``count``: how many entries it is to have; ``broken``: why fewer can be read.
     ``other_leases``: Leases of it in namespaces that nobody named; ``blind``: there nobody here may look. ``kept``: the
-    ConfigMap that is its journal.
+    ConfigMap that is its journal. ``filed``: a file of this machine's speaks of it. ``another``: its run has a journal
+    that is believed, and this is not it.
     """
 
     run: str
@@ -74,6 +81,16 @@ class Orphan:
     other_leases: list[Obj] = field(default_factory=list)
     blind: bool = False
     kept: Obj | None = None
+    filed: bool = False
+    another: bool = False
+
+    @property
+    def was_here(self) -> bool:
+        """Whether more than its journal says that its run was here: a file of ours, or a Lease that nobody released.
+
+        A run takes its Leases before its first change, and they go when everything is back.
+        """
+        return self.filed or (not self.another and bool(self.leases or self.other_leases))
 
     def merge(self, header: Header, entries: Iterable[Entry]) -> None:
         """Add a copy of the journal, from the same hand: of each entry the state that is furthest on counts."""
@@ -133,7 +150,8 @@ class Orphan:
 class Outcome:
     """What restoring did: in words, by run. ``skipped``: runs that are alive.
 
-    ``unknown``: files that ask for something and are not this machine's; they keep nobody from anything.
+    ``unknown``: what asks for something on no other word than its own - a file that is not this machine's, a ConfigMap
+    without a Lease of its run. It is told, and keeps nobody from anything: who may write those shall not stop drills.
     """
 
     undone: list[str] = field(default_factory=list)
@@ -222,6 +240,7 @@ def _add_file(found: dict[str, Orphan], told: list[Orphan], path: Path, said: Re
         left = said.header.run in found or not said.whole or any(entry.state != "verified" for entry in said.own)
         if left:
             orphan = _believe(found, said, str(path))
+            orphan.filed = True
             orphan.header = said.header  # it alone knows of this machine's kubeconfig
             orphan.path = path if said.whole else None  # what is left of it is not written over
     if not said.signed or said.told:
@@ -254,6 +273,7 @@ def _share_leases(found: dict[str, Orphan], told: Sequence[Orphan]) -> None:
         known = found.get(orphan.run)
         if known is None:
             continue
+        orphan.another = known.believed
         if known.believed or not known.leases:
             orphan.other_leases += known.leases
         else:
@@ -304,7 +324,8 @@ def restore(
     those that outlived their expiry, dead or alive. ``believe``: asks a person about what nobody known asks for.
     """
     outcome = Outcome()
-    for orphan in orphans:
+    until_s = math.inf  # for all that is done on hearsay together
+    for orphan in sorted(orphans, key=lambda one: not one.believed):
         now = loop.now()
         if named and orphan.run != named:
             continue
@@ -318,7 +339,8 @@ def restore(
         elif orphan.believed:
             _restore_own(kube, loop, orphan, outcome, named=bool(named))
         else:
-            _restore_told(kube, loop, orphan, outcome, believe=believe)
+            until_s = min(until_s, loop.monotonic() + HEARSAY_S)
+            _restore_told(kube, loop, orphan, outcome, until_s=until_s if orphan.was_here else -1.0, believe=believe)
     return outcome
 
 
@@ -369,10 +391,11 @@ def _restore_own(kube: Kube, loop: Loop, orphan: Orphan, outcome: Outcome, *, na
     journal.adopt(still.do, keep=bool(unread or still.told))
     done, problems = journal.undo_all()
     outcome.undone += done
-    outcome.problems += [*problems, *still.told, *unread]
-    for claim in claims:
-        claim.release()
-    if not problems and not unread and not still.told:
+    outcome.problems += problems
+    told = [*still.told, *unread]
+    (outcome.problems if orphan.was_here else outcome.unknown).extend(told)
+    _let_go(claims, done=not (problems or told))
+    if not problems and not told:
         if orphan.path is not None:
             journal.close()
         if orphan.home:
@@ -395,6 +418,7 @@ def _restore_told(
     orphan: Orphan,
     outcome: Outcome,
     *,
+    until_s: float,
     believe: Callable[[Judged], bool],
 ) -> None:
     """What somebody says: only what the objects themselves say too. Nothing of it is written down as our own word."""
@@ -404,26 +428,36 @@ def _restore_told(
         outcome.skipped.append(orphan.run)
         return
     outcome.runs.append(orphan.run)
-    judged = judge.judged(orphan.open())
+    entries = orphan.open() if orphan.was_here else orphan.open()[:LOOKED_AT]
+    judged = judge.judged(entries)
     asked = [one for one in judged if one.answer is Answer.ASK and not believe(one)]
     doing = [one.entry for one in judged if one.answer is not Answer.NOTHING and one not in asked]
     kube = guarded_for(kube, orphan.run, doing, _places(judge, orphan, doing, named=False))
-    journal = Journal(orphan.run, loop, kube)
-    # What it says was put back is looked at all the same; what it says to run by hand is not passed on.
-    journal.adopt(
-        [
-            replace(entry, state="applied", undo=replace(entry.undo, manual=by_hand(entry.undo, orphan.run)))
-            for entry in doing
-        ]
-    )
+    journal = Journal(orphan.run, loop, kube, until_s=until_s)
+    journal.adopt([_heard(entry) for entry in doing])
     done, problems = journal.undo_all()
     outcome.undone += done
-    problems += [*(judge.told(one) for one in asked), *orphan.unread()]
-    (outcome.unknown if orphan.asks_file else outcome.problems).extend(problems)
-    if not problems and orphan.kept is not None and not judge.without_consent(orphan.home):
+    told = _first([*orphan.unread(), *(judge.told(one) for one in asked)], orphan, len(orphan.open()) - len(entries))
+    (outcome.problems if orphan.was_here and not orphan.asks_file else outcome.unknown).extend([*problems, *told])
+    if not problems and not told and orphan.kept is not None and not judge.without_consent(orphan.home):
         _drop(kube, loop, orphan.kept)
-    for claim in claims:
-        claim.release()
+    _let_go(claims, done=not (problems or told))
+
+
+def _heard(entry: Entry) -> Entry:
+    """What somebody says, as far as it is taken over.
+
+    What it says was put back is looked at all the same; neither what it says to run by hand is passed on, nor waited
+    for as long as it says.
+    """
+    undo = replace(entry.undo, manual=by_hand(entry.undo, entry.run), ends_s=min(entry.undo.ends_s, HEARSAY_S))
+    return replace(entry, state="applied", undo=undo)
+
+
+def _first(told: list[str], orphan: Orphan, unlooked: int) -> list[str]:
+    """The first sentences, and how many changes there are besides: a stranger's journal can have thousands."""
+    more = max(0, len(told) - TOLD) + unlooked
+    return [*told[:TOLD], f"{orphan.source}: and {more} more of run {orphan.run}"] if more else told
 
 
 def _consenting(judge: UntrustedJournal, orphan: Orphan, outcome: Outcome) -> list[Obj]:
@@ -451,6 +485,15 @@ def _take_over(kube: Kube, loop: Loop, run: str, leases: Iterable[Obj]) -> list[
             claim.release()
         return None
     return claims
+
+
+def _let_go(claims: Iterable[Claim], *, done: bool) -> None:
+    """Release a dead run's Leases; while something is left they stay, for they say that its run was here."""
+    for claim in claims:
+        if done:
+            claim.release()
+        else:
+            claim.give_back()
 
 
 def _drop(kube: Kube, loop: Loop, config_map: Obj) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from killcheck.text.shown import brief
+
 __all__ = ["FileProblems", "Problem", "not_utf8"]
 
 
@@ -19,7 +21,8 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+        message = brief(self.message)
+        return f"{where}: {brief(self.path)}: {message}" if self.path else f"{where}: {message}"
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

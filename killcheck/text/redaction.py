@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 from inspect import isabstract
 from typing import Any, TypeVar
 
-from killcheck.text.shown import shown
+from killcheck.text.shown import plain
 
 __all__ = ["clean", "hide", "hide_environment", "hide_secrets", "load", "redact"]
 
@@ -209,7 +209,8 @@ _LEFT_OUT = frozenset(
 #: digest: a night that tells no more than those never loads it.
 _TOKENISH = re.compile(
     r"(?<![A-Za-z\d])(?<!sha256:)(?=[A-Za-z]*\d)[A-Za-z\d]{16,}"  # one long word with a digit
-    r"|(?<![\w.-])(?=[a-z\d_.-]*[A-Z])(?=[A-Za-z_.-]*\d)[\w.-]{16,}"  # or of parts, with capitals and digits
+    # Or of parts, with a capital and a long part that has a digit: no model or type of machine is called that.
+    r"|(?<![\w.-])(?=[\w.-]{20})(?=[a-z\d_.-]*[A-Z])[\w.-]*?(?=[A-Za-z]{0,8}\d)[A-Za-z\d]{9}"
     r"|://[^\s/]+@|\d{8}:[\w-]{35}|(?i:xox|AccountKey=|cloudant|softlayer|aws.{0,20}(?:key|pw|pass|token))"
 )
 #: A Secret as a client prints it, also inside a string: nothing that it holds.
@@ -386,7 +387,7 @@ def _redacted(text: str, known: _Finder | None) -> str:
     """``known``: what finds the values that are known to be secret."""
     if known is not None:
         text = known.redact(text)
-    if not text.isprintable() and (bare := shown(text)) != text:
+    if not text.isprintable() and (bare := plain(text)) != text:
         text = bare if known is None else known.redact(bare)
     if "Secret" in text and _SECRET_KIND.search(text):
         text = _SECRET_DATA.sub(r"\1<redacted>\2", text)

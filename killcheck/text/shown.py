@@ -2,14 +2,18 @@
 
 A program's log, a file's name or a server's message can hold what terminals obey: "clear the screen" before a verdict
 of its own, a window's title, the right-to-left override. Colours go too: they also stand between a token and the
-patterns that would find it.
+patterns that would find it. Nor does it fill the screen: a name, a value or a line of no end is cut, and that is said.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["shown"]
+__all__ = ["brief", "plain", "shown"]
+
+#: Characters of one sentence about somebody's file, and of one line on a terminal.
+SENTENCE = 1000
+LINE = 4000
 
 #: Control sequences and operating system commands (ECMA-48, 5.4 and 5.6; xterm's ctlseqs), and carriage returns before
 #: a line's end; what only changes how the rest is laid out (Unicode Standard Annex 9, 2; invisible spaces, marks).
@@ -21,6 +25,17 @@ _SEQUENCES = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def shown(text: str) -> str:
+def brief(text: str, most: int = SENTENCE) -> str:
+    """A text of at most so many characters, and how many it has where that is more."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+
+
+def plain(text: str) -> str:
     """A text, lines and tabs as they are, without what a terminal would obey; what is no sequence is shown as ``?``."""
     return _CONTROLS.sub("?", _SEQUENCES.sub("", text)) if not text.isprintable() else text
+
+
+def shown(text: str) -> str:
+    """A text for a terminal: without what that would obey, and no line longer than a person reads."""
+    bare = plain(text)
+    return bare if len(bare) <= LINE else "\n".join(brief(line, LINE) for line in bare.split("\n"))

@@ -42,8 +42,11 @@ _SPECIAL = {
 }
 #: Scalars that mean something else than they say.
 _WORDS = {**dict.fromkeys(_NULL), **dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False), **_SPECIAL}
-#: More values than any honest document has: aliases of aliases multiply ('billion laughs').
-_MAX_VALUES = 2_000_000
+#: More values than any honest text has, each of which ends with a comma or a line; and more that are there by an alias
+#: or a merge (``<<``), which multiply ('billion laughs'), and so many characters of text.
+_MAX_VALUES = 4_000_000
+_MAX_REPEATED = 50_000
+_MAX_REPEATED_TEXT = 32 * 2**20
 #: API servers take no deeper objects either; Python's own stack ends at a thousand.
 _MAX_DEPTH = 100
 #: So many open brackets, or so far an indentation, may mean that something is nested deeper than a stack is.
@@ -131,11 +134,17 @@ def documents(text: str, file: str) -> list[Document]:
 
     Raises YamlError, with the first problem, where it is not YAML.
     """
+    return _documents(text, file, _Repeated())
+
+
+def _documents(text: str, file: str, repeated: _Repeated) -> list[Document]:
     import yaml
 
     deep = _too_deep(text)
     if deep:
         raise YamlError(file, deep, f"nested more than {_MAX_DEPTH} deep")
+    if text.count(",") + text.count("\n") > _MAX_VALUES:
+        raise YamlError(file, 1, f"more than {_MAX_VALUES} values")
     try:
         nodes = list(yaml.compose_all(text, Loader=_loader()))
     except yaml.MarkedYAMLError as error:
@@ -145,7 +154,8 @@ def documents(text: str, file: str) -> list[Document]:
     except (yaml.YAMLError, ValueError) as error:  # ReaderError: a character that no YAML may contain
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise YamlError(file, line, " ".join(str(getattr(error, "reason", error)).split())) from error
-    return [_document(node, file) for node in nodes if node is not None and not _blank(node)]
+    watched = repeated if "&" in text and "*" in text else None
+    return [_document(node, file, watched) for node in nodes if node is not None and not _blank(node)]
 
 
 def each_document(text: str, file: str) -> list[Document | YamlError]:
@@ -158,10 +168,10 @@ def each_document(text: str, file: str) -> list[Document | YamlError]:
     except YamlError as error:
         whole = error
     found: list[Document | YamlError] = []
-    before = 0
+    before, repeated = 0, _Repeated()
     for part in _PARTS.split(text):
         try:
-            found += [_moved(doc, before) for doc in documents(part, file)]
+            found += [_moved(doc, before) for doc in _documents(part, file, repeated)]
         except YamlError as error:
             found.append(YamlError(file, error.line + before, error.problem))
         before += part.count("\n")
@@ -246,8 +256,8 @@ def _blank(node: yaml.Node) -> bool:
     return _plain(node) and node.value in _NULL
 
 
-def _document(node: yaml.Node, file: str) -> Document:
-    builder = _Builder(file)
+def _document(node: yaml.Node, file: str, repeated: _Repeated | None) -> Document:
+    builder = _Builder(file, repeated)
     value = builder.build(node, ())
     return Document(value, file, node.start_mark.line + 1, tuple(builder.duplicates), tuple(builder.boolean_keys), node)
 
@@ -335,21 +345,34 @@ def _integer(text: str) -> int:
     return sign * int(digits, 0)
 
 
+@dataclass(slots=True)
+class _Repeated:
+    """What the aliases and merges of one text have come to."""
+
+    values: int = 0
+    characters: int = 0
+
+    def add(self, node: Any) -> bool:
+        """Reckon with a node that was built before; whether no honest text repeats so much."""
+        self.values += 1
+        self.characters += len(node.value) if node.id == "scalar" else 0
+        return self.values > _MAX_REPEATED or self.characters > _MAX_REPEATED_TEXT
+
+
 class _Builder:
     """Turns composed nodes into JSON-like data, once an alias as often as it is used."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, repeated: _Repeated | None) -> None:
         self.file = file
         self.duplicates: list[tuple[Path, int]] = []
         self.boolean_keys: list[tuple[Path, str, int]] = []
-        self._count = 0
+        self._repeated = repeated  #: None: there are no aliases
         self._open: set[int] = set()
+        self._built: set[int] = set()
 
     def build(self, node: Any, path: Path) -> Any:
         """The value at a node. Raises YamlError for what no JSON can hold."""
-        self._count += 1
-        if self._count > _MAX_VALUES:
-            raise YamlError(self.file, node.start_mark.line + 1, "too many values: aliases that multiply?")
+        self._reckon(node)
         if len(path) > _MAX_DEPTH:
             raise YamlError(self.file, node.start_mark.line + 1, f"nested more than {_MAX_DEPTH} deep")
         if node.id == "scalar":
@@ -364,7 +387,18 @@ class _Builder:
         finally:
             self._open.discard(id(node))
 
+    def _reckon(self, node: Any) -> None:
+        """Raises YamlError for what aliases make too much of."""
+        if self._repeated is None:
+            return
+        if id(node) not in self._built:
+            self._built.add(id(node))
+        elif self._repeated.add(node):
+            line = node.start_mark.line + 1
+            raise YamlError(self.file, line, f"more than {_MAX_REPEATED} values by aliases: do they multiply?")
+
     def _mapping(self, node: Any, path: Path) -> dict[str, Any]:
+        watched = self._repeated is not None
         built: dict[str, Any] = {}
         seen: set[str] = set()
         for key, value in node.value:
@@ -384,7 +418,8 @@ class _Builder:
                 self.duplicates.append(((*path, name), key.start_mark.line + 1))
             seen.add(name)
             if value.id == "scalar":
-                self._count += 1
+                if watched:
+                    self._reckon(value)
                 built[name] = _scalar(value)
             else:
                 built[name] = self.build(value, (*path, name))

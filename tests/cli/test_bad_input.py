@@ -287,6 +287,27 @@ def test_what_was_not_read_keeps_a_drill_from_proving_anything_until_it_is_left_
     assert f"{folder}/later.yaml:3" in refused.output
 
 
+LONG = "9" * 100_000
+HOLDER = (
+    "apiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}}\n"
+    "spec: {{containers: [{{name: c, image: {image}, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}\n"
+)
+
+
+@pytest.mark.parametrize("field", ["kind", "name", "image", "gpus", "json"])
+def test_a_strangers_text_of_no_end_fills_no_screen(killcheck, tmp_path, field):
+    words = {"kind": "Pod", "name": "p", "image": "i", "gpus": "1"}
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy" / "sound.yaml").write_text(HOLDER.format(**words))
+    (tmp_path / "deploy" / "odd.yaml").write_text(HOLDER.format(**{**words, "name": "q", field: f"x{LONG}"}))
+    (tmp_path / "deploy" / "odd.json").write_text('{"apiVersion": "v1", "kind": "Pod", "x": ' + LONG + "}")
+    for argv in (["lint", "--manifests", "deploy", "--verbose"], ["init", "--manifests", "deploy", "-o", "out.yaml"]):
+        result = killcheck(*argv)
+        assert result.exit_code in (0, 1)
+        assert max(map(len, result.output.splitlines())) < 5000
+    assert "a number in it has more digits than any reader takes" in killcheck("lint", "--manifests", "deploy").output
+
+
 NO_LAYERS = """\
 apiVersion: killcheck/v1
 kind: KillPath

@@ -1,6 +1,8 @@
-"""Files and options that nobody meant: no traceback, and the exit code that is documented for their class.
+"""Files and options that nobody meant: no traceback, and the one exit code that is documented for their class.
 
-What is changed works before it is changed, and is said to. The default run takes a sample; ``KILLCHECK_FUZZ=2000`` takes so many inputs, spread over the surfaces.
+Which class an input is in is asked of the part that reads it, and of what the command printed; ``exit-codes.md`` says
+how each ends. What is changed works before it is changed, and is said to. The default run takes a sample;
+``KILLCHECK_FUZZ=2000`` takes so many inputs, spread over the surfaces.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 import yaml
@@ -17,11 +19,21 @@ from killcheck.fixtures import path
 
 from killcheck import fixtures
 from killcheck.cli import main
+from killcheck.clock import WallLoop
 from killcheck.embedded import Cluster
+from killcheck.instances import catalogue
+from killcheck.instances.catalogue import CatalogueError
 from killcheck.kube import resources as r
+from killcheck.kube.config import connect
+from killcheck.kube.errors import KubeConfigError, KubeError
+from killcheck.reports.story import tell
+from killcheck.run import record
+from killcheck.run.record import RecordError
+from killcheck.safety import written
 from killcheck.safety.journal import Journal
+from killcheck.safety.keys import known_keys
 from killcheck.spec import specfile
-from killcheck.spec.specfile import SpecError
+from killcheck.spec.specfile import SpecError, accepted
 
 SAMPLE = 64
 COUNT = int(os.environ.get("KILLCHECK_FUZZ", SAMPLE))
@@ -210,9 +222,10 @@ def made(tmp_path_factory):
 
 
 class Folder:
-    """A working folder with one odd file in it; each surface answers the command and the exit codes of its class.
+    """A working folder with one odd file in it; each surface answers the command, and the exit code of the class that
+    the input turned out to be in: a number, or what tells it from what was printed.
 
-    ``rng``: None leaves the file as it is, and then only the first of the codes is right.
+    ``rng``: None leaves the file as it is.
     """
 
     def __init__(self, folder, rng, made):
@@ -224,7 +237,7 @@ class Folder:
         file = self.folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes((make(self.rng, text) if self.rng else text).encode("utf-8", "surrogatepass"))
-        return str(file)
+        return file
 
     def choice(self, *ways):
         return self.rng.choice(ways) if self.rng else ways[0]
@@ -238,66 +251,100 @@ class Folder:
     def spec(self):
         self.deploy()
         file = self.write("odd.yaml", SPEC)
-        wanted = (2,)
-        if sound(file):  # without a ceiling a fence proves nothing (3)
-            wanted = (0, 1, 3)
-        aims = ["lint", file], ["fence", file], ["drill", file, "--on", "staging", "--dry-run"]
-        argv = self.choice(*aims)
-        # A spec that can be read may forbid the context (2); one that allows it meets nobody there (4).
-        return argv, (4, 2) if argv[0] == "drill" and sound(file) else wanted
+        argv = self.choice(["lint", "--json"], ["fence", "--json"], ["drill", "--on", "staging", "--dry-run"])
+        argv = [argv[0], str(file), *argv[1:]]
+        found = read(specfile.load, file)
+        if found is None:
+            return argv, 2
+        if argv[0] != "drill":
+            return argv, judged
+        return argv, 4 if found.consent.allows_context("staging") else 2
 
     def policy(self):
         self.deploy()
-        beside = self.write("killcheck.accepted.yaml", ACCEPTED)
-        assert beside
-        return ["drill", "killcheck.yaml", "--dry-run", "--exec", "none"], (0, 2)
+        file = self.write("killcheck.accepted.yaml", ACCEPTED)
+        return ["drill", "killcheck.yaml", "--dry-run", "--exec", "none"], 2 if read(accepted.read, file) is None else 0
 
     def catalogue(self):
         self.deploy()
         file = self.write("catalogue.yaml", CATALOGUE)
-        return ["fence", "killcheck.yaml", "--catalogue", file], (0, 1, 2, 3)
+        argv = ["fence", "killcheck.yaml", "--json", "--catalogue", str(file)]
+        return argv, 2 if read(catalogue.load, file) is None else judged
 
     def manifest(self):
         everything = sorted(p for p in path("dead-man").glob("*.yaml") if p.name != "killcheck.yaml")
         changed = self.choice(*everything)
         for source in everything:
             self.write(f"deploy/{source.name}", source.read_text(), odd if source == changed else lambda _, text: text)
-        return ["lint", "--manifests", str(self.folder / "deploy")], (0, 1, 2)
+        # What is left of the path is enough to ask about, whichever file of it is odd: its target or its pool.
+        return ["lint", "--json", "--manifests", str(self.folder / "deploy")], judged
 
     def record(self):
         file = self.write("run.jsonl", self.made["record"], odd_lines)
-        return ["report", file, *self.choice([], ["--json", "-"], ["--html", "x.html"], ["--junit", "x.xml"])], (0, 2)
+        argv = ["report", str(file), *self.choice([], ["--json", "-"], ["--html", "x.html"], ["--junit", "x.xml"])]
+        return argv, 2 if read(lambda file: tell(list(record.read(file))), file) is None else told
 
     def journal(self):
-        """Nobody's; what it asks for is told where its cluster is not named (5), and else is no business of host's."""
-        self.write(".killcheck/runs/x/journal-0.jsonl", JOURNAL, odd_lines)
+        """Nobody's: what it asks for is told where its cluster is not named (5), and else is no business of host's."""
+        file = self.write(".killcheck/runs/x/journal-0.jsonl", JOURNAL, odd_lines)
         on = ["--on", "host"]
         argv = self.choice([], ["--dry-run"], ["--json"], on, [*on, "--json"], [*on, "--dry-run"])
-        return ["restore", *argv], (5, 0)
+        said = journal_in(file)
+        known = said.header is not None and said.header.context != "host"
+        quiet = said.over or ("host" in argv and (known or "--dry-run" in argv))
+        return ["restore", *argv], 0 if quiet else 5
 
     def signed(self):
         """This machine's own: its cluster does not answer (4); a line that is not as it was signed is hearsay (5)."""
-        self.write(".killcheck/runs/x/journal-0.jsonl", self.made["journal"], odd_lines)
-        return ["restore", *self.choice([], ["--dry-run"], ["--json"])], (4, 5, 0)
+        said = journal_in(self.write(".killcheck/runs/x/journal-0.jsonl", self.made["journal"], odd_lines))
+        wanted = 0 if said.over else 4 if said.signed else 5
+        return ["restore", *self.choice([], ["--dry-run"], ["--json"])], wanted
 
     def kubeconfig(self):
         self.write("kubeconfig", KUBECONFIG)
-        return [*self.choice(["restore"], ["drill", "killcheck.yaml", "--dry-run"]), "--on", "staging"], (4, 2)
+        argv = [*self.choice(["restore"], ["drill", "killcheck.yaml", "--dry-run"]), "--on", "staging"]
+        with suppress(KubeError):  # credentials that are none are asked for, and are not had (4)
+            return argv, 2 if read(lambda _: connect("staging", loop=WallLoop()), None) is None else 4
+        return argv, 4
 
     def options(self):
         if self.rng is None:
-            return ["faults"], (0,)
+            return ["faults"], 0
         command = self.choice("lint", "drill", "restore", "report", "explore", "gate", "fence", "discover")
-        return [command, *(self.choice(*WORDS) for _ in range(self.rng.randrange(1, 4))), "--on", "nowhere"], (2,)
+        return [command, *(self.choice(*WORDS) for _ in range(self.rng.randrange(1, 4))), "--on", "nowhere"], 2
 
 
-def sound(file):
-    """Whether a spec is one."""
+def read(reader, file):
+    """What a reader makes of a file; None where it refuses it."""
     try:
-        specfile.load(Path(file))
-    except SpecError:
-        return False
-    return True
+        return reader(file)
+    except (SpecError, CatalogueError, RecordError, KubeConfigError, ValueError, TypeError):
+        return None
+
+
+def journal_in(file):
+    return written.read(file.read_text(encoding="utf-8", errors="replace"), known_keys())
+
+
+def told(result):
+    """Of a record that can be read: its results may still be none of killcheck's, and then one is named."""
+    return 2 if "no result of killcheck's" in result.output else 0
+
+
+def judged(result):
+    """The code of what a document says: findings and fences that fail, what is not proven, or neither.
+
+    Without a document what was given could not be used, and the message says which file, or that no GPU is in it.
+    """
+    if not result.stdout.startswith("{"):
+        assert "odd.yaml" in result.output or "deploy" in result.output or "GPU" in result.output, result.output
+        return 2
+    document = json.loads(result.stdout)
+    errors = [f for f in document["findings"] if f["severity"] == "error" and not f["unproven"]]
+    verdicts = {fence["verdict"] for fence in document["fences"]}
+    if errors or "exposed" in verdicts:
+        return 1
+    return 3 if "inconclusive" in verdicts else 0
 
 
 #: How many of twenty inputs each gets: what takes longest gets least.
@@ -314,26 +361,40 @@ SURFACES = {
 }
 
 
+#: How each ends as it is, before anything is odd.
+UNCHANGED = {
+    "spec": 0,
+    "manifest": 0,
+    "policy": 0,
+    "catalogue": 0,
+    "record": 0,
+    "journal": 5,
+    "signed": 4,
+    "kubeconfig": 4,
+    "options": 0,
+}
+
+
 def ended(folder, surface, rng, made, monkeypatch):
-    """How a killcheck in a folder of its own ended, and the codes of its class."""
+    """How a killcheck in a folder of its own ended, and the code of its class."""
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
-    argv, codes = getattr(Folder(folder, rng, made), surface)()
+    argv, wanted = getattr(Folder(folder, rng, made), surface)()
     result = CliRunner().invoke(main, argv)
-    told = (surface, folder.name, argv, result.exit_code, codes, result.output[-600:], repr(result.exception))
-    return result, codes, told
+    about = (surface, folder.name, argv, result.exit_code, result.output[-600:], repr(result.exception))
+    assert result.exception is None or isinstance(result.exception, SystemExit), about
+    return result, wanted if isinstance(wanted, int) else wanted(result), about
 
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_no_input_ends_in_a_traceback_or_with_the_exit_code_of_another_class(surface, tmp_path, monkeypatch, made):
     monkeypatch.setattr("killcheck.safety.undo.BACKOFF_S", (1e6,))  # nobody waits for what is not there
-    result, codes, told = ended(tmp_path / "as-it-is", surface, None, made, monkeypatch)
-    assert result.exit_code == codes[0], told
+    result, wanted, about = ended(tmp_path / "as-it-is", surface, None, made, monkeypatch)
+    assert (result.exit_code, wanted) == (UNCHANGED[surface],) * 2, about
     for number in range(-(-COUNT * SURFACES[surface] // 20)):
         rng = random.Random(f"{surface}-{number}")
-        result, codes, told = ended(tmp_path / str(number), surface, rng, made, monkeypatch)
-        assert result.exception is None or isinstance(result.exception, SystemExit), told
-        assert "Traceback" not in result.output, told
-        assert result.exit_code in codes, told
-        assert result.exit_code == 0 or result.output.strip(), told
+        result, wanted, about = ended(tmp_path / str(number), surface, rng, made, monkeypatch)
+        assert "Traceback" not in result.output, about
+        assert result.exit_code == wanted, about
+        assert result.exit_code == 0 or result.output.strip(), about

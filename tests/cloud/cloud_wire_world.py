@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+import forked
 from wire_world import CONTEXT, WireWorld
 
 from killcheck.kube import resources as r
@@ -155,14 +156,8 @@ cloud:
     def elsewhere(self, folder, *argv, **env):
         """``killcheck`` on another machine: another process, home, and folder; only the kubeconfig is the same."""
         folder.mkdir()
-        done = subprocess.run(
-            [*KILLCHECK, *argv, "--kubeconfig", str(self.kubeconfig)],
-            cwd=folder,
-            check=False,
-            env={"PATH": os.environ["PATH"], "HOME": str(folder), **env},
-            capture_output=True,
-            text=True,
-        )
+        home = {"PATH": os.environ["PATH"], "HOME": str(folder), **env}
+        done = forked.killcheck(folder, *argv, "--kubeconfig", str(self.kubeconfig), env=home)
         return done.returncode, done.stdout + done.stderr
 
     def close(self):

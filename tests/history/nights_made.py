@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+from killcheck.run.chain import Chain
+
 BEGIN = datetime(2025, 11, 23, 3, 0, tzinfo=UTC)
 LIMIT_S = 300.0
 
@@ -63,5 +65,7 @@ def write(folder, *made):
     for run, text in made:
         place = folder / "runs" / run
         place.mkdir(parents=True, exist_ok=True)
-        (place / "run.jsonl").write_text(text)
+        chain, lines = Chain(), text.splitlines()
+        whole = [chain.add(one) for one in lines if one.endswith("}")]
+        (place / "run.jsonl").write_text("\n".join([*whole, *lines[len(whole) :], ""]))
     return folder

@@ -195,7 +195,7 @@ def test_bad_settings_are_one_sentence(pytester, argv, says):
     pytest.LineMatcher(lines).no_fnmatch_line("*Traceback*")
 
 
-def test_without_the_plugin_pytest_is_as_it_was(pytester):
+def test_without_the_plugin_pytest_is_as_it_was(pytester, own_process):
     pytester.makepyfile("def test_it(): pass")
     # By its fixtures' names and its own file: "killcheck" alone may be a folder above.
     done = pytester.runpytest_subprocess("--fixtures", "-q")
@@ -207,7 +207,7 @@ def test_without_the_plugin_pytest_is_as_it_was(pytester):
     done.stdout.no_fnmatch_line("*--killcheck*")
 
 
-def test_having_it_installed_imports_nothing_of_it(pytester, monkeypatch):
+def test_having_it_installed_imports_nothing_of_it(pytester, monkeypatch, own_process):
     monkeypatch.delenv("KILLCHECK_FIXTURE")  # an unrelated project: nothing is named
     pytester.makepyfile("""
         import sys

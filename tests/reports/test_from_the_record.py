@@ -192,7 +192,8 @@ def test_a_planted_secret_is_in_no_report(tmp_path, monkeypatch):
 
 # -- records that are not what a run wrote -------------------------------------------------------------------
 def lines_of(record):
-    return record.read_text().splitlines()
+    """Its lines without their hashes, as an older version wrote them: those of a chain cannot be changed unseen."""
+    return [line.partition(',"chain"')[0] + "}" for line in record.read_text().splitlines()]
 
 
 def report(record, tmp_path, *argv):

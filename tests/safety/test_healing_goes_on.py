@@ -172,7 +172,7 @@ def test_no_program_is_run_on_the_word_of_a_config_map(cluster, tmp_path):
     found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
     outcome = orphans.restore(cluster.kube, cluster.loop, found)
     assert marker.read_text() == "0\n"
-    assert "nothing is done to the programs of a machine on anybody's word" in outcome.problems[0]
+    assert "nothing is done to the programs of a machine on anybody's word" in outcome.unknown[0]
 
 
 def test_what_this_machine_wrote_down_itself_is_not_replaced_by_a_config_map(cluster, tmp_path, monkeypatch):
@@ -195,7 +195,7 @@ def test_what_this_machine_wrote_down_itself_is_not_replaced_by_a_config_map(clu
     planted(cluster, start_of(marker))
     monkeypatch.setattr(orphans, "runs", lambda pid, began="": False)
     found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
-    (told,) = orphans.restore(cluster.kube, cluster.loop, found).problems
+    (told,) = orphans.restore(cluster.kube, cluster.loop, found).unknown
     assert f"only the ConfigMap inference/{config_map_name(RUN)} asks for it" in told
     assert called == [tuple(args)]
 
@@ -227,7 +227,7 @@ def test_a_journal_that_cannot_be_read_is_told_and_kept(cluster):
     outcome = orphans.restore(
         cluster.kube, cluster.loop, orphans.find(cluster.kube, cluster.loop, context="here", folder=None)
     )
-    (problem,) = outcome.problems
+    (problem,) = outcome.unknown
     assert f"the ConfigMap inference/{config_map_name(RUN)}: line 2 is passed over" in problem
     assert f"whether more is left of run {RUN} is not known" in problem
     assert cluster.kube.find(r.CONFIGMAPS, config_map_name(RUN), "inference") is not None

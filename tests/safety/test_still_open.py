@@ -138,8 +138,8 @@ def test_where_consent_was_withdrawn_what_was_signed_is_told_and_left_unless_a_p
     before = picture(cluster)
     found = orphans.find(cluster.kube, cluster.loop, context="here")
     outcome = orphans.restore(cluster.kube, cluster.loop, found)
-    assert [one for one in outcome.problems if "does not carry killcheck.dev/consent=true" in one]
-    assert "killcheck restore --run long-ago does it all the same" in outcome.problems[0]
+    assert [one for one in outcome.unknown if "does not carry killcheck.dev/consent=true" in one]
+    assert "killcheck restore --run long-ago does it all the same" in outcome.unknown[0]
     assert differences(before, picture(cluster)) == []
     found = orphans.find(cluster.kube, cluster.loop, context="here")
     named = orphans.restore(cluster.kube, cluster.loop, found, named=RUN)
@@ -160,7 +160,7 @@ def test_what_is_made_again_is_sealed_and_made_again_with_the_key_alone(cluster,
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     found = orphans.find(cluster.kube, cluster.loop, context="here")
     told = orphans.restore(cluster.kube, cluster.loop, found, named=RUN, believe=lambda judged: True)
-    assert "sealed" in told.problems[0]
+    assert "sealed" in told.unknown[0]
     assert cluster.kube.find(r.JOBS, "train", "inference") is None
     monkeypatch.setenv("XDG_STATE_HOME", here)
     found = orphans.find(cluster.kube, cluster.loop, context="here")

@@ -12,8 +12,10 @@ from safety_world import differences, picture, small_cluster
 from killcheck.kube import resources as r
 from killcheck.safety import orphans
 from killcheck.safety.changes import LABEL, Undo
-from killcheck.safety.journal import DATA, JOURNAL_LABEL, Journal, config_map_name
+from killcheck.safety.journal import DATA, JOURNAL_LABEL, Dirty, Journal, config_map_name
 from killcheck.safety.keys import VARIABLE
+from killcheck.safety.lease import LEASE_LABEL
+from killcheck.safety.undo import PATIENCE_S
 
 RUN = "planted"
 POD = {
@@ -47,6 +49,26 @@ def elsewhere(monkeypatch, tmp_path):
 def restored(cluster, **more):
     found = orphans.find(cluster.kube, cluster.loop, context="here", **more)
     return orphans.restore(cluster.kube, cluster.loop, found, named=RUN)
+
+
+def settled(cluster):
+    """What a drill does before it begins."""
+    return orphans.settle(cluster.kube, cluster.loop, context="here", namespaces=["inference"], folder=None)
+
+
+def leased(cluster):
+    """What a run has taken before its first change, and a dead one has not let go of."""
+    cluster.kube.create(
+        r.LEASES,
+        {
+            "metadata": {
+                "name": "killcheck-1",
+                "namespace": "inference",
+                "labels": {LABEL: RUN, LEASE_LABEL: "true"},
+            },
+            "spec": {"holderIdentity": RUN, "leaseDurationSeconds": 60, "renewTime": "2020-01-01T00:00:00.000000Z"},
+        },
+    )
 
 
 def journal_of(cluster, home="inference", **more):
@@ -187,10 +209,61 @@ def test_what_no_object_says_is_not_done(cluster, undo, why):
     outcome = orphans.restore(cluster.kube, cluster.loop, found, expired_only=True)
     cluster.loop.sleep(3)
     left = [one for one in differences(before, picture(cluster)) if why or config_map_name(RUN) not in one]
-    assert (left, outcome.undone) == ([], [])
-    assert len(outcome.problems) == (1 if why else 0)
-    assert not why or any(one in outcome.problems[0] for one in why.split("|"))
-    assert "evil" not in "".join(outcome.problems)
+    assert (left, outcome.undone, outcome.problems) == ([], [], [])
+    assert len(outcome.unknown) == (1 if why else 0)
+    assert not why or any(one in outcome.unknown[0] for one in why.split("|"))
+    assert "evil" not in "".join(outcome.unknown)
+    assert settled(cluster).unknown == outcome.unknown  # and it keeps nobody from a drill
+
+
+def test_what_another_machines_run_left_stands_before_every_drill_until_it_is_back(cluster, elsewhere):
+    before = picture(cluster, uids=False)
+    leased(cluster)
+    journal = journal_of(cluster)
+    journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 7}}, "scaled vllm")
+    journal.delete(r.CONFIGMAPS, "settings", "inference", "deleted settings")
+    elsewhere()
+    lease = cluster.kube.get(r.LEASES, "killcheck-1", "inference")
+    for _ in range(2):
+        with pytest.raises(Dirty, match="nothing else says that there was a settings"):
+            settled(cluster)
+        now = cluster.kube.get(r.LEASES, "killcheck-1", "inference")
+        assert (now["spec"], now["metadata"]["labels"]) == (lease["spec"], lease["metadata"]["labels"])
+    found = orphans.find(cluster.kube, cluster.loop, context="here")
+    assert orphans.restore(cluster.kube, cluster.loop, found, believe=lambda judged: True).problems == []
+    cluster.loop.sleep(5)
+    assert differences(before, picture(cluster, uids=False)) == []
+    assert (settled(cluster).unknown, settled(cluster).undone) == ([], [])
+
+
+@pytest.mark.parametrize("was_here", [True, False])
+def test_what_is_waited_for_on_anybodys_word_has_an_end(cluster, was_here):
+    if was_here:
+        leased(cluster)
+    held = {"name": "held", "namespace": "inference", "labels": {LABEL: RUN}, "finalizers": ["example.com/never"]}
+    cluster.kube.create(r.CONFIGMAPS, {"metadata": held})
+    entry = {
+        "run": RUN,
+        "what": "w",
+        "expires": "2020-01-01T00:00:00Z",
+        "undo": {"action": "delete", "path": r.CONFIGMAPS.path("inference", "held"), "ends_s": 604800.0},
+    }
+    lines = [{"journal": {"run": RUN, "home": "inference"}}, *({**entry, "number": n} for n in range(50))]
+    write(cluster, "\n".join(map(json.dumps, lines)))
+    began = cluster.loop.monotonic()
+    outcome = restored(cluster)
+    assert (len(outcome.problems), len(outcome.unknown)) == ((50, 0) if was_here else (0, 50))
+    assert cluster.loop.monotonic() - began < (2 * orphans.HEARSAY_S + 3 * PATIENCE_S if was_here else 1)
+
+
+def test_of_thousands_of_changes_the_first_are_told_and_how_many_there_are(cluster):
+    undo = {"action": "create", "path": r.PODS.path("inference"), "body": POD}
+    entry = {"run": RUN, "what": "w", "expires": "2020-01-01T00:00:00Z", "undo": undo}
+    lines = [{"journal": {"run": RUN, "home": "inference"}}, *({**entry, "number": n} for n in range(300))]
+    write(cluster, "\n".join(map(json.dumps, lines)))
+    told = restored(cluster).unknown
+    assert len(told) == orphans.TOLD + 1
+    assert told[-1].endswith(f"and {300 - orphans.TOLD} more of run {RUN}")
 
 
 def test_a_journal_beside_a_namespace_that_consented_is_none_of_it(cluster):
@@ -198,7 +271,7 @@ def test_a_journal_beside_a_namespace_that_consented_is_none_of_it(cluster):
     before = picture(cluster)
     outcome = restored(cluster)
     assert differences(before, picture(cluster)) == []
-    assert "namespace other does not carry killcheck.dev/consent=true" in outcome.problems[0]
+    assert "namespace other does not carry killcheck.dev/consent=true" in outcome.unknown[0]
 
 
 def test_what_a_dead_run_changed_is_put_back_by_a_machine_that_has_only_the_cluster(cluster, elsewhere):
@@ -263,7 +336,7 @@ def test_a_broken_journal_beside_a_real_one_keeps_nobody_from_it(cluster, elsewh
     found = orphans.find(cluster.kube, cluster.loop, context="here")
     outcome = orphans.restore(cluster.kube, cluster.loop, found)
     assert outcome.undone == ["restored: scaled vllm"]
-    assert len(outcome.problems) == 2
+    assert (outcome.problems, len(outcome.unknown)) == ([], 2)
 
 
 def test_machines_that_share_a_key_believe_each_other(cluster, elsewhere, monkeypatch):
@@ -280,7 +353,7 @@ def test_what_would_be_made_again_is_made_where_a_person_says_so(cluster, elsewh
     journal = journal_of(cluster)
     journal.delete(r.CONFIGMAPS, "settings", "inference", "deleted settings")
     elsewhere()
-    (told,) = restored(cluster).problems
+    (told,) = restored(cluster).unknown
     assert "nothing else says that there was a settings among the configmaps" in told
     asked = []
     outcome = orphans.restore(
@@ -298,7 +371,7 @@ def test_what_would_be_made_again_is_made_where_a_person_says_so(cluster, elsewh
 def test_only_what_carries_the_runs_label_is_deleted(cluster, labels):
     cluster.kube.create(r.CLUSTERROLEBINDINGS, binding("all", **labels))
     plant(cluster, delete(r.CLUSTERROLEBINDINGS, "all"))
-    assert len(restored(cluster).problems) == (0 if labels else 1)
+    assert len(restored(cluster).unknown) == (0 if labels else 1)
     assert (cluster.kube.find(r.CLUSTERROLEBINDINGS, "all") is None) == bool(labels)
 
 
@@ -312,7 +385,7 @@ def test_a_run_of_this_machine_needs_nobodys_word(cluster, tmp_path, elsewhere):
     here = os.environ["XDG_STATE_HOME"]
     elsewhere()
     alone = restored(cluster)
-    assert "scaled vllm: not undone" in alone.problems[0]
+    assert "scaled vllm: not undone" in alone.unknown[0]
     os.environ["XDG_STATE_HOME"] = here
     assert restored(cluster, folder=tmp_path).problems == []
     assert cluster.kube.get(r.DEPLOYMENTS, "vllm", "inference")["spec"]["replicas"] == 2

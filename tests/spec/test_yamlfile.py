@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from killcheck.text.durations import format_duration, parse_duration
-from killcheck.text.yamlfile import YamlError, documents, format_path, reads_as_text
+from killcheck.text.yamlfile import YamlError, documents, each_document, format_path, reads_as_text
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,50 @@ def test_what_is_no_yaml_is_one_error_with_its_line(text: str, line: int, said: 
     assert caught.value.line == line
 
 
-def test_aliases_that_multiply_end_in_an_error_and_not_in_all_memory():
+def lists(count):
+    """Aliases of aliases in lists."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)]
-    with pytest.raises(YamlError, match="aliases that multiply"):
-        documents("\n".join(lines), "f")
+    return "\n".join(lines + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, count)])
+
+
+def merges(count):
+    """Mappings that are merged into mappings that are merged."""
+    lines = ["a0: &a0 {" + ", ".join(f"k{n}: x" for n in range(10)) + "}"]
+    return "\n".join(
+        lines
+        + [
+            f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 10)}], own{i}: {{<<: *a{i - 1}}}}}"
+            for i in range(1, count)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lists(9),
+        merges(9),
+        lists(4) + "\n---\n" + merges(4) + ("\n---\n" + lists(5)) * 9,
+        "a: &a " + "x" * 2**20 + "\nb: [" + "*a, " * 40 + "]",
+    ],
+    ids=["lists", "merges", "documents", "text"],
+)
+def test_aliases_that_multiply_end_in_an_error_and_not_in_all_memory_or_time(text):
+    with pytest.raises(YamlError, match="values by aliases: do they multiply"):
+        documents(text, "f")
+    assert isinstance(each_document(text, "f")[-1], YamlError)
+
+
+def test_as_many_aliases_as_people_write_are_read():
+    text = "base: &base {a: 1, b: [1, 2, 3], c: {d: e}}\n" + "\n".join(
+        f"k{n}: {{<<: *base, f: *base}}" for n in range(2000)
+    )
+    assert documents(text, "f")[0].value["k1999"]["f"]["b"] == [1, 2, 3]
+
+
+def test_more_values_than_any_text_has_are_not_read():
+    with pytest.raises(YamlError, match="more than 4000000 values"):
+        documents("[" + "0," * 4_000_001 + "]", "f")
 
 
 @pytest.mark.parametrize(

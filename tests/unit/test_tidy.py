@@ -70,3 +70,18 @@ def test_tests_mirror_the_rooms():
     assert len(folders) > 20
     strangers = [path.name for path in folders if path.name not in rooms]
     assert [name for name in strangers if f"`{name}/`" not in told] == []
+
+
+def test_commands_print_sentences_by_say_and_else_only_documents():
+    """What others wrote has one way to a terminal, on which it is bounded and obeyed by nothing."""
+    documents = ("json.dumps", "nl=False")
+    others = []
+    for path in (ROOT / "killcheck" / "commands").glob("*.py"):
+        if path.name in ("saying.py", "files.py"):
+            continue
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "click.echo":
+                said = ast.unparse(node)
+                others += [] if any(word in said for word in documents) else [f"{path.name}: {said}"]
+    assert others == []

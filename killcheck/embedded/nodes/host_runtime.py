@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -17,7 +16,7 @@ from killcheck.embedded.nodes.hostprograms import HostPrograms
 from killcheck.embedded.nodes.isolation import LEVELS, Level, here, ways_out
 from killcheck.embedded.nodes.network import Network, shared
 from killcheck.embedded.nodes.process import HostProcess, lacks
-from killcheck.embedded.nodes.spawnerclient import NoSandbox, SetUpError, SpawnerClient
+from killcheck.embedded.nodes.spawnerclient import NoSandbox, SetUpError, SpawnerClient, remove
 from killcheck.kube.objects import uid_of
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ class HostRuntime:
             network.close()
         spawner = self.spawner
         if spawner is not None and spawner.level is Level.UNISOLATED:
-            shutil.rmtree(spawner.files / pod_uid, ignore_errors=True)
+            remove(spawner.files / pod_uid)
         elif spawner is not None:
             spawner.send({"do": "release", "pod": pod_uid})
 

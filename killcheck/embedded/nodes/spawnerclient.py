@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import struct
+import subprocess
 import tempfile
 import threading
 from collections.abc import Callable
@@ -55,6 +56,14 @@ class Started(Protocol):
 
 class SetUpError(Exception):
     """The host does not allow what a container needs."""
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder in which a program may have made folders in folders without end."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
 
 
 class NoSandbox(Exception):
@@ -219,7 +228,7 @@ class SpawnerClient:
         if self._files is not None:
             os.close(self._files)
             self._files = None
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove(self.folder)
 
     def _end_helper(self) -> None:
         """Wait until it has gone: its end of the socket is the last thing that it lets go."""

@@ -7,6 +7,7 @@ standard library alone.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -99,11 +100,12 @@ class Place:
 
     def _hand_over(self, where: str) -> None:
         """Everything in it that killcheck has put there is the container's."""
-        for _folder, _, files, descriptor in os.fwalk(where):
-            if os.fstat(descriptor).st_uid != self.user:
-                os.fchown(descriptor, self.user or 0, self.user or 0)
-            for name in files:
-                os.chown(name, self.user or 0, self.user or 0, dir_fd=descriptor, follow_symlinks=False)
+        with contextlib.suppress(RecursionError):  # what is nested deeper a container has put there, and it is its own
+            for _folder, _, files, descriptor in os.fwalk(where):
+                if os.fstat(descriptor).st_uid != self.user:
+                    os.fchown(descriptor, self.user or 0, self.user or 0)
+                for name in files:
+                    os.chown(name, self.user or 0, self.user or 0, dir_fd=descriptor, follow_symlinks=False)
 
     def release(self, pod: str) -> None:
         """A pod's volumes are nobody's any more."""
@@ -111,7 +113,8 @@ class Place:
         volumes = f"{where}/volumes"
         for name in os.listdir(volumes) if os.path.isdir(volumes) else ():  # noqa: PTH112, PTH208
             LIBC.umount2(f"{volumes}/{name}".encode(), rootfs.MNT_DETACH)
-        shutil.rmtree(where, ignore_errors=True)
+        with contextlib.suppress(RecursionError):  # folders in folders in folders: they go with all of it, at the end
+            shutil.rmtree(where, ignore_errors=True)
 
     def leave(self) -> None:
         """Nothing of it is left."""

@@ -13,6 +13,7 @@ from node_world import pod
 
 from killcheck.embedded.nodes import host_runtime, process
 from killcheck.embedded.nodes.spawnerclient import NoSandbox
+from killcheck.kube import resources as r
 
 HERE = Path(__file__).parent
 OTHER = 54321
@@ -103,9 +104,20 @@ def test_nothing_gets_out(level, user):
         "open_by_handle_at",
         "shmget",
         "limits raised",
+        "new link",
+        "raw packets",
+        "out-of-memory score",
+        "real time",
+        "priority",
+        "overlay's mark",
+        "words into a terminal",
+        "first process",
     )
     assert {name: tried[name] for name in refused if tried[name] not in REFUSED} == {}
-    assert [tried[name] for name in ("clone3", "memfd_create", "open_tree_attr")] == ["ENOSYS"] * 3
+    missing = ("clone3", "memfd_create", "open_tree_attr", "another machine's calls", "x32's calls")
+    assert {name: tried[name] for name in missing} == dict.fromkeys(missing, "ENOSYS")
+    assert (tried["open files"], tried["groups of processes"]) == ([], [])
+    assert (tried["link to a program"], tried["users' map"] in ("EPERM", "EINVAL")) == ("EXDEV", True)
     assert [tried[name] for name in ("hypervisor", "packets", "kernel's ciphers")] == ["EAFNOSUPPORT"] * 3
     absent = ("a host's file through it", "its working directory", "passwords", "private keys", "a host's file")
     assert {name: tried[name] for name in absent} == dict.fromkeys(absent, "ENOENT")
@@ -192,6 +204,21 @@ def test_a_link_in_a_volume_leads_nothing_out(walled, mount, tmp_path):
     assert (tmp_path / "file").read_text() == "kept"
     if not walled.nodes.unknown:
         assert "kept" not in walled.log("job")
+
+
+def test_folders_in_folders_without_end_stop_nothing_that_comes_after(walled):
+    """Deeper than Python goes by itself: for the pod's other container, and when the pod goes."""
+    nest = "import os\nos.chdir('/data')\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')"
+    mounts = {"volumeMounts": [{"name": "data", "mountPath": "/data"}], "image": "python:3.12"}
+    made = pod("job", policy="Never", command=["ls", "/data"], volumes=[{"name": "data", "emptyDir": {}}], **mounts)
+    made["spec"]["initContainers"] = [{"name": "nest", "command": ["python3", "-c", nest], **mounts}]
+    walled.add(made)
+    assert walled.loop.run_until(lambda: walled.pod("job")["status"].get("phase") == "Succeeded", 600), walled.pod(
+        "job"
+    )
+    assert walled.log("job") == "d\n"
+    walled.kube.delete(r.PODS, "job", "team")
+    assert walled.run_pod("echo still here") == (0, "still here\n")
 
 
 @pytest.mark.parametrize("script", ["yes", "yes >&2", "cat /dev/zero"])
