@@ -65,6 +65,12 @@ def _folder() -> Path:
 @click.option(
     "--exec", "exec_mode", type=click.Choice(["host", "none", "unisolated"]), help="How executors' commands run."
 )
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NAME",
+    help="A controller, model or kube-PROGRAM of ours that does not run: the real one can (repeatable).",
+)
 @click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
 @click.option("--gpu-nodes", type=click.IntRange(1), default=1, show_default=True, help="kind: GPU stand-in nodes.")
 @click.option("--gpus", type=click.IntRange(1), default=8, show_default=True, help="kind: GPUs that each advertises.")
@@ -77,16 +83,44 @@ def up(**options: Any) -> None:
     bring one that is there to that.
 
     \b
-    Example:
+    Examples:
+      killcheck cluster up --without kube-scheduler    the real one, or yours
       killcheck cluster up --on kind && killcheck drill --on kind
     """
     if options["on"] != "embedded":
+        if options["without"]:
+            raise click.UsageError("--without is for the embedded cluster: on kind the controllers are the real ones")
         _kind(options["on"]).up(gpu_nodes=options["gpu_nodes"], gpus=options["gpus"], image=options["image"])
         return
-    _serve(**{name: options[name] for name in ("speed", "frozen", "manifests", "empty", "exec_mode")})
+    _serve(
+        **{name: options[name] for name in ("speed", "frozen", "manifests", "empty", "exec_mode")},
+        disabled=_known(options["without"]),
+    )
 
 
-def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bool, exec_mode: str | None) -> None:
+def _known(names: tuple[str, ...]) -> frozenset[str]:
+    """What these names stand for. Raises UsageError for one that is none."""
+    from killcheck.embedded import Cluster
+    from killcheck.text.suggestions import did_you_mean
+
+    known = Cluster.components()
+    for name in names:
+        if name not in known:
+            raise click.UsageError(
+                f"--without {name}: there is none{did_you_mean(name, known)}; there are {', '.join(sorted(known))}"
+            )
+    return frozenset(part for name in names for part in known[name])
+
+
+def _serve(
+    *,
+    speed: float,
+    frozen: bool,
+    manifests: tuple[Path, ...],
+    empty: bool,
+    exec_mode: str | None,
+    disabled: frozenset[str],
+) -> None:
     """The embedded cluster, in this process."""
     from killcheck.capabilities.cluster import ClusterError
     from killcheck.clock import wall_now
@@ -103,6 +137,7 @@ def _serve(*, speed: float, frozen: bool, manifests: tuple[Path, ...], empty: bo
         start=wall_now().replace(microsecond=0),
         speed=0.0 if frozen else speed,
         exec_mode=exec_mode or ("none" if manifests else "host"),
+        disabled=disabled,
     )
     try:
         if not empty:

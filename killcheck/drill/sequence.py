@@ -127,7 +127,7 @@ class Drill(Judged):
             self._note(said)
         if woken:
             covered = [t for t in self.kill_path.covered_by(self.layer) if t.kind]
-            self.cluster.loop.run_until(lambda: all(map(self.scene.replicas, covered)), waking.WOKEN_S)
+            self.stage.wait("the targets to be on", lambda: all(map(self.scene.replicas, covered)), waking.WOKEN_S)
         nothing = steady.nothing_on(self.scene, self.kill_path, self.layer)
         if nothing:
             raise Inconclusive(nothing)
@@ -165,7 +165,8 @@ class Drill(Judged):
 
     def _until_steady(self) -> None:
         steady_now = steady.steady(self.scene, self.kill_path, self.layer)
-        self.cluster.loop.run_until(lambda: self._fresh() and steady_now(), self.options.steady_timeout_s)
+        what = ": ".join(filter(None, ("a steady state", self._unsteady() if self.cluster.real else "")))
+        self.stage.wait(what, lambda: self._fresh() and steady_now(), self.options.steady_timeout_s)
         unsteady = self._unsteady()
         if unsteady:
             raise Inconclusive(f"no steady state to begin with: {unsteady}{self._turned_off_before()}")
@@ -271,10 +272,8 @@ class Drill(Judged):
         self._dirty = True
         self.progress = None
         self.scene.census.again()
-        return self.cluster.loop.run_until(
-            steady.steady(self.scene, self.kill_path, self.layer, healed=True),
-            self.options.heal_timeout_s,
-        )
+        again = steady.steady(self.scene, self.kill_path, self.layer, healed=True)
+        return self.stage.wait("the GPUs to be on again", again, self.options.heal_timeout_s)
 
     def _finish(self, verdict: DrillResult | None, healed: tuple[list[str], list[str]]) -> DrillResult:
         assert verdict is not None

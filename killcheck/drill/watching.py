@@ -88,7 +88,7 @@ class Watched:
         self.id = "-".join([layer.name, *(f.name for f in faults)]) if faults else layer.name
         self._sink = sink
         self.scene = Scene(cluster, kill_path, self._changed, namespaces=_namespaces(layer), layer=layer)
-        self.stage = Stage(cluster, kill_path, self.scene, journal, run)
+        self.stage = Stage(cluster, kill_path, self.scene, journal, run, tell=self._note)
         self.witnesses = Witnesses(cluster, kill_path, layer, self.scene)
         self.runner: LayerRun | None = None
         self.bystanders: Bystanders | None = None

@@ -191,6 +191,13 @@ class Cluster:
             if model.name not in disabled:
                 self.start_model(model)
 
+    @staticmethod
+    def components() -> dict[str, tuple[str, ...]]:
+        """What ``disabled`` takes, by what may be named: a controller, a model, or the program that has several."""
+        controllers = sorted(kind.name for kind in ALL if kind is not Scheduler)
+        each = {kind.name: (kind.name,) for kind in (*ALL, *MODELS)}
+        return {"kube-scheduler": (Scheduler.name,), "kube-controller-manager": tuple(controllers)} | each
+
     # -- clients -------------------------------------------------------------------------------------------
     def kube_as(self, user: User) -> Kube:
         """A client with somebody's identity."""

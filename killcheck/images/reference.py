@@ -9,7 +9,10 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["InvalidReference", "Reference", "parse"]
+__all__ = ["NEVER_THERE", "InvalidReference", "Reference", "parse"]
+
+#: How tags begin that no registry has: what a drill asks for in place of one that is gone.
+NEVER_THERE = "killcheck-gone-"
 
 _TAG = re.compile(r"[\w][\w.-]{0,127}\Z", re.ASCII)
 _DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}\Z")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 
+#: What is over sooner is not told to be waited for, in seconds.
+SOON_S = 5.0
 #: Field managers of controllers that write replicas: never an executor's.
 CONTROLLERS = (
     "keda",
@@ -144,11 +146,28 @@ class Stage:
     slot: datetime | None = None
     #: The field manager as which a fault lights targets again; empty: none does.
     rival: str = ""
+    #: Told what is waited for, a sentence.
+    tell: Callable[[str], None] = lambda _said: None
 
     @property
     def altered(self) -> bool:
         """Whether a firing of the layer's own says nothing about the fault: it did not meet it."""
         return self.own_start_altered or bool(self.rewrites)
+
+    def wait(self, what: str, done: Callable[[], bool], within_s: float) -> bool:
+        """Wait until ``done`` for ``within_s`` seconds at most; where a person waits too, say for what and until when.
+
+        Answers what ``done`` said last.
+        """
+        loop = self.cluster.loop
+        if not self.cluster.real or within_s <= SOON_S:
+            return loop.run_until(done, within_s)
+        if loop.run_until(done, SOON_S):
+            return True
+        now, left_s = loop.now(), within_s - SOON_S
+        since, until = now - timedelta(seconds=SOON_S), now + timedelta(seconds=left_s)
+        self.tell(f"waits for {what}, since {since:%H:%M:%S} and until {until:%H:%M:%S} at the latest")
+        return loop.run_until(done, left_s)
 
     @property
     def programs(self) -> Programs:

@@ -144,7 +144,7 @@ class DeadMan(LayerRun):
         slot = self.stage.slot
         if slot is None:
             return ""
-        self.stage.cluster.loop.run_until(lambda: False, (slot - self._now()).total_seconds())
+        self.stage.wait("the schedule's own slot", lambda: False, (slot - self._now()).total_seconds())
         self.job_name = ""
         return f"waited for the schedule's own slot at {slot:%Y-%m-%d %H:%M} UTC"
 
@@ -206,7 +206,7 @@ class DeadMan(LayerRun):
         )
 
     def _by_itself(self, slot: datetime) -> str:
-        if self.stage.cluster.loop.run_until(lambda: bool(self.job_name), FIRING_S):
+        if self.stage.wait("the CronJob to fire", lambda: bool(self.job_name), FIRING_S):
             return f"the schedule fired at its slot: Job {self.ref.namespace}/{self.job_name}"
         kube = self.stage.cluster.kube
         self.cron_job = retry(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))

@@ -99,7 +99,7 @@ class IdleMonitor(DeadMan):
             wait = (self._youngest() + timedelta(seconds=idle_s) - self._now()).total_seconds()
             if wait <= 0:
                 return
-            self.stage.cluster.loop.run_until(lambda: False, wait)
+            self.stage.wait("the targets to have been idle for long enough", lambda: False, wait)
 
     def _youngest(self) -> datetime:
         scene = self.stage.scene

@@ -120,7 +120,7 @@ class ScaleToZero(LayerRun):
             told = f"waited for the cron window of ScaledObject {name_of(self.scaled)} to close, at " + (
                 f"{reading.changes:%Y-%m-%d %H:%M} UTC"
             )
-            loop.run_until(lambda: False, (reading.changes - loop.now()).total_seconds())
+            self.stage.wait("the cron window to close", lambda: False, (reading.changes - loop.now()).total_seconds())
         return told
 
     def trigger(self) -> str:
@@ -173,14 +173,14 @@ class ScaleToZero(LayerRun):
             return [self._untried]
         targets = [t for t in self.stage.kill_path.covered_by(self.layer) if t.kind]
         names = ", ".join(map(str, targets))
-        loop, scene = self.stage.cluster.loop, self.stage.scene
-        if not loop.run_until(lambda: all(map(scene.replicas, targets)), WAKES_S):
+        scene = self.stage.scene
+        if not self.stage.wait("the request to wake them", lambda: all(map(scene.replicas, targets)), WAKES_S):
             self._flaw = (
                 f"nothing wakes it: {asked}, and {WAKES_S / 60:.0f} min later {names} asks "
                 "for no replicas still: who comes next finds nobody there"
             )
             return [self._flaw]
-        if not loop.run_until(lambda: all(map(self._serves, targets)), SERVES_S):
+        if not self.stage.wait("them to answer", lambda: all(map(self._serves, targets)), SERVES_S):
             self._flaw = (
                 f"it wakes and does not answer: {asked}, and {SERVES_S / 60:.0f} min later no pod of {names} "
                 "is ready: who comes next waits for nobody"

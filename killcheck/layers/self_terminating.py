@@ -61,9 +61,8 @@ class SelfTerminating(LayerRun):
         """Where the spec says how to feed it: a gap shorter than its delay, then work; it must live through both."""
         if self.layer.busy is None or not self.layer.idle_s:
             return ""
-        loop = self.stage.cluster.loop
         self._workers = {pod.uid for pod in self.stage.scene.gpu_pods()}
-        loop.run_until(lambda: bool(self._ended), self.layer.idle_s * GAP)
+        self.stage.wait("a gap in the work to pass", lambda: bool(self._ended), self.layer.idle_s * GAP)
         if self._ended:
             return ""
         fed = self.stage.programs.run(self.layer.busy)

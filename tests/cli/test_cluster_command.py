@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from killcheck.cli import main
 from killcheck.commands import cluster
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube.errors import Unreachable
 from killcheck.safety.journal import process_began
 
@@ -123,3 +124,26 @@ def test_a_cluster_that_does_not_end_is_told_as_that(monkeypatch):
     done = CliRunner().invoke(cluster.command, ["down"])
     assert done.exit_code == 4
     assert "kill 4711" in done.output
+
+
+def test_what_does_not_run_is_known_by_name(folder):
+    result = run("up", "--without", "kube-schedular")
+    assert result.exit_code == 2
+    assert "--without kube-schedular: there is none; did you mean kube-scheduler" in result.output
+    assert "kube-controller-manager" in result.output
+
+
+def test_a_program_stands_for_all_that_it_has():
+    assert cluster._known(("kube-scheduler",)) == {"default-scheduler"}
+    controllers = cluster._known(("kube-controller-manager", "karpenter"))
+    assert {"job-controller", "garbage-collector-controller", "karpenter"} <= controllers
+    assert "default-scheduler" not in controllers
+    with Cluster(exec_mode="none", disabled=controllers) as made:
+        assert not {*made.controllers} & controllers
+        assert "default-scheduler" in made.controllers
+
+
+def test_on_kind_the_controllers_are_the_real_ones(folder):
+    result = run("up", "--on", "kind", "--without", "kube-scheduler")
+    assert result.exit_code == 2
+    assert "--without is for the embedded cluster" in result.output

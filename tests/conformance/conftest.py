@@ -12,6 +12,7 @@ from killcheck.embedded.cluster import Cluster
 
 def pytest_addoption(parser):
     parser.addoption("--kubeconfig", default=None, help="ask this API server in place of the embedded one")
+    parser.addoption("--report", default=None, help="where the side-by-side report of drills is written (Markdown)")
 
 
 @pytest.fixture(scope="module")

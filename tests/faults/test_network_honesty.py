@@ -103,14 +103,44 @@ def test_an_image_that_can_open_no_connection_tells_nothing():
     assert "has nothing that opens a connection" in result.why
 
 
-def test_an_image_without_a_shell_tells_nothing():
-    def distroless(objects):
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        ("error: You must be logged in to the server (Unauthorized)", 0),
+        ("Error from server (Forbidden): unknown (get version)", 0),
+        ("Unable to connect to the server: tls: failed to verify certificate: x509: unknown authority", 0),
+        ("Unable to connect to the server: dial tcp 10.96.0.1:443: i/o timeout", 3),
+        ("error: specifying a root certificates file with the insecure flag is not allowed", 3),
+    ],
+)
+def test_kubectl_gets_through_where_somebody_answers(tmp_path, refusal, code):
+    """Whatever the answer is; told by any flag where to go it would forget that it is in a cluster."""
+    asked = f'[ "$*" = "get --raw /version" ] && echo "{refusal}" >&2; exit 1'
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\n{asked}\n")
+    (tmp_path / "sleep").write_text("#!/bin/sh\n")
+    for name in ("kubectl", "sleep"):
+        (tmp_path / name).chmod(0o755)
+    script = probe_pod.script("api", wanted="through", in_a_row=1, found=probe_pod.THROUGH, otherwise=probe_pod.BLOCKED)
+    done = subprocess.run(["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, timeout=60, check=False)
+    assert done.returncode == code
+
+
+def distroless(command):
+    """The reference path, its executor an image that has kubectl and nothing else."""
+
+    def change(objects):
         for obj in objects:
             if obj["kind"] == "CronJob":
                 container = obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
                 container["image"] = "registry.k8s.io/kubectl:v1.36.2"
+                container.pop("args", None)
+                container["command"] = command
 
-    result = without_egress(distroless)
+    return change
+
+
+def test_an_image_without_a_shell_or_kubectl_tells_nothing():
+    result = without_egress(distroless(["/off"]))
     assert str(result.verdict) == "inconclusive"
     assert "could not run /bin/sh" in result.why
 
@@ -141,3 +171,16 @@ def test_a_probe_that_is_still_at_it_goes_at_once(monkeypatch):
     result = without_egress(slow)
     assert "did not come to an end in time" in result.why
     assert result.problems == ()
+
+
+def test_kubectl_alone_is_a_probe_too():
+    world = World(distroless(["kubectl", "-n", "inference", "scale", "deployment/vllm", "--replicas=0"]), real=True)
+    try:
+        world.settle()
+        result = world.drill(faults.ApiUnreachable, horizon_s=1800.0)
+    finally:
+        world.close()
+    told = injected(world)
+    assert "without it: kubectl: an answer" in told, result.why
+    assert [change for change in told if change.startswith("with it: kubectl: ") and "timeout" in change]
+    assert list(result.bites) == ["api-unreachable"]

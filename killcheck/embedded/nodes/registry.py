@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from killcheck.images.contents import Contents, contents_of
-from killcheck.images.reference import Reference, parse
+from killcheck.images.reference import NEVER_THERE, Reference, parse
 from killcheck.kube.objects import Obj, dig
 
 __all__ = ["Cache", "Cached", "Host", "PullError", "Registry", "State", "Tokens", "credentials"]
@@ -353,6 +353,8 @@ class Registry:
 
     def _absent(self, reference: Reference, contents: Contents, now: datetime) -> bool:
         if reference.canonical in self._missing or reference.repository in self._missing:
+            return True
+        if reference.tag.startswith(NEVER_THERE):
             return True
         tags = self._known.get(reference.repository)
         if tags is not None and not reference.digest:

@@ -6,12 +6,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import ClassVar
 
 from killcheck.faults.base import Fault, FaultError, Plan, none_asked, none_scaled
+from killcheck.faults.kubernetes.helper_pod import Helper, helpers, started
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, KubeError
-from killcheck.kube.objects import Obj, condition, dig, format_time, labels_of, name_of, namespace_of, parse_time
+from killcheck.kube.objects import Obj, dig, format_time, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import LABEL, Undo
@@ -21,14 +23,11 @@ from killcheck.watch.scene import event_time, needs_draining
 
 __all__ = ["DoNotDisrupt", "Finalizer", "LongGrace", "PdbBlocks"]
 
-#: An image that runs everywhere, does nothing, and is on every node already.
-PAUSE = "registry.k8s.io/pause:3.10"
 #: How long the pods of a changed target may take to be there again, in seconds.
 ROLLOUT_S = 900.0
-#: How long the bystander may take to run, in seconds.
-STARTS_WITHIN_S = 180.0
-#: How long after its own grace a pod that is still there has outlasted it, in seconds: a second to be killed, and some.
-OUTLASTED_S = 2.0
+#: How long after its own grace a pod that is still there has outlasted it, in seconds: a second to be killed, the part
+#: of one that a deletionTimestamp does not say, and some.
+OUTLASTED_S = 3.0
 #: How autoscalers say that they leave a pod and its node alone: Karpenter, the cluster autoscaler.
 _LEFT_ALONE = ("DisruptionBlocked", "Unconsolidatable", "FailedDraining", "ScaleDownFailed")
 #: Taints that a drain puts on a node: what tolerates them is passed by, and blocks nothing (Karpenter, kubectl cordon,
@@ -97,33 +96,24 @@ class _Bystander(Fault):
                 },
             )
             done.append(f"created PodDisruptionBudget {namespace}/{name}: maxUnavailable 0")
-        stage.journal.create(r.DEPLOYMENTS, self._deployment(namespace, name, labels, nodes[0]))
-        if not stage.cluster.loop.run_until(lambda: bool(self._running(stage)), STARTS_WITHIN_S):
-            raise FaultError(
-                f"{self.name}: its pod in {namespace} does not run on node {name_of(nodes[0])} within "
-                f"{STARTS_WITHIN_S:.0f} s: {self._waits_for(stage)}"
-            )
+        tried = helpers(stage, layer, nodes[:1])
+        made = partial(self._deployment, namespace, name, labels, nodes[0])
+        try:
+            started(stage, r.DEPLOYMENTS, made, partial(self._pod, stage), tried)
+        except FaultError as error:
+            raise FaultError(f"{self.name}: in {namespace} on node {name_of(nodes[0])}: {error}") from error
         return [*done, f"created Deployment {namespace}/{name} on node {name_of(nodes[0])}"]
 
-    def _waits_for(self, stage: Stage) -> str:
-        """Why the bystander does not run, in the words of the scheduler, the kubelet or the Deployment's events."""
-        for pod in stage.scene.pods.values():
-            if labels_of(pod).get("killcheck.dev/bystander") == self._name(stage):
-                waiting = [
-                    dig(status, "state", "waiting", default={})
-                    for status in dig(pod, "status", "containerStatuses", default=[])
-                ]
-                said = [f"{w.get('reason')}: {w.get('message', '')}" for w in waiting if w]
-                unscheduled = condition(pod, "PodScheduled") or {}
-                return "; ".join(said) or str(unscheduled.get("message") or "nothing says why")
-        refusals = (
-            str(event.get("message"))
-            for event in stage.scene.events.values()
-            if event.get("reason") == "FailedCreate" and self._name(stage) in str(event.get("involvedObject"))
-        )
-        return next(refusals, "no pod of it was made")
+    def _pod(self, stage: Stage) -> Obj | None:
+        """Its pod; of several one that is not on its way out."""
+        own = [
+            pod
+            for pod in stage.scene.pods.values()
+            if labels_of(pod).get("killcheck.dev/bystander") == self._name(stage)
+        ]
+        return min(own, key=lambda pod: "deletionTimestamp" in pod["metadata"], default=None)
 
-    def _deployment(self, namespace: str, name: str, labels: dict[str, str], node: Obj) -> Obj:
+    def _deployment(self, namespace: str, name: str, labels: dict[str, str], node: Obj, helper: Helper) -> Obj:
         pod = {
             "nodeSelector": {"kubernetes.io/hostname": labels_of(node).get("kubernetes.io/hostname", name_of(node))},
             "tolerations": tolerations(node),
@@ -133,7 +123,6 @@ class _Bystander(Fault):
             "containers": [
                 {
                     "name": "pause",
-                    "image": PAUSE,
                     "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}},
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                 }
@@ -146,20 +135,16 @@ class _Bystander(Fault):
             "spec": {
                 "replicas": 1,
                 "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels, "annotations": dict(self.annotations)}, "spec": pod},
+                "template": {
+                    "metadata": {"labels": labels, "annotations": dict(self.annotations)},
+                    "spec": helper.fill(pod),
+                },
             },
         }
 
     def _running(self, stage: Stage) -> Obj | None:
-        return next(
-            (
-                pod
-                for pod in stage.scene.pods.values()
-                if labels_of(pod).get("killcheck.dev/bystander") == self._name(stage)
-                and dig(pod, "status", "phase") == "Running"
-            ),
-            None,
-        )
+        pod = self._pod(stage)
+        return pod if pod is not None and dig(pod, "status", "phase") == "Running" else None
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str:
         """The trigger was pulled, and it was seen that the bystander is left where it is."""
@@ -362,7 +347,7 @@ class LongGrace(Fault):
             }
             stage.journal.merge(resource, name, namespace, {"spec": {"template": template}}, what)
             done.append(what)
-        if not stage.cluster.loop.run_until(lambda: self._anew(stage, layer, grace_s), ROLLOUT_S):
+        if not stage.wait("the targets' pods to start anew", lambda: self._anew(stage, layer, grace_s), ROLLOUT_S):
             raise FaultError(
                 f"{self.name}: the targets' pods did not start anew within {ROLLOUT_S:.0f} s (a rolling "
                 "update starts the new pod first: its GPUs must be free, or the strategy Recreate)"

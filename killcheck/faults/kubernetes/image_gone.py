@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, spared, statuses
+from killcheck.images.reference import NEVER_THERE
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -76,4 +77,4 @@ class ImageGone(ExecutorFault):
 
     @staticmethod
     def _tag(stage: Stage) -> str:
-        return f"killcheck-gone-{stage.run[-6:]}"
+        return f"{NEVER_THERE}{stage.run[-6:]}"

@@ -7,8 +7,12 @@ what it meets, the executor meets.
 
 from __future__ import annotations
 
+from functools import partial
+
+from killcheck.executor.refusals import UNREACHED, UNRESOLVED, line_with
 from killcheck.faults.base import FaultError
 from killcheck.faults.kubernetes.executor import cron_job_of, pod_spec
+from killcheck.images.reference import parse
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
@@ -19,12 +23,14 @@ from killcheck.safety.undo import retry
 __all__ = ["known_to_enforce", "permissions", "probe_after", "probe_before"]
 
 #: How long a probe may take to start, and then to answer, in seconds.
-STARTS_WITHIN_S = 180.0
+STARTS_WITHIN_S = 60.0
 ANSWERS_WITHIN_S = 480.0
 #: How long a policy may take to be programmed, in tries of a probe two seconds apart.
 TRIES = 20
 #: How often in a row a probe must be held back: one connection that fails is no policy (a busy node's DNS, a time-out).
 HELD_BACK = 4
+#: The same for one kubectl a pod: how often it is asked, and how often in a row it must be held back.
+KUBECTL_TRIES, KUBECTL_HELD_BACK = 8, 2
 #: How long a log that a kubelet cannot read is asked for again, in seconds: the exit code says the same.
 LOG_PATIENCE_S = 10.0
 #: The model of a network plugin on the embedded cluster.
@@ -35,6 +41,17 @@ API_PORT = "${KUBERNETES_SERVICE_PORT:-443}"
 
 #: Exit codes of the probe.
 THROUGH, BLOCKED, CANNOT = 0, 3, 4
+#: What kubectl says where somebody answered, whatever it was: a TLS alert and a refusal are answers, too. It is told
+#: where to go as any pod is. With ``--server`` it would forget its token and ask for a user name; with
+#: ``--request-timeout`` it would forget that it is in a cluster (localhost:8080); and beside the pod's CA
+#: ``--insecure-skip-tls-verify`` is an error.
+_ANSWERED = (
+    "orbidden",
+    "nauthorized",
+    "logged in to the server",
+    "x509",
+    "gave HTTP response",
+)
 #: Opens one connection with whatever the image has; an HTTP error is an answer too.
 _SCRIPT = r"""
 host={host}; port={port}; scheme={scheme}
@@ -44,8 +61,9 @@ once() {{
     python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 4)' "$host" "$port" \
       2>/dev/null
   elif command -v kubectl >/dev/null 2>&1; then
-    said=$(kubectl -s "$scheme://$host:$port" --insecure-skip-tls-verify --request-timeout=4s version 2>&1) && return
-    case "$said" in *orbidden*|*nauthorized*) return 0;; *) return 1;; esac
+    limit=; command -v timeout >/dev/null 2>&1 && limit="timeout 5"
+    said=$(KUBERNETES_SERVICE_HOST=$host KUBERNETES_SERVICE_PORT=$port $limit kubectl get --raw /version 2>&1) && return
+    case "$said" in {answered}) return 0;; *) return 1;; esac
   elif command -v nc >/dev/null 2>&1; then nc -z -w 4 "$host" "$port" </dev/null
   else exit {cannot}; fi
 }}
@@ -83,7 +101,7 @@ def probe_before(
 ) -> str:
     """See the probe get through while there is no policy; returns what it said. Raises FaultError where it does not."""
     text = script(host, port, wanted="through", in_a_row=1, found=THROUGH, otherwise=BLOCKED)
-    code, said = _run(stage, layer, labels, "before", text)
+    code, said = _probed(stage, layer, labels, "before", script=text, host=host)
     if code == CANNOT:
         raise FaultError(
             "whether NetworkPolicies are enforced here cannot be told: the executor's image has nothing that opens a "
@@ -106,7 +124,7 @@ def probe_after(
     That is how a network plugin that ignores NetworkPolicies is found out.
     """
     text = script(host, port, wanted="blocked", in_a_row=HELD_BACK, found=BLOCKED, otherwise=THROUGH)
-    code, said = _run(stage, layer, labels, "after", text)
+    code, said = _probed(stage, layer, labels, "after", script=text, host=host)
     if code != BLOCKED:
         raise FaultError(
             "this cluster's network plugin does not enforce NetworkPolicies: a probe pod that the policy selects still "
@@ -138,10 +156,72 @@ def script(
         found=found,
         otherwise=otherwise,
         cannot=CANNOT,
+        answered="|".join(f"*{words!r}*" for words in _ANSWERED),
     )
 
 
-def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str) -> Obj:
+def _probed(
+    stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, *, script: str, host: str
+) -> tuple[int, str]:
+    """(exit code, what it said) of a probe that runs ``script``; of kubectl alone where there is no shell."""
+    try:
+        return _run(stage, layer, labels, when, script)
+    except _NoShellError:
+        found = _by_kubectl(stage, layer, labels, when, host)
+        if found is None:
+            raise
+        return found
+
+
+class _NoShellError(FaultError):
+    """The executor's image has no shell."""
+
+
+def _by_kubectl(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, host: str) -> tuple[int, str] | None:
+    """The same by kubectl alone, in an image that has nothing else; None where it has not even that.
+
+    One pod is one connection: as often in a row as wanted, and as long as a policy may take to be programmed.
+    """
+    argv = _kubectl(layer, host)
+    if argv is None:
+        return None
+    wanted, in_a_row = (THROUGH, 1) if when == "before" else (BLOCKED, KUBECTL_HELD_BACK)
+    same, said = 0, ""
+    for number in range(KUBECTL_TRIES):
+        got, said = _asked(stage, layer, labels, f"{when}-{number}", argv)
+        same = same + 1 if got == wanted else 0
+        if same >= in_a_row:
+            return wanted, f"kubectl: {said}"
+        stage.cluster.loop.sleep(2.0)
+    return (BLOCKED if wanted == THROUGH else THROUGH), f"kubectl: {said}"
+
+
+def _kubectl(layer: LayerRun, host: str) -> Obj | None:
+    """What differs in the executor's container for a call of its kubectl to ``host``; None: it has none by name."""
+    first = pod_spec(layer)["containers"][0]
+    command = first.get("command")
+    program = str(command[0]) if command else parse(str(first.get("image", ""))).repository
+    if program.rpartition("/")[2] != "kubectl":
+        return None
+    found: Obj = {"args": ["get", "--raw", "/version"]} | ({"command": [program]} if command else {})
+    if not host.startswith("$"):  # else it is where every pod's variables lead
+        found["env"] = [*first.get("env", ()), {"name": "KUBERNETES_SERVICE_HOST", "value": host}]
+    return found
+
+
+def _asked(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, argv: Obj) -> tuple[int, str]:
+    """What one kubectl met, in its words. Raises FaultError where these say neither."""
+    name, namespace, code, lines = _ended(stage, _pod(stage, layer, labels, when, argv), when)
+    text = "\n".join(lines)
+    if code == 0 or any(words in text for words in _ANSWERED):
+        return THROUGH, "an answer"
+    found = line_with(text, f"{UNREACHED}|{UNRESOLVED}")
+    if not found:
+        raise FaultError(f"probe pod {namespace}/{name} says neither: exit code {code}, {lines[-1:]}")
+    return BLOCKED, found
+
+
+def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, argv: Obj) -> Obj:
     spec = copy(pod_spec(layer))
     spec.pop("initContainers", None)
     first = {
@@ -152,7 +232,7 @@ def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, scrip
     spec |= {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 1,
-        "containers": [{**first, "command": ["/bin/sh", "-c", script]}],
+        "containers": [{key: value for key, value in first.items() if key != "command"} | argv],
     }
     cron_job = cron_job_of(layer)
     return {
@@ -167,50 +247,45 @@ def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, scrip
     }
 
 
-def _run(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str) -> tuple[int | None, str]:
-    """(exit code, what it said); None: it did not come to an end."""
-    pod = stage.journal.create(r.PODS, _pod(stage, layer, labels, when, script), f"created a probe pod ({when})")
-    name, namespace = name_of(pod), namespace_of(pod)
-
-    def ended() -> Obj | None:
-        seen = stage.scene.pods.get(name, namespace) or {}
-        for status in dig(seen, "status", "containerStatuses", default=[]):
-            if "terminated" in (status.get("state") or {}):
-                return status["state"]["terminated"]  # type: ignore[no-any-return]
-        return None
-
-    def started() -> bool:
-        seen = stage.scene.pods.get(name, namespace) or {}
-        return any(
-            "running" in (status.get("state") or {}) for status in dig(seen, "status", "containerStatuses", default=[])
-        )
-
-    loop = stage.cluster.loop
-    loop.run_until(lambda: started() or ended() is not None, STARTS_WITHIN_S)
-    if started():
-        loop.run_until(lambda: ended() is not None, ANSWERS_WITHIN_S)
-    end = ended()
-    if end is None:
-        raise FaultError(f"a probe pod did not come to an end in time ({_waits(stage, name, namespace)})")
-    try:
-        said = (
-            retry(
-                stage.cluster.loop,
-                lambda: stage.cluster.kube.logs(name, namespace),
-                patience_s=LOG_PATIENCE_S,
-            )
-            .strip()
-            .splitlines()
-        )
-    except KubeError:
-        said = []
-    code = end.get("exitCode")
+def _run(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str) -> tuple[int, str]:
+    """(exit code, what it said). Raises _NoShellError; FaultError where it did not come to an end."""
+    pod = _pod(stage, layer, labels, when, {"command": ["/bin/sh", "-c", script]})
+    _, _, code, said = _ended(stage, pod, when)
     if code not in (THROUGH, BLOCKED, CANNOT):
-        raise FaultError(
+        raise _NoShellError(
             f"a probe pod of the executor's image could not run /bin/sh (exit code {code}): whether NetworkPolicies "
             "are enforced here cannot be told"
         )
     return code, said[-1] if said else f"exit code {code}"
+
+
+def _ended(stage: Stage, body: Obj, when: str) -> tuple[str, str, int, list[str]]:
+    """Create a probe pod and wait for its end: its name and namespace, its exit code, its lines."""
+    pod = stage.journal.create(r.PODS, body, f"created a probe pod ({when})")
+    name, namespace = name_of(pod), namespace_of(pod)
+
+    def state(kind: str) -> Obj | None:
+        seen = stage.scene.pods.get(name, namespace) or {}
+        found = (dig(one, "state", kind) for one in dig(seen, "status", "containerStatuses", default=[]))
+        return next((one for one in found if one is not None), None)
+
+    began = f"probe pod {namespace}/{name} to start"
+    stage.wait(began, lambda: state("running") is not None or state("terminated") is not None, STARTS_WITHIN_S)
+    if state("running") is not None:
+        stage.wait(f"probe pod {namespace}/{name} to end", lambda: state("terminated") is not None, ANSWERS_WITHIN_S)
+    end = state("terminated")
+    if end is None:
+        raise FaultError(f"a probe pod did not come to an end in time ({_waits(stage, name, namespace)})")
+    return name, namespace, int(end.get("exitCode", CANNOT)), _said(stage, name, namespace)
+
+
+def _said(stage: Stage, name: str, namespace: str) -> list[str]:
+    """The lines of a pod's log; none where its kubelet cannot read it."""
+    ask = partial(stage.cluster.kube.logs, name, namespace)
+    try:
+        return retry(stage.cluster.loop, ask, patience_s=LOG_PATIENCE_S).strip().splitlines()
+    except KubeError:
+        return []
 
 
 def _waits(stage: Stage, name: str, namespace: str) -> str:

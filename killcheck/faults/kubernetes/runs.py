@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import ClassVar
 
 from killcheck.faults.base import Fault, FaultError, Plan, none_rented
-from killcheck.faults.kubernetes.drain import PAUSE
+from killcheck.faults.kubernetes.helper_pod import Helper, helpers, started
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
@@ -43,8 +44,6 @@ class RunNeverFinishes(Fault):
 
     #: After how long whoever waits for the run has waited for it, in seconds.
     waited_for_s: ClassVar[float] = 60.0
-    #: How long its pod may take to run, in seconds.
-    starts_within_s: ClassVar[float] = 300.0
 
     def unsuited_layer(self, layer: Layer) -> str | None:
         """Wherever a layer turns something off."""
@@ -63,8 +62,13 @@ class RunNeverFinishes(Fault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Create it, and wait until it runs."""
         namespace, name = self._namespace(stage, layer), self._name(stage)
-        stage.journal.create(r.JOBS, self._job(stage, namespace, name))
-        stage.cluster.loop.run_until(lambda: self._running(stage) is not None, self.starts_within_s)
+        gpu_nodes = {name_of(node) for node in stage.scene.pool_nodes()}
+        others = [node for node in stage.scene.nodes.values() if name_of(node) not in gpu_nodes]
+        made = partial(self._job, stage, namespace, name)
+        try:
+            started(stage, r.JOBS, made, partial(self._pod, stage), helpers(stage, layer, others))
+        except FaultError as error:
+            raise FaultError(f"{self.name}: in {namespace}: {error}") from error
         return [f"created Job {namespace}/{name}: a run that never ends"]
 
     @staticmethod
@@ -78,7 +82,7 @@ class RunNeverFinishes(Fault):
         return f"killcheck-{self.name}-{stage.run[-6:]}"
 
     @staticmethod
-    def _job(stage: Stage, namespace: str, name: str) -> Obj:
+    def _job(stage: Stage, namespace: str, name: str, helper: Helper) -> Obj:
         # It keeps no node that could be given back; where all stay on anyway, there may be no other to run on.
         stays = none_rented(stage.kill_path)
         nodes = [] if stays else [name_of(node) for node in stage.scene.pool_nodes()]
@@ -91,7 +95,6 @@ class RunNeverFinishes(Fault):
             "containers": [
                 {
                     "name": "run",
-                    "image": PAUSE,
                     "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}},
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                 }
@@ -109,21 +112,22 @@ class RunNeverFinishes(Fault):
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": HOLLOW}, "spec": spec}},
+            "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": HOLLOW}, "spec": helper.fill(spec)}},
         }
 
-    def _running(self, stage: Stage) -> Obj | None:
+    def _pod(self, stage: Stage) -> Obj | None:
+        """The pod of the run; of several one that is not on its way out."""
+        own = []
         for pod in stage.scene.pods.values():
             owner = controller_of(pod)
-            if (
-                owner
-                and owner["kind"] == "Job"
-                and owner["name"] == self._name(stage)
-                and dig(pod, "status", "phase") == "Running"
-                and "deletionTimestamp" not in pod["metadata"]
-            ):
-                return pod
-        return None
+            if owner and owner["kind"] == "Job" and owner["name"] == self._name(stage):
+                own.append(pod)
+        return min(own, key=lambda pod: "deletionTimestamp" in pod["metadata"], default=None)
+
+    def _running(self, stage: Stage) -> Obj | None:
+        pod = self._pod(stage)
+        runs = pod is not None and dig(pod, "status", "phase") == "Running"
+        return pod if pod is not None and runs and "deletionTimestamp" not in pod["metadata"] else None
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Look again when it was waited for: that it goes on shows in no change."""
@@ -188,7 +192,7 @@ class LaptopKilled(RunNeverFinishes):
                 },
             },
         )
-        stage.cluster.loop.run_until(lambda: False, self.silent_after_s + 1.0)
+        stage.wait("the laptop to have fallen silent", lambda: False, self.silent_after_s + 1.0)
         return [
             *done,
             f"created Lease {namespace}/{name} of the laptop that drives it; it has been silent for "

@@ -175,3 +175,8 @@ def test_a_repository_may_have_some_tags_only(registry):
     registry.only_tags("ghcr.io/team/executor", ["1.2", "1.3"])
     assert registry.pull(parse("ghcr.io/team/executor:1.2"), {}, NOW)
     assert refused(registry, "ghcr.io/team/executor:latest").endswith("not found")
+
+
+def test_a_tag_that_a_drill_asks_for_in_place_of_one_that_is_gone_is_nowhere():
+    with pytest.raises(PullError, match="not found"):
+        Registry().pull(parse("ghcr.io/team/off:killcheck-gone-ab12"), {}, NOW)

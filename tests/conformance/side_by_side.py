@@ -1,0 +1,266 @@
+"""One kill path under each fault, drilled on the embedded cluster and on an API server that is named, side by side.
+
+The named one needs no node and no GPU: hollow nodes are put on it, executors run in a sandbox of this host. What is
+compared is what a drill says: verdict, cause, and which phases were reached in which order.
+"""
+
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import yaml
+
+from killcheck import faults
+from killcheck.capabilities.offered import Capabilities
+from killcheck.cluster.embedded import EmbeddedDrillCluster
+from killcheck.cluster.hollow_nodes import HollowNodes, Shape
+from killcheck.cluster.kubeconfig import KubeconfigCluster
+from killcheck.drill.sequence import Drill, Options
+from killcheck.kube import resources as r
+from killcheck.kube.errors import Conflict, NotFound
+from killcheck.kube.objects import copy, dig, name_of
+from killcheck.safety.journal import Journal
+from killcheck.spec import specfile
+
+NAMESPACE = "killcheck-conformance"
+MANIFESTS = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: killcheck-conformance, labels: {killcheck.dev/consent: "true"}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: night, namespace: killcheck-conformance}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: night, namespace: killcheck-conformance}
+rules: [{apiGroups: [apps], resources: [deployments, deployments/scale], verbs: [get, patch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: night, namespace: killcheck-conformance}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: night}
+subjects: [{kind: ServiceAccount, name: night, namespace: killcheck-conformance}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: render, namespace: killcheck-conformance}
+spec:
+  replicas: 1
+  strategy: {type: Recreate}
+  selector: {matchLabels: {app: render}}
+  template:
+    metadata: {labels: {app: render}}
+    spec:
+      terminationGracePeriodSeconds: 2
+      tolerations: [{key: killcheck.dev/hollow, operator: Exists}]
+      containers:
+      - {name: r, image: "ghcr.io/studio/render:7", command: [render], resources: {limits: {nvidia.com/gpu: 8}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: night, namespace: killcheck-conformance}
+spec:
+  schedule: "0 3 1 1 *"
+  concurrencyPolicy: Forbid
+  jobTemplate:
+    spec:
+      backoffLimit: 0
+      template:
+        spec:
+          serviceAccountName: night
+          restartPolicy: Never
+          containers:
+          - name: kubectl
+            image: alpine/k8s:1.32.3
+            command: [kubectl, scale, deployment/render, --replicas=0]
+"""
+SPEC = """
+apiVersion: killcheck/v1
+kind: KillPath
+name: conformance
+targets: [{name: render, kind: Deployment, namespace: killcheck-conformance, object: render}]
+layers:
+- {name: night, type: dead-man, covers: [render], cronJob: {namespace: killcheck-conformance, name: night}}
+nodes: [{name: gpu, selector: killcheck.dev/pool=conformance}]
+proof: [P1]
+deadlines: {podScheduled: 15s, imagePulled: 20s, containerStarted: 25s, executorFinished: 35s, scaleWritten: 35s, podsGone: 45s, held: 3s}
+consent: {contexts: ["*"], namespaces: [killcheck-conformance], pools: [gpu]}
+"""
+#: Those that take no lever of a cluster's own, and a namespace's rights.
+FAULTS = (
+    "image-gone",
+    "command-missing",
+    "token-dead",
+    "token-audience",
+    "token-not-mounted",
+    "rolebinding-gone",
+    "suspended",
+    "quota-exhausted",
+    "no-room",
+    "webhook-down",
+    "podsecurity",
+    "job-hung-under-forbid",
+    "run-never-finishes",
+    "finalizer",
+    "long-grace",
+)
+#: Objects say the second in which they were written: of two phases that are no further apart neither is the first.
+SAME_S = 1.0
+#: What differs from run to run and says nothing: names that are made up, times, addresses, counts of bytes and seconds.
+_PASSING = re.compile(
+    r"\bgpu-1\b|\bhollow-[0-9a-f]{6}-1\b|killcheck-[a-z-]*[0-9a-f]{4,}-\d+|-[bcdfghjklmnpqrstvwxz2456789]{5}\b|\b[0-9a-f]{8}-[0-9a-f-]{27}\b"
+    r"|\b\d\d:\d\d:\d\d\b|\b\d+\.\d+\.\d+\.\d+(:\d+)?\b|\b\d+(\.\d+)?\b"
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one drill said."""
+
+    verdict: str
+    cause: str
+    order: tuple[str, ...]
+    to_zero_s: float | None
+    why: str = ""
+    left: tuple[str, ...] = ()
+    bites: str = ""
+
+    @property
+    def compared(self):
+        return self.verdict, _PASSING.sub("*", self.cause), self.order
+
+
+def told(result):
+    reached = [p for p in result.phases if p.get("at_s") is not None]
+    names = [str(p["phase"]) for p in reached]
+    late = [p["phase"] for p, after in pairwise(reached) if p["at_s"] > after["at_s"] + SAME_S]
+    order = tuple(f"{name} (late)" if name in late else name for name in names)
+    return Told(
+        str(result.verdict),
+        result.cause,
+        order,
+        result.seconds_to_zero,
+        result.why,
+        tuple(result.problems),
+        str(result.bites),
+    )
+
+
+def spec(folder):
+    path = Path(folder) / "killcheck.yaml"
+    path.write_text(SPEC)
+    return specfile.load(path)
+
+
+def drill(cluster, kill_path, fault):
+    run = f"20260115-030001-{secrets.token_hex(3)}-0"
+    journal = Journal(run, cluster.loop, cluster.kube, capabilities=cluster.capabilities)
+    kinds = [faults.named(fault)] if fault else []
+    layer = kill_path.layers[0]
+    return told(
+        Drill(cluster, kill_path, layer, kinds, run=run, journal=journal, price=lambda _: None, options=Options()).run()
+    )
+
+
+def on_embedded(kill_path, fault):
+    """On a cluster of this process, taken for somebody's: with none of its levers."""
+    objects = [*yaml.safe_load_all(MANIFESTS), *_nodes()]
+    cluster = EmbeddedDrillCluster(objects, exec_mode="host", start=datetime(2026, 1, 15, 12, tzinfo=UTC))
+    cluster.real, cluster.name, cluster.capabilities = True, "embedded", Capabilities()
+    try:
+        cluster.loop.run_until(lambda: False, 60)
+        return drill(cluster, kill_path, fault)
+    finally:
+        cluster.close()
+
+
+def _nodes():
+    from killcheck.embedded.default_objects import node
+
+    gpu = node("gpu-1", "p5.48xlarge", cpu=96, memory="1024Gi", devices={"nvidia.com/gpu": 8})
+    gpu["metadata"]["labels"]["killcheck.dev/pool"] = "conformance"
+    gpu["spec"] = {"taints": [{"key": "killcheck.dev/hollow", "value": "true", "effect": "NoSchedule"}]}
+    return [gpu, node("cpu-1", "m6i.xlarge", cpu=12, memory="128Gi")]
+
+
+class Named:
+    """The cluster that a kubeconfig's current context leads to, with hollow nodes and the kill path on it."""
+
+    def __init__(self, kubeconfig, folder):
+        path = Path(kubeconfig)
+        self.context = yaml.safe_load(path.read_text())["current-context"]
+        self.cluster = KubeconfigCluster(self.context, kubeconfig=path)
+        self.kube, self.loop = self.cluster.kube, self.cluster.loop
+        namespace, *self.rest = yaml.safe_load_all(MANIFESTS)
+        self._made(namespace)
+        own = {"home": NAMESPACE, "context": self.context, "exec_mode": "host", "version": self.cluster.version}
+        gpu = Shape(1, 8, labels={"killcheck.dev/pool": "conformance"})
+        self.hollow = [HollowNodes(self.kube, self.loop, gpu, **own)]
+        if not any(_takes_anything(node) for node in self.kube.list(r.NODES).items):
+            self.hollow.append(HollowNodes(self.kube, self.loop, Shape(1, 0, taints=()), **own))
+        for nodes in self.hollow:
+            nodes.up()
+        for obj in self.rest:
+            self._made(obj)
+        self.loop.run_until(self._on, 60)
+
+    def drill(self, kill_path, fault):
+        return drill(self.cluster, kill_path, fault)
+
+    def close(self):
+        """Take everything away; what could not be, in words."""
+        left = []
+        try:
+            self.kube.delete(r.NAMESPACES, NAMESPACE)
+            self.loop.run_until(lambda: self.kube.find(r.NAMESPACES, NAMESPACE) is None, 60)
+        except NotFound:
+            pass
+        for nodes in self.hollow:
+            left += nodes.down()
+        self.cluster.close()
+        return left
+
+    def _made(self, obj):
+        resource = self.kube.resource_for(obj["apiVersion"], obj["kind"])
+        try:
+            self.kube.create(resource, copy(obj), NAMESPACE if resource.namespaced else None)
+        except Conflict:
+            return
+
+    def _on(self):
+        found = self.kube.find(r.DEPLOYMENTS, "render", NAMESPACE)
+        return bool(dig(found or {}, "status", "readyReplicas"))
+
+
+def _takes_anything(node):
+    return not dig(node, "spec", "taints", default=[]) and not name_of(node).startswith("hollow-")
+
+
+def report(rows, version):
+    """Markdown: a line a fault, what differs in bold."""
+    lines = [
+        f"| fault | embedded | {version} | phases reached, in order |",
+        "|---|---|---|---|",
+    ]
+    for fault, ours, theirs in rows:
+        same = ours.compared == theirs.compared
+        order = (
+            " ".join(theirs.order)
+            if ours.order == theirs.order
+            else f"**{' '.join(ours.order)}** / **{' '.join(theirs.order)}**"
+        )
+        cells = [_cell(one, bold=not same) for one in (ours, theirs)]
+        lines.append(f"| {fault or '(none)'} | {cells[0]} | {cells[1]} | {order} |")
+    alike = sum(ours.compared == theirs.compared for _, ours, theirs in rows)
+    return "\n".join([f"{alike} of {len(rows)} alike.", "", *lines, ""])
+
+
+def _cell(one, *, bold):
+    zero = f", {one.to_zero_s:.1f} s" if one.to_zero_s is not None else ""
+    text = f"{one.verdict}{zero}: {one.cause or one.why}".replace("|", "/").replace("\n", " ")
+    return f"**{text}**" if bold else text

@@ -1,0 +1,55 @@
+"""The tool itself on a control plane that is named (``--kubeconfig``): what it says there and on the embedded cluster."""
+
+from __future__ import annotations
+
+import pytest
+from side_by_side import FAULTS, Named, Told, on_embedded, report, spec
+
+
+@pytest.fixture(scope="module")
+def named(request, tmp_path_factory):
+    """The control plane, and the rows of the report, which is written when all are known (``--report F``)."""
+    kubeconfig = request.config.getoption("--kubeconfig", default=None)
+    if not kubeconfig:
+        pytest.skip("needs a control plane: --kubeconfig")
+    made = Named(kubeconfig, tmp_path_factory.mktemp("named"))
+    rows = []
+    try:
+        yield made, rows
+    finally:
+        left = made.close()
+        file = request.config.getoption("--report", default=None)
+        if file:
+            with open(file, "w") as out:  # noqa: PTH123
+                out.write(report(rows, made.cluster.version))
+    assert left == []
+
+
+@pytest.mark.parametrize("fault", ["", *FAULTS])
+def test_both_say_the_same(named, control_plane, tmp_path, fault):
+    cluster, rows = named
+    kill_path = spec(tmp_path)
+    ours, theirs = on_embedded(kill_path, fault), cluster.drill(kill_path, fault)
+    rows.append((fault, ours, theirs))
+    assert theirs.left == ()
+    assert theirs.compared == ours.compared
+
+
+def test_what_differs_shows_in_the_report():
+    ours = Told("exposed", "401 Unauthorized", ("triggered",), None)
+    theirs = Told("exposed", "403 Forbidden", ("triggered", "pods_gone"), None)
+    said = report([("token-dead", ours, theirs), ("", ours, ours)], "v1.36.2")
+    assert "1 of 2 alike." in said
+    assert "**exposed: 403 Forbidden**" in said
+    assert "| (none) | exposed: 401 Unauthorized | exposed: 401 Unauthorized | triggered |" in said
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("pod night-killcheck-ab12-0-x7k2q: ErrImagePull", "pod night-killcheck-9f00-0-mmv4c: ErrImagePull"),
+        ("dial tcp 10.96.0.1:443: i/o timeout after 30 s", "dial tcp 10.0.0.7:6443: i/o timeout after 31 s"),
+    ],
+)
+def test_names_that_are_made_up_are_no_difference(one, other):
+    assert Told("exposed", one, (), None).compared == Told("exposed", other, (), 3.0).compared
