@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,13 @@ __all__ = ["command"]
     default=500,
     show_default=True,
     metavar="N",
-    help="Most scenarios; the likeliest come first.",
+    help="Most scenarios that are run; the likeliest come first.",
+)
+@click.option(
+    "--tree",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep there what each scenario ended with, and go on from what is there: the next --budget goes further.",
 )
 @click.option(
     "--exec",
@@ -79,8 +86,9 @@ __all__ = ["command"]
 def command(**options: Any) -> None:
     """Search for the smallest combinations of faults that leave the GPUs on.
 
-    Faults alone, then pairs, then triples of those that did no harm, on the embedded cluster, with executors modelled
-    by what reading their commands finds. What exposes is drilled again with executors that really run.
+    Faults alone, then pairs, then triples of those that did no harm, of all layers in turn, on the embedded cluster.
+    Executors are modelled by what reading their commands finds. What exposes is drilled again with executors that
+    really run. The same search finds the same, on any number of processors.
 
     \b
     Examples:
@@ -91,7 +99,7 @@ def command(**options: Any) -> None:
     """
     from killcheck.clock import wall_seconds
     from killcheck.run import explore as searching
-    from killcheck.run.chosen import arguments
+    from killcheck.run.explored import Kept
 
     session = _session(options)
     if not session.kill_path.in_kubernetes and not session.may_run:
@@ -105,18 +113,21 @@ def command(**options: Any) -> None:
         if not options["quiet"] and count % 50 == 0:
             say(f"killcheck: {count} scenarios, the last {text}", err=True)
 
-    found = searching.explore(
-        session,
-        only_layers=options["layer_names"],
-        only_faults=options["fault_names"],
-        max_faults=options["max_faults"],
-        budget=options["budget"],
-        seconds=wall_seconds,
-        heard=heard,
-    )
+    with Kept.of(options["tree"], session) if options["tree"] else nullcontext() as kept:
+        found = searching.explore(
+            session,
+            only_layers=options["layer_names"],
+            only_faults=options["fault_names"],
+            max_faults=options["max_faults"],
+            budget=options["budget"],
+            seconds=wall_seconds,
+            heard=heard,
+            known=kept.known if kept is not None else {},
+            keep=kept if kept is not None else lambda found: None,
+        )
     found = _confirmed(session, found, options)
     code = _code(found)
-    named_again = "".join(f" {shlex.quote(word)}" for word in arguments(session))
+    named_again = "".join(f" {shlex.quote(word)}" for word in _named(session))
     if options["as_json"]:
         verdict = {0: "proven", 1: "exposed", 3: "inconclusive"}[code]
         click.echo(
@@ -134,6 +145,16 @@ def command(**options: Any) -> None:
     else:
         _tell(found, named_again, modelled=session.kill_path.in_kubernetes)
     sys.exit(code)
+
+
+def _named(session: Session) -> list[str]:
+    """What a replay adds to layer and faults, so that it works as it is printed: executors have to run in it."""
+    from killcheck.run.chosen import arguments
+
+    words = arguments(session)
+    if session.may_run or not session.kill_path.in_kubernetes:
+        return words
+    return [*arguments(replace(session, exec_mode=None)), "--exec", "host"]
 
 
 def _known(session: Session, options: dict[str, Any]) -> None:
@@ -205,6 +226,8 @@ def _tell(found: Explored, named: str, *, modelled: bool) -> None:
     for size, count in found.left.items():
         if count:
             put(f"not tried: {count} sets of {size} fault(s) (--budget)")
+    for line in _coverage(found):
+        put(line)
     if found.unmodelled:
         put(
             f"not tried: {', '.join(found.unmodelled)} (no modelled executor meets the like, or this cluster "
@@ -212,3 +235,21 @@ def _tell(found: Explored, named: str, *, modelled: bool) -> None:
         )
     if modelled:
         put("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")
+
+
+def _coverage(found: Explored) -> list[str]:
+    """How far each layer's sets were tried, and up to how many faults that is all of them."""
+    lines = [
+        f"{one.layer}: {one.tried} of {one.sets} set(s) of {one.size} fault(s) tried"
+        + (f", {one.hidden} not: of two faults that stop its executor one hides the other" if one.hidden else "")
+        + (f", {one.hopeless} not: a part of them proves nothing alone" if one.hopeless else "")
+        for one in found.covered
+        if one.size and one.sets
+    ]
+    most = found.complete_up_to
+    if most:
+        lines.append(
+            f"Complete up to {most} of a layer's own faults at once, of those that were to be tried: a set that "
+            "exposes holds one of the above."
+        )
+    return lines

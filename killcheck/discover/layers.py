@@ -16,6 +16,7 @@ from killcheck.discover.seen import Seen
 from killcheck.discover.seen import of as seen_of
 from killcheck.discover.stopping import Stopping
 from killcheck.executor import Reading
+from killcheck.executor.api_calls import ApiCall
 from killcheck.instances.reclaims import NOTICE_S
 from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.kube import resources as r
@@ -113,6 +114,8 @@ class _Finder:
         }
         self.found = Found()
         self.stopping = Stopping(objects, targets, by_target, Permissions(objects), self.found.notes)
+        #: Layers that scale what they cover to a number that could not be read, and do nothing else to it.
+        self.unsure: set[str] = set()
         self.unread: list[str] = []
         self.opaque: list[Obj] = []
 
@@ -126,9 +129,21 @@ class _Finder:
         layers += self._spot(bool(layers))
         self.unread += others(self.objects, self.targets, self.by_target)
         self.unread += [*fired_elsewhere(self.stopping, self.config_maps), *told_as_opaque(self.opaque)]
-        self.found.layers = tuple(_named_apart(list(self._without_twins(layers))))
+        self.found.layers = tuple(_named_apart(list(self._without_twins(self._without_starters(layers)))))
         self.found.not_understood = tuple(dict.fromkeys(self.unread))
         return self.found
+
+    def _without_starters(self, layers: Sequence[Layer]) -> list[Layer]:
+        """Left out is what scales to a number that could not be read, beside one that plainly turns the same off."""
+        switches = [layer for layer in layers if layer.cron_job and layer.name not in self.unsure]
+        plain = {name for layer in switches for name in layer.covers}
+        starters = [layer for layer in layers if layer.name in self.unsure and set(layer.covers) <= plain]
+        for layer in starters:
+            self.found.notes.append(
+                f"{layer.name} scales {', '.join(layer.covers)} to a number that could not be read: taken for what "
+                "starts again what others turn off"
+            )
+        return [layer for layer in layers if layer not in starters]
 
     def _without_twins(self, layers: Sequence[Layer]) -> Iterator[Layer]:
         """Suspended schedules left out that a living one stands beside, which turns off all that they would."""
@@ -161,7 +176,21 @@ class _Finder:
         if not found or any(spec_devices(t.spec) for t in found):
             return None
         namespace = namespace_of(obj) or "default"
-        return executor.read(found[0].spec, namespace, self.config_maps), found[0].spec
+        own = executor.read(found[0].spec, namespace, self.config_maps)
+        return replace(own, calls=(*own.calls, *self._fired_by(own, obj, namespace))), found[0].spec
+
+    def _fired_by(self, reading: Reading, by: Obj, namespace: str) -> Iterator[ApiCall]:
+        """What the CronJobs do of which a program makes Jobs (``kubectl create job --from``)."""
+        if not any((call.verb, call.resource) == ("create", "jobs") for call in reading.calls):
+            return
+        named = {
+            (c.namespace or namespace, c.name) for c in reading.calls if (c.verb, c.resource) == ("get", "cronjobs")
+        }
+        for obj in self.objects:
+            home = namespace_of(obj) or "default"
+            if obj is not by and obj.get("kind") == "CronJob" and (home, name_of(obj)) in named:
+                for template in templates(obj):
+                    yield from executor.read(template.spec, home, self.config_maps).calls
 
     def _cron_job(self, obj: Obj) -> Iterator[Layer]:
         read = self._read(obj)
@@ -179,6 +208,8 @@ class _Finder:
         if dig(obj, "spec", "suspend"):
             self.found.notes.append(f"{ref_of(obj)} is suspended: it will not fire")
         name = name_of(obj)
+        if seen is None and self.stopping.by_unknown_numbers(reading, covers):
+            self.unsure.add(name)
         idle_s = next(_idle_seconds(spec), None) if often else None
         yield Layer(
             name,

@@ -87,6 +87,14 @@ class Stopping:
             self.notes.append(f"{who} scales {target} to {call.replicas}, and not to zero: GPUs stay on")
         return call.verb.startswith("delete") or call.verb in ("patch", "update")
 
+    def by_unknown_numbers(self, reading: Reading, covers: Sequence[str]) -> bool:
+        """Whether all that a program does to the targets it ``covers`` is to scale them to unknown numbers."""
+        named = [target for target in self.targets if target.name in covers]
+        writes = [call for call in reading.writes if any(self.is_about(call, target) for target in named)]
+        takes = any(call.resource in ("pods", "nodes") or call.verb.startswith("delete") for call in reading.writes)
+        numbers = [call for call in writes if call.body.startswith("--replicas=")]
+        return bool(numbers) and not takes and all(call.replicas is None for call in numbers)
+
     def _stops_pods(self, call: ApiCall, target: Target, obj: Obj) -> bool:
         """Pods that are deleted or evicted (``kubectl drain`` does): whoever makes them may make them again."""
         evicts = (call.verb, call.subresource) == ("create", "eviction")

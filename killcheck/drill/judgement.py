@@ -12,7 +12,7 @@ from typing import Any, cast
 from killcheck import diagnosis, events
 from killcheck.clock import wall_now
 from killcheck.drill.attribution import Bystanders, Hand
-from killcheck.drill.night import Missed, Relight
+from killcheck.drill.night import Missed, Relight, WorksOnce
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
 from killcheck.kube.objects import format_time
@@ -217,10 +217,17 @@ class Judged(Watched):
             f"--watch {format_duration(math.ceil(watched_s + left_s))} is long enough"
         )
 
-    def _not_for_long(self, relight: Relight | Missed) -> DrillResult:
-        """Off and proven; then on again in the same night by nobody who was meant to, or not to go off in the next."""
+    def _not_for_long(self, relight: Relight | Missed | WorksOnce) -> DrillResult:
+        """Off and proven; then on again in the same night by nobody who was meant to, or not to go off in the next.
+
+        Raises Inconclusive where the next firing met what only this cluster says, or could not be run here.
+        """
         if isinstance(relight, Relight):
             self._emit(events.PhaseLost, phase="held", why=relight.cause)
+        elif isinstance(relight, WorksOnce):
+            unknown = [*self.cluster.unknowns(), *self._bystanders.own_answers(self._settled or self._began)]
+            if unknown:
+                raise Inconclusive(f"{relight.cause}, and that rests on {'; '.join(unknown)}")
         now = self.cluster.loop.now()
         chance = self._layer_run.next_chance(now + timedelta(seconds=1))
         rate, usd = self.meter.rate(), self.meter.usd(now)
@@ -230,11 +237,11 @@ class Judged(Watched):
             f"it went off, and did not hold through the night: {relight.cause}"
             if isinstance(relight, Relight)
             else f"it went off, and would not the next time: {relight.cause}",
-            stuck_at="held" if isinstance(relight, Relight) else "triggered",
+            stuck_at=relight.stuck_at,
             cause=relight.cause,
             remedy=surviving.remedy(self.faults) or relight.remedy,
             evidence=relight.evidence,
-            failures=(55,) if isinstance(relight, Relight) else (7,),
+            failures=relight.failures,
             next_chance=format_time(chance) if chance else "",
             usd_until_next_chance=until,
         )
@@ -284,8 +291,8 @@ class Judged(Watched):
         )
 
     def _gpu_pods(self) -> tuple[str, ...]:
-        meant = isinstance(self._relight, Relight) and bool(self._relight.meant)
-        return self._left if self._left is not None and meant else tuple(str(p) for p in self.scene.gpu_pods())
+        later = self._relight is not None and self._failed_later()
+        return self._left if self._left is not None and not later else tuple(str(p) for p in self.scene.gpu_pods())
 
     def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:
         return bill(

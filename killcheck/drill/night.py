@@ -8,13 +8,14 @@ other one means that it did not hold. What may *not* live here: verdicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 
 from killcheck import executor
 from killcheck.clock import VirtualLoop
+from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, WorksOnce
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, controller_of, dig, name_of, namespace_of, parse_time
 from killcheck.kube.workloads import templates
@@ -24,14 +25,12 @@ from killcheck.spec.killpath import Target
 from killcheck.watch import starts
 from killcheck.watch.starts import Start
 
-__all__ = ["Missed", "Night", "Relight", "rest_of"]
+__all__ = ["Missed", "Night", "Relight", "WorksOnce", "rest_of"]
 
 #: The least that is watched from the trigger on, and the most, in seconds: a weekly switch's next firing is in it.
 LEAST_S, MOST_S = 24 * 3600.0, 8 * 24 * 3600.0
 #: A firing that far away is the next night's: a drill begins at the slot, and proof takes up to an hour, in seconds.
 A_DAY_S = 22 * 3600.0
-#: How long a firing of the layer's own may take until nothing of it is under way, in seconds.
-FIRED_S = 900.0
 #: How long what was asked for may take to hold GPUs, in seconds: a node has to come.
 COMES_ON_S = 1800.0
 #: A Job that ended so long before a target was lit again can have done it, in seconds.
@@ -59,6 +58,8 @@ class Relight:
     evidence: tuple[str, ...] = ()
     start: Start | None = None
 
+    stuck_at: ClassVar[str] = "held"
+    failures: ClassVar[tuple[int, ...]] = (55,)
     remedy: ClassVar[str] = (
         "let nothing start it before its time: stop or hold what did; if it is meant to, name it under starts: in the "
         "spec"
@@ -77,52 +78,43 @@ class Relight:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """The layer's own next firing, at ``at``, which did not come after a night in which everything went off."""
-
-    at: datetime
-    why: str
-
-    remedy: ClassVar[str] = "let nothing suspend or hold up the schedule; give its Job an activeDeadlineSeconds"
-    evidence: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def cause(self) -> str:
-        """As a diagnosis says it."""
-        return f"its next firing, at {self.at:%Y-%m-%d %H:%M} UTC, did not come: {self.why}"
-
-
 def rest_of(
     stage: Stage,
     runner: LayerRun,
     since: datetime,
     changed: Callable[[], bool],
+    *,
     note: Callable[[str], None],
-) -> Relight | Missed | None:
+    put_on: Callable[[], None] | None,
+) -> Relight | Missed | WorksOnce | None:
     """Live through the rest of the night where time is virtual; elsewhere what could not be watched is read, and told.
 
-    Answers what lit it again, or why the next night would not come; None: neither, or nobody could see.
+    ``put_on`` puts everything on again before the layer's own next firing; None: that is only waited for. Answers what
+    lit it again, or why the next night would not come or not turn it off; None: neither, or nobody could see.
     """
-    night = Night(stage, runner, since)
+    night = Night(stage, runner, since, put_on)
     if stage.cluster.real and stage.kill_path.in_kubernetes:
         for said in starts.scheduled(stage.cluster.kube, stage.kill_path, since, night.until()):
             note(said)
     if not night.possible():
         return None
     relight = night.play(changed)
-    if relight is None:
-        return night.missed()
-    if relight.meant:
+    if relight is not None and not relight.meant:
+        return relight
+    if relight is not None:
         note(relight.told(since))
-    return relight
+    return night.next_firing() or relight
 
 
 class Night:
-    """What happens from ``since``, when everything was proven, to the end of the night."""
+    """What happens from ``since``, when everything was proven, to the end of the night, and the layer's firing then."""
 
-    def __init__(self, stage: Stage, runner: LayerRun, since: datetime) -> None:
+    def __init__(
+        self, stage: Stage, runner: LayerRun, since: datetime, put_on: Callable[[], None] | None = None
+    ) -> None:
         self.stage, self.runner, self.since = stage, runner, since
+        #: Puts the targets on again; None: the layer's next firing is only waited for.
+        self._put_on = put_on if runner.idles_s() is not None else None
         self.scene, self.loop = stage.scene, stage.cluster.loop
         self.targets = [t for t in stage.kill_path.covered_by(runner.layer) if t.kind]
         self._pods = {pod.uid for pod in self.scene.gpu_pods()}
@@ -150,10 +142,15 @@ class Night:
         A firing that is over is waited for because what is healed after it stays on.
         """
         least, most = self.since + timedelta(seconds=LEAST_S), self.since + timedelta(seconds=MOST_S)
-        due = self.runner.next_chance(self.since + timedelta(seconds=1))
+        due = self._due()
         if due is None or due - self.since < timedelta(seconds=A_DAY_S):
             return least
-        return min(most, due + timedelta(seconds=FIRED_S))
+        over = due + timedelta(seconds=FIRED_S) if self._put_on is None else due - timedelta(seconds=LEAD_S)
+        return min(most, over)
+
+    def _due(self) -> datetime | None:
+        """The layer's own next firing."""
+        return self.runner.next_chance(self.since + timedelta(seconds=1))
 
     def play(self, changed: Callable[[], bool]) -> Relight | None:
         """Live on until something is lit again; ``changed`` tells whether anything is new since it was asked last."""
@@ -162,22 +159,31 @@ class Night:
         try:
             found = self._next(changed, soon)
             if found is None and soon < end:
-                self._hold_the_frequent(end)
+                self._hold(self._frequent())
                 found = self._next(changed, end)
         finally:
             self._let_go()
         return found
 
-    def missed(self) -> Missed | None:
-        """Why the layer's own next firing did not come, though its time did; None: it came, or was not waited for."""
-        due = self.runner.next_chance(self.since + timedelta(seconds=1))
-        if due is None or due + timedelta(seconds=FIRED_S) > self.loop.now() or self.runner.layer.cron_job is None:
+    def next_firing(self) -> Missed | WorksOnce | None:
+        """What the layer's own next firing came to; None: all is well, or nobody could see."""
+        firing, due = NextFiring(self.stage, self.runner, self.targets, self._put_on or (lambda: None)), self._due()
+        if self._put_on is None or due is None:
+            return None if any(self._is_own(cron) for cron in self._held_crons) else firing.missed(due)
+        if due > self.since + timedelta(seconds=MOST_S):
             return None
+        try:
+            self._hold(held for held in self._frequent() if self.runner.idles_s() or not self._is_own(held))
+            self._run(lambda: False, due - timedelta(seconds=LEAD_S))
+            firing.prepare()
+            self._let_go(self._is_own)
+            return firing.again()
+        finally:
+            self._let_go()
+
+    def _is_own(self, cron: Obj) -> bool:
         ref = self.runner.layer.cron_job
-        if any((namespace_of(cron), name_of(cron)) == (ref.namespace, ref.name) for cron in self._held_crons):
-            return None
-        why = self.runner.missed(due)
-        return None if why is None else Missed(due, str(why))
+        return ref is not None and (namespace_of(cron), name_of(cron)) == (ref.namespace, ref.name)
 
     def _next(self, changed: Callable[[], bool], end: datetime) -> Relight | None:
         while self._run(lambda: changed() and bool(self._sign()), end):
@@ -304,7 +310,11 @@ class Night:
         return starts.of_the_morning(start, relight.at, self.since)
 
     # -- what fires often ----------------------------------------------------------------------------------
-    def _frequent(self) -> list[tuple[Obj, float]]:
+    def _frequent(self) -> list[Obj]:
+        return [cron for cron, _ in self._often()]
+
+    def _often(self) -> list[tuple[Obj, float]]:
+        """CronJobs that fire often, and all how many seconds."""
         found = []
         for cron in self.stage.cluster.kube.list(r.CRONJOBS).items:
             every = starts.period_s(cron, self.since)
@@ -314,19 +324,19 @@ class Night:
 
     def _often_s(self) -> float:
         """How long the frequent ones are played."""
-        return max((every * (PLAYED + 1) for _, every in self._frequent()), default=LEAST_S)
+        return max((every * (PLAYED + 1) for _, every in self._often()), default=LEAST_S)
 
-    def _hold_the_frequent(self, end: datetime) -> None:
-        for cron, _ in self._frequent():
+    def _hold(self, crons: Iterable[Obj]) -> None:
+        for cron in crons:
             if not dig(cron, "spec", "suspend"):
                 self._suspend(cron, held=True)
                 self._paused.append(cron)
                 self._held_crons.append(cron)
 
-    def _let_go(self) -> None:
-        for cron in self._paused:
+    def _let_go(self, which: Callable[[Obj], bool] = lambda _: True) -> None:
+        for cron in [held for held in self._paused if which(held)]:
             self._suspend(cron, held=False)
-        self._paused.clear()
+            self._paused.remove(cron)
 
     def _suspend(self, cron: Obj, *, held: bool) -> None:
         """On a cluster in this process alone: nothing of it outlives the drill."""

@@ -232,7 +232,9 @@ class Drill(Judged):
         )
         self.witnesses.begin(now)
         for target in self.kill_path.targets:
+            before = len(self.journal.entries)
             steady.remember(self.scene, self.journal, target, self._account.may_be_deleted)
+            self._remembered[target.name] = self.journal.entries[before:]
         self._layer_run.remember()
         self._account.remember(self.journal, self._note)
         how = self._layer_run.trigger()

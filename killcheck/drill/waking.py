@@ -6,6 +6,7 @@ On a cluster that is somebody's nothing of this happens: there, what is on is on
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.clock import wall_now
@@ -110,13 +111,28 @@ def put_to_bed(cluster: Cluster, scene: Scene, kill_path: KillPath, layer: Layer
 def ground_again(cluster: Cluster, scene: Scene) -> None:
     """Make the namespaces again that a kill path deleted, with all that was in them: targets are to be put back there.
 
-    Never raises KubeError: what cannot be put back for want of one is the journal's to say.
+    What was deleted and is held by finalizers of controllers that are not here is let go, for the same reason. Never
+    raises KubeError: what cannot be put back for want of one is the journal's to say.
     """
+    for target in () if cluster.real else scene.kill_path.targets:
+        for obj in scene.objects_of(target) if target.kind else ():
+            if "deletionTimestamp" in obj["metadata"]:
+                with suppress(KubeError):
+                    _let_go(cluster, scene, target, obj)
     for name in () if cluster.real else scene.namespaces:
         try:
             _made_again(cluster, name)
         except KubeError:
             continue
+
+
+def _let_go(cluster: Cluster, scene: Scene, target: Target, obj: Obj) -> None:
+    """Take the finalizers off that nothing here takes off: the garbage collector's own are left to it."""
+    held = dig(obj, "metadata", "finalizers", default=[])
+    kept = [name for name in held if name in ("foregroundDeletion", "orphan")]
+    if kept != held:
+        change = {"metadata": {"finalizers": kept or None}}
+        cluster.kube.patch(scene.resource_of(target), name_of(obj), change, namespace_of(obj))
 
 
 def _made_again(cluster: Cluster, name: str) -> None:

@@ -6,23 +6,26 @@ What may *not* live here: what that comes to (:mod:`killcheck.drill.judgement`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 
 from killcheck import diagnosis, events
 from killcheck.capabilities.cluster import Cluster
+from killcheck.capabilities.errors import UndoProblem
 from killcheck.drill.attribution import Bystanders
-from killcheck.drill.night import Missed, Relight, rest_of
+from killcheck.drill.night import Missed, Relight, WorksOnce, rest_of
 from killcheck.drill.progress import Progress, required, watched_s
 from killcheck.entries import Ledger
 from killcheck.faults.base import Fault
+from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig
 from killcheck.layers.base import LayerError, LayerRun, Stage
 from killcheck.safety.accounting import Account
-from killcheck.safety.journal import Journal
-from killcheck.safety.undo import retry
+from killcheck.safety.journal import Entry, Journal
+from killcheck.safety.undo import retry, take_back
 from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.spec.phases import PHASES
 from killcheck.watch.cost import Meter
@@ -102,7 +105,11 @@ class Watched:
         #: Since when everything is proven: what happens from then on changes nothing of that.
         self._settled: datetime | None = None
         #: What lit the targets again in the rest of the night, or why the layer did not fire at its end.
-        self._relight: Relight | Missed | None = None
+        self._relight: Relight | Missed | WorksOnce | None = None
+        #: How the targets are put on as they were at the trigger, by their names.
+        self._remembered: dict[str, list[Entry]] = {}
+        #: They were put on after everything was proven: what happens from then on is neither billed nor told.
+        self._tried_again = False
         #: GPU pods in scope when everything was proven.
         self._left: tuple[str, ...] | None = None
         self._sample: tuple[int, int, int] | None = None
@@ -126,8 +133,9 @@ class Watched:
             self._left = tuple(str(p) for p in self.scene.gpu_pods())
             if Proof.P4 in self.kill_path.proof:
                 self._count_again()  # before a layer's next firing could turn off what nobody saw
-                later = rest_of(self.stage, self._layer_run, self._settled, self._news, self._note)
                 # Under a fault the schedule may be what is disturbed: that it fires again is asked of the undisturbed.
+                again = None if self.faults else self._put_on_again
+                later = rest_of(self.stage, self._layer_run, self._settled, self._news, note=self._note, put_on=again)
                 self._relight = None if isinstance(later, Missed) and self.faults else later
             if self._failed_later():
                 return
@@ -136,7 +144,19 @@ class Watched:
 
     def _failed_later(self) -> bool:
         """Whether something after the proof takes it back: lit again by nobody who was meant to, or no next firing."""
-        return isinstance(self._relight, Missed) or (self._relight is not None and not self._relight.meant)
+        return self._relight is not None and not (isinstance(self._relight, Relight) and self._relight.meant)
+
+    def _put_on_again(self) -> None:
+        """Put on what is off, as it was at the trigger; what cannot be is left off. The journal does it at the end.
+
+        On a cluster of this process alone: on somebody's nothing is put on but to heal.
+        """
+        self._tried_again = True
+        self._layer_run.tidy()
+        off = [t for t in self.kill_path.covered_by(self.layer) if t.kind and not self.scene.replicas(t)]
+        for entry in (one for target in off for one in reversed(self._remembered.get(target.name, []))):
+            with suppress(KubeError, UndoProblem):
+                take_back(self.cluster.kube, self.cluster.loop, entry, self.cluster.capabilities)
 
     def _watch_until_proven(self) -> None:
         """For as long as the spec says, and as much longer as a node that joined meanwhile has time to go."""
@@ -224,18 +244,23 @@ class Watched:
 
     def _changed(self, change: Change, old: Obj | None, new: Obj) -> None:
         self._dirty = True
-        if new.get("kind") == "Event":
-            self._overhear(change, new)
-        elif new.get("kind") == "Node" and self.progress is not None:
-            self.progress.node_changed(change, new, self.cluster.loop.now())
-        if self.bystanders is not None:
-            self.bystanders.notice(change, old, new)
+        if not self._tried_again:
+            self._follow(change, old, new)
         if self.runner is not None:
             before = self.stage.observations.told()
             self.runner.notice(change, old, new)
             for key, text in self.stage.observations.told().items():
                 if before.get(key) != text:
                     self._emit(events.LogTaken, pod=key[0], container=key[1], text=text)
+
+    def _follow(self, change: Change, old: Obj | None, new: Obj) -> None:
+        """What is told and billed of this drill."""
+        if new.get("kind") == "Event":
+            self._overhear(change, new)
+        elif new.get("kind") == "Node" and self.progress is not None:
+            self.progress.node_changed(change, new, self.cluster.loop.now())
+        if self.bystanders is not None:
+            self.bystanders.notice(change, old, new)
 
     def _overhear(self, change: Change, event: Obj) -> None:
         about = event.get("involvedObject") or {}
@@ -271,7 +296,7 @@ class Watched:
                 self._wake_in(again_s)
 
     def _sample_now(self) -> None:
-        if self.progress is None or self.scene.broken():
+        if self.progress is None or self._tried_again or self.scene.broken():
             return
         self.witnesses.sample(self.cluster.loop.now())
         census = self.scene.census

@@ -256,7 +256,8 @@ class _Reader:
             yield self.reading(resource, name)
             if guarded:
                 yield self.call("get", resource, name, "scale")
-            yield self.call("update" if guarded else "patch", resource, name, "scale", replicas=replicas)
+            verb, body = "update" if guarded else "patch", f"--replicas={text}"
+            yield self.call(verb, resource, name, "scale", replicas=replicas, body=body)
 
     def read_delete(self) -> Iterator[ApiCall]:
         """``delete``: what has no name is listed first, and unless told otherwise it waits until it is gone."""

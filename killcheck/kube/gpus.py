@@ -59,8 +59,8 @@ _OTHERS = re.compile(
 #: Domains under which no accelerator is registered: networks, kernel devices, Kubernetes' own and its schedulers'.
 _OTHER_DOMAINS = re.compile(
     r"rdma|vpc\.amazonaws\.com|devices\.kubevirt\.io|(.*\.)?network\.kubevirt\.io|smarter-devices|squat\.ai"
-    r"|generic-device-plugin|networking\.gke\.io.*|(.*\.)?kubernetes\.io|mellanox\.com|openshift\.io|akri\.sh|(sgx|qat|dsa|iaa|cmk|power)"
-    r"\.intel\.com|aliyun|tke\.cloud\.tencent\.com|scheduling\.k8s\.io|aws\.ec2\.nitro|github\.com"
+    r"|generic-device-plugin|networking\.gke\.io.*|(.*\.)?kubernetes\.io|mellanox\.com|openshift\.io|akri\.sh"
+    r"|(sgx|qat|dsa|iaa|dlb|cmk|power)\.intel\.com|aliyun|tke\.cloud\.tencent\.com|scheduling\.k8s\.io|aws\.ec2\.nitro|github\.com"
 )
 #: DRA device classes that are no accelerators. Any other class counts as one.
 _OTHER_CLASSES = re.compile(r".*(nic|net|rdma|cpu|memory|dranet|sriov|infiniband|roce|imex|channel|domain).*")

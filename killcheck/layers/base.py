@@ -299,6 +299,17 @@ class LayerRun(ABC):
         """What kept the layer from firing at a slot that has passed, the one after this drill's; None: nothing did."""
         return None
 
+    def idles_s(self) -> float | None:
+        """How long what is on must have idled until a firing of its own turns it off; None: that cannot be tried."""
+        return None
+
+    def tidy(self) -> None:  # noqa: B027 - most leave nothing
+        """Take away what this drill's firing left and the layer's own would not, on a cluster of this process alone."""
+
+    def own_firing(self, since: datetime) -> Sequence[str]:
+        """What a firing of its own schedule, from ``since`` on, came to: what its programs said and how they ended."""
+        return ()
+
     def set_apart(self) -> tuple[Sequence[str], Sequence[Permission]]:
         """What else is changed, and needed for it, when a fault acts on the drill's own copy of the executor alone."""
         return (), ()

@@ -8,16 +8,18 @@ look healthy (pkg/controller/cronjob/cronjob_controllerv2.go, recorded in 01b-cr
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
+from killcheck.entries import Entry
 from killcheck.kube import container_logs, schedule
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Forbidden, KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
-from killcheck.layers import firing, slots
+from killcheck.layers import carried, firing, slots
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.safety.journal import LABEL
@@ -247,6 +249,29 @@ class DeadMan(LayerRun):
             return NotFired(Hindrance.SUSPENDED, f"CronJob {name} was suspended in the meantime")
         return slots.moved(self._declared, now, due) or NotFired(Hindrance.NO_JOB, f"CronJob {name} made no Job")
 
+    def own_firing(self, since: datetime) -> Sequence[str]:
+        """The Jobs that the CronJob made from then on, each with how it ended and the last line of its programs."""
+        return [line for job in self._own_jobs(since) for line in self._came_to(job)]
+
+    def _own_jobs(self, since: datetime) -> Iterator[Obj]:
+        for job in self.stage.cluster.kube.list(r.JOBS, self.ref.namespace).items:
+            owner = controller_of(job)
+            made = parse_time(job["metadata"]["creationTimestamp"])
+            if owner is not None and owner.get("uid") == uid_of(self.cron_job) and made >= since:
+                yield job
+
+    def _came_to(self, job: Obj) -> Iterator[str]:
+        ended = [kind for kind in ("Complete", "Failed") if (condition(job, kind) or {}).get("status") == "True"]
+        yield f"Job {name_of(job)}: {ended[0] if ended else 'still active'}"
+        for pod in self.stage.cluster.kube.list(r.PODS, self.ref.namespace).items:
+            owner = controller_of(pod)
+            if owner is None or owner.get("uid") != uid_of(job):
+                continue
+            for container in dig(pod, "spec", "containers", default=[]):
+                with suppress(KubeError):
+                    said = container_logs.read(self.stage.cluster.kube, pod, container=container["name"], kept=LOG_KEPT)
+                    yield from (f"{name_of(pod)} said: {line}" for line in said.strip().splitlines()[-1:])
+
     def explain(self, stuck_at: str) -> Explanation | None:
         """Why the schedule did not fire, or when it does instead: clocks, zones, slots that were missed."""
         return slots.explain(self, self._declared) if stuck_at == "triggered" and self._held_up else None
@@ -434,6 +459,28 @@ class DeadMan(LayerRun):
                     f"{finished:%H:%M:%S} and ended with exit code 0"
                 )
         return ""
+
+    def doubts(self) -> Sequence[Entry]:
+        """Also what its executor keeps where no drill here sees it."""
+        kube, home = self.stage.cluster.kube, self.ref.namespace
+        seen = self.stage.cluster.real  # there its volumes are what they are
+        lying = () if seen else carried.on_volumes(self._declared, lambda name: kube.find(r.CONFIGMAPS, name, home))
+        return [*super().doubts(), *lying]
+
+    def idles_s(self) -> float:
+        """Not at all."""
+        return 0.0
+
+    def tidy(self) -> None:
+        """Take away the drill's own Job where the schedule's history keeps none: a firing finds as much room then."""
+        limit = (
+            "successfulJobsHistoryLimit"
+            if condition(self.stage.observations.job or {}, "Complete")
+            else "failedJobsHistoryLimit"
+        )
+        if self.job_name and self.over() and dig(self._declared, "spec", limit, default=1) == 0:
+            with suppress(KubeError):
+                self.stage.cluster.kube.delete(r.JOBS, self.job_name, self.ref.namespace)
 
     def over(self) -> bool:
         """The Job is Complete or Failed."""

@@ -62,6 +62,10 @@ class IdleMonitor(DeadMan):
         """Its target could not be made busy; or it works, and whether it leaves busy targets on was not seen."""
         return self._unproven or (self._unseen if self._finished else "")
 
+    def idles_s(self) -> float:
+        """As long as the drill itself let its targets idle."""
+        return (self.layer.idle_s or 0.0) + BEYOND_S
+
     def untried(self) -> str | None:
         """That nobody saw it leave a busy target on: none was busy."""
         return self._untried

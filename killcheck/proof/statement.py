@@ -45,6 +45,8 @@ def statement(record: Path, now: datetime) -> dict[str, Any]:
         raise Refused(f"{record}: the run did not end, so nothing is certified: drill again")
     if not started.at <= finished.at <= now:
         raise Refused(f"{record}: its run ended before it began, or ends in the future: nothing is certified")
+    if any(one.get("fixture") for one in started.drills):
+        raise Refused(f"{record}: its drills are of examples, not of one kill path: nothing is certified")
     results = _results(record, told, len(started.drills))
     subjects = _subjects(told)
     if not (subjects.spec or subjects.manifests):
@@ -124,12 +126,20 @@ def _descriptors(subjects: Subjects) -> Iterable[dict[str, Any]]:
             yield {"name": name, "digest": {"sha256": digest.removeprefix("sha256:")}}
 
 
+def _layers(started: RunStarted) -> list[str]:
+    """The layers of the kill path, as far as the record knows where they are declared."""
+    places = started.spec.get("places")
+    return [str(name) for name in places] if isinstance(places, dict) else []
+
+
 def _assumptions(
     started: RunStarted, told: Iterable[Event], results: Iterable[Mapping[str, Any]], subjects: Subjects
 ) -> list[str]:
     """What the verdicts rest on, and what nobody looked at; each once."""
     noted = [event.text for event in told if isinstance(event, Noted) and not event.drill]
     found = [*noted, *(line for result in results for line in lines(result))]
+    drilled = {result["layer"] for result in results}
+    found += [f"{name} was not drilled in this run" for name in _layers(started) if name not in drilled]
     if started.real:
         found.append(f"drilled on {started.cluster} as it was: no manifests were compared with what runs there")
     elif started.cluster == "embedded":

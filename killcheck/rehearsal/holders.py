@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from killcheck.kube import gpus
-from killcheck.kube import resources as r
-from killcheck.kube.client import Kube
-from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, uid_of
 from killcheck.kube.workloads import root_of, templates
 
@@ -16,6 +14,18 @@ __all__ = ["Holders", "Scene", "Standing", "lit"]
 
 #: Kinds that only make other holders, or that go with their nodes.
 _NO_HOLDERS = frozenset({"CronJob", "DaemonSet", "PodTemplate", "ControllerRevision", "ReplicaSet"})
+#: Of what there is much, and nothing of it holds or owns pods.
+_PASSED_OVER = frozenset({("", "events"), ("coordination.k8s.io", "leases"), ("discovery.k8s.io", "endpointslices")})
+
+
+class Store(Protocol):
+    """What a cluster holds, as the embedded API server keeps it; nothing of it is to be changed."""
+
+    def tables(self) -> list[tuple[str, str]]:
+        """(group, resource) of each that holds something."""
+
+    def values(self, table: tuple[str, str]) -> Iterator[Obj]:
+        """Its objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +57,15 @@ def lit(obj: Obj) -> Obj:
 class Holders:
     """Every root workload with GPU pods on one stage; what an object asks for is read once for each of its versions."""
 
-    def __init__(self, kube: Kube) -> None:
-        self._kube = kube
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._asked: dict[tuple[str, str], tuple[int, int]] = {}
 
     def __call__(self) -> Scene:
         """As they stand now."""
-        objects = list(_everything(self._kube))
+        objects = [
+            obj for table in self._store.tables() if table not in _PASSED_OVER for obj in self._store.values(table)
+        ]
         by_uid = {uid_of(obj): obj for obj in objects}
         on: dict[tuple[str, str, str], set[str]] = {}
         staying = set()
@@ -83,13 +95,3 @@ class Holders:
 
 def _key(obj: Obj) -> tuple[str, str, str]:
     return str(obj.get("kind")), namespace_of(obj), name_of(obj)
-
-
-def _everything(kube: Kube) -> Iterator[Obj]:
-    """Every object of every kind that can hold pods."""
-    from killcheck.kube.listing import read
-
-    try:
-        yield from read(kube).objects
-    except KubeError:
-        yield from kube.list(r.PODS).items

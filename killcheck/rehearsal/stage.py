@@ -142,7 +142,7 @@ class Stage:
         self._fired_at = 0.0
         self._audit = Audit(lambda: self._loop.monotonic() - self._fired_at)
         self._fired = 0
-        self._holders = Holders(self._kube)
+        self._holders = Holders(self._cluster.store)
         self._stood: tuple[int, Scene] = (0, Scene({}))
         self._cluster.server.auditors.append(self._audit.heard)
 

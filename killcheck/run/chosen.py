@@ -94,9 +94,15 @@ def arguments(session: Session) -> list[str]:
     """What names the same again on a command line; the words that a replay needs besides layers and faults."""
     words = [str(session.spec)] if session.spec else []
     words += ["--example", session.fixture] if session.fixture and not session.spec else []
-    for path in session.manifests:
-        words += ["--manifests", str(path)]
+    named = {
+        "--manifests": session.manifests,
+        "--values": session.values,
+        "--set": session.sets,
+        "--exclude": session.exclude,
+    }
+    words += [word for option, said in named.items() for one in said for word in (option, str(one))]
     words += ["--on", session.on] if session.real else []
+    words += ["--kubeconfig", str(session.kubeconfig)] if session.kubeconfig and session.real else []
     return words + (["--exec", session.exec_mode] if session.exec_mode else [])
 
 

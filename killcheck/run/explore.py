@@ -15,17 +15,15 @@ Outside Kubernetes nothing is modelled: each scenario is a drill of its own, in 
 from __future__ import annotations
 
 import gc
-import itertools
 import json
-import math
 import os
 import pickle
-import shlex
 import signal
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from killcheck import faults, layers
@@ -33,32 +31,41 @@ from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.offered import Capability, lacking
 from killcheck.drill.sequence import PROVES_NOTHING, Drill, Options
 from killcheck.faults.combination import Clash
-from killcheck.faults.other_layer import may_name_a_layer
 from killcheck.kube.errors import KubeError
 from killcheck.layers.base import LayerError
 from killcheck.run import parallel
+from killcheck.run.combinations import (
+    LIKELIHOOD,
+    Covered,
+    Explored,
+    Found,
+    LayerSearch,
+    Scenario,
+    Search,
+    levels,
+    weight,
+)
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
-from killcheck.spec.killpath import MOMENTS, KillPath, LayerType
+from killcheck.spec.killpath import MOMENTS, LayerType
 from killcheck.text import redaction
 from killcheck.verdict import DrillResult, Verdict
 
-__all__ = ["LIKELIHOOD", "Explored", "Found", "Scenario", "again", "confirm", "explore", "levels"]
+__all__ = [
+    "DIED",
+    "LIKELIHOOD",
+    "Covered",
+    "Explored",
+    "Found",
+    "Scenario",
+    "again",
+    "confirm",
+    "explore",
+    "levels",
+    "weight",
+]
 
-#: How likely a fault of each family is, relative to the others: a judgement, from how often each is told of in the
-#: catalogue of failures that this project keeps. Only the order of the search depends on it.
-LIKELIHOOD = {
-    "image": 8.0,
-    "credentials": 7.0,
-    "schedule": 6.0,
-    "rivals": 5.0,
-    "drain": 5.0,
-    "admission": 4.0,
-    "network": 3.0,
-    "orchestrator": 2.0,
-    "spot": 2.0,
-}
 #: Layers whose flaws are that an executor acted on what it should have left alone: a model does not look first.
 LOOKS_FIRST = frozenset({LayerType.IDLE_MONITOR, LayerType.SENTINEL})
 #: What a modelled executor does not meet: faults that act on it are left to the matrix.
@@ -67,168 +74,8 @@ UNMODELLED = frozenset({Capability.WIRE})
 
 #: Seconds of the wall after which a scenario is given up: nothing is proven of it.
 LIMIT_S = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One layer's trigger under some faults (names, sorted)."""
-
-    layer: str
-    faults: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.layer} under {' + '.join(self.faults)}" if self.faults else self.layer
-
-    @property
-    def replay(self) -> str:
-        """What drills it again; the caller adds the spec."""
-        faults = [word for name in self.faults for word in ("--under", name)]
-        return shlex.join(["killcheck", "drill", "--layer", self.layer, *faults])
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a scenario ended with. ``confirmed``: the same with real executors; None: not tried, or nothing proven."""
-
-    scenario: Scenario
-    verdict: str
-    why: str
-    off_by: str = ""
-    confirmed: bool | None = None
-
-    def to_json(self, named: str = "") -> dict[str, Any]:
-        """For the JSON document; ``named``: the arguments that name the kill path again, for ``replay``."""
-        return {
-            "layer": self.scenario.layer,
-            "faults": list(self.scenario.faults),
-            "verdict": self.verdict,
-            "why": self.why,
-            "off_by": self.off_by or None,
-            "confirmed": self.confirmed,
-            "replay": self.scenario.replay + named,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Explored:
-    """What a search found. ``minimal``: exposing sets of which no part exposes; ``left``: sets of each size that the
-    budget did not reach; ``unmodelled``: faults that were not tried; ``seconds``: of the wall."""
-
-    tried: int
-    minimal: tuple[Found, ...]
-    inconclusive: tuple[Found, ...]
-    left: dict[int, int]
-    unmodelled: tuple[str, ...]
-    seconds: float
-    workers: int
-    refused: int = 0
-
-    @property
-    def rate(self) -> float:
-        """Scenarios a second and worker."""
-        return self.tried / self.seconds / self.workers if self.seconds and self.workers else 0.0
-
-    def to_json(self, named: str = "") -> dict[str, Any]:
-        """The ``explored`` of the JSON document; ``named``: what a replay adds to name the kill path."""
-        return {
-            "scenarios": self.tried,
-            "minimal": [one.to_json(named) for one in self.minimal],
-            "inconclusive": [one.to_json(named) for one in self.inconclusive],
-            "refused": self.refused,
-            "left": {str(size): count for size, count in self.left.items() if count},
-            "unmodelled": list(self.unmodelled),
-            "seconds": round(self.seconds, 2),
-            "workers": self.workers,
-            "scenarios_a_second_and_worker": round(self.rate, 1),
-        }
-
-
-def weight(names: Iterable[str]) -> float:
-    """How likely a set is, as the logarithm of the product of its parts' likelihoods; the more parts, the less so."""
-    total = sum(LIKELIHOOD.values())
-    return sum(math.log(LIKELIHOOD.get(faults.named(name).family, 1.0) / total) for name in names)
-
-
-def levels(
-    known: Sequence[str],
-    exposing: Collection[frozenset[str]],
-    size: int,
-    tried: Collection[frozenset[str]] = (),
-) -> Iterator[tuple[str, ...]]:
-    """Sets of ``size`` faults, the likeliest first, none of which holds a set that exposes already, or was tried."""
-    sets = sorted(itertools.combinations(sorted(known), size), key=lambda names: (-weight(names), names))
-    for names in sets:
-        held = frozenset(names)
-        if held not in tried and not any(one <= held for one in exposing):
-            yield names
-
-
-@dataclass
-class _Search:
-    """What is known so far. ``exposing``: sets by layer; ``across``: those across layers, whichever was triggered."""
-
-    kill_path: KillPath
-    names: dict[str, list[str]]
-    minimal: list[Found] = field(default_factory=list)
-    doubtful: list[Found] = field(default_factory=list)
-    tried: int = 0
-    refused: int = 0
-    exposing: list[frozenset[str]] = field(default_factory=list)
-    across: list[frozenset[str]] = field(default_factory=list)
-    hopeless: set[str] = field(default_factory=set)
-    #: Faults of the layer's own executor that stop it, and that another layer covered for: of two of them one hides the
-    #: other, and who covers meets neither.
-    stopping: set[str] = field(default_factory=set)
-    #: Sets across layers that are to be tried next, by size.
-    rescued: dict[int, dict[tuple[str, ...], None]] = field(default_factory=dict)
-
-    def begin(self) -> None:
-        """Another layer's trigger."""
-        self.exposing, self.hopeless, self.stopping, self.rescued = [], set(), set(), {}
-
-    def wanted(self, layer: str, size: int) -> list[Scenario]:
-        """Sets of that size to be tried, those across layers first: they are few, and each was nearly one."""
-        usable = [name for name in self.names[layer] if name not in self.hopeless]
-        alone = (one for one in levels(usable, self.exposing, size) if len(self.stopping & set(one)) < 2)
-        sets = [*self.rescued.get(size, ()), *alone]
-        known = [*self.exposing, *self.across]
-        return [Scenario(layer, one) for one in sets if not any(part <= frozenset(one) for part in known)]
-
-    def note(self, found: Found) -> None:
-        """Remember what a scenario ended with."""
-        self.tried += 1
-        faulty = frozenset(found.scenario.faults)
-        if found.verdict == "refused":
-            self.refused += 1
-        elif found.verdict == "exposed":
-            self.minimal.append(found)
-            (self.across if any("@" in name for name in faulty) else self.exposing).append(faulty)
-        elif found.verdict == "covered":
-            self._follow(found)
-        elif found.verdict == "inconclusive":
-            self.doubtful.append(found)
-            if len(faulty) == 1:  # what proves nothing alone proves nothing beside others
-                self.hopeless |= faulty
-
-    def _follow(self, found: Found) -> None:
-        """Take away what saved the night: first the layer's own later firings, then a part of who covered."""
-        layer, names = found.scenario.layer, found.scenario.faults
-        if len(names) == 1 and "@" not in names[0] and _movable(names[0]):
-            self.stopping.add(names[0])
-        everywhere = tuple(sorted(f"{name}@{layer}" if "@" not in name and _movable(name) else name for name in names))
-        if everywhere != names:
-            self.rescued.setdefault(len(names), {})[everywhere] = None
-            return
-        if found.off_by not in self.names:
-            return
-        for name in self.names[found.off_by]:
-            if "@" not in name and _movable(name):
-                grown = tuple(sorted({*names, f"{name}@{found.off_by}"}))
-                self.rescued.setdefault(len(grown), {})[grown] = None
-
-
-def _movable(name: str) -> bool:
-    return may_name_a_layer(type(faults.named(name)))
+#: How it is told of a scenario whose process ended early: that may be the machine's doing.
+DIED = "its process died"
 
 
 def explore(
@@ -241,18 +88,62 @@ def explore(
     seconds: Callable[[], float],
     workers: int = 0,
     heard: Callable[[int, str], None] = lambda count, text: None,
+    known: Mapping[Scenario, Found] | None = None,
+    keep: Callable[[Found], None] = lambda found: None,
 ) -> Explored:
-    """Search; ``budget`` bounds the scenarios, ``seconds`` is a clock, ``heard`` is told of progress.
+    """Search; ``budget`` bounds the scenarios that are run, ``seconds`` is a clock, ``heard`` is told of progress.
 
+    ``known``: what scenarios of an earlier search ended with, which are not run again; ``keep`` is given each that is.
+    Sizes come one after the other, over all layers; what is found does not depend on how many workers there are.
     Raises what reading the session raises.
     """
     kill_path = session.kill_path
     session.objects  # noqa: B018 - read once here, not once in every worker
-    workers = workers or parallel.processors()
-    began, left = seconds(), dict.fromkeys(range(max_faults + 1), 0)
-    capabilities = session.capabilities - UNMODELLED
-    chosen = [x for x in kill_path.layers if layers.drillable(x) and (not only_layers or x.name in only_layers)]
-    search = _Search(kill_path, {})
+    workers, began = workers or parallel.processors(), seconds()
+    chosen = [x.name for x in kill_path.layers if layers.drillable(x) and (not only_layers or x.name in only_layers)]
+    names, skipped = _names(session, chosen, only_faults)
+    search = Search({name: LayerSearch(name, names[name]) for name in chosen}, names)
+    covered: list[Covered] = []
+    ran = 0
+    first = chosen[0] if chosen and kill_path.in_kubernetes else ""
+    with _warm(session, first), parallel.mortal_workers(workers) as pool:
+        for size in range(max_faults + 1):
+            while take := _taken(search.wanted(size), known or {}, budget - ran):
+                new = [one for one in take if one not in (known or {})]
+                ran += len(new)
+                ended = {found.scenario: found for found in _run(pool, session, sorted(new), workers, keep)}
+                for one in take:
+                    search.note(ended[one] if one in ended else (known or {})[one])
+                    heard(search.tried, str(one))
+            left = Counter(one.layer for one in search.wanted(size))
+            covered += [layer.coverage(size, left[layer.name]) for layer in search.layers.values()]
+    return Explored(
+        search.tried,
+        tuple(search.minimal),
+        tuple(search.doubtful),
+        {size: sum(one.left for one in covered if one.size == size) for size in range(max_faults + 1)},
+        tuple(sorted(skipped)),
+        seconds() - began,
+        workers,
+        search.refused,
+        tuple(covered),
+        ran,
+    )
+
+
+def _taken(wanted: Sequence[Scenario], known: Mapping[Scenario, Found], room: int) -> list[Scenario]:
+    """What is known already, and as many others as there is room for."""
+    new = [one for one in wanted if one not in known][: max(0, room)]
+    taken = set(new)
+    return [one for one in wanted if one in known or one in taken]
+
+
+def _names(
+    session: Session, chosen: Collection[str], only_faults: Collection[str]
+) -> tuple[dict[str, list[str]], set[str]]:
+    """By layer, the faults that mean something to it and can be tried; and those that cannot be."""
+    kill_path, capabilities = session.kill_path, session.capabilities - UNMODELLED
+    found: dict[str, list[str]] = {}
     skipped: set[str] = set()
     for layer in kill_path.layers:
         # What is of Docker Engines, or of a cloud that the spec does not name, is nothing that was left out here.
@@ -263,37 +154,13 @@ def explore(
             and (not only_faults or kind.name in only_faults)
             and faults.means_something(kind, kill_path, layer)
         ]
-        search.names[layer.name] = [kind.name for kind in meant if not lacking(kind.needs, capabilities)]
-        skipped |= {kind.name for kind in meant if layer in chosen} - set(search.names[layer.name])
+        found[layer.name] = [kind.name for kind in meant if not lacking(kind.needs, capabilities)]
+        skipped |= {kind.name for kind in meant if layer.name in chosen} - set(found[layer.name])
     # What was named is never left out: where it means nothing, or is a named layer's, its scenario says so.
-    unmeant = set(only_faults) - skipped - {name for layer in chosen for name in search.names[layer.name]}
-    for layer in chosen:
-        search.names[layer.name] += sorted(unmeant)
-    first = chosen[0].name if chosen and kill_path.in_kubernetes else ""
-    with _warm(session, first), parallel.mortal_workers(workers) as pool:
-        for layer in chosen:
-            search.begin()
-            for size in range(max_faults + 1):
-                done: set[Scenario] = set()
-                while wanted := [one for one in search.wanted(layer.name, size) if one not in done]:
-                    take = wanted[: max(0, budget - search.tried)]
-                    left[size] = left.get(size, 0) + len(wanted) - len(take)
-                    for found in _run(pool, session, take, workers):
-                        search.note(found)
-                        heard(search.tried, str(found.scenario))
-                    done |= set(wanted)  # what is covered adds to this very size: the same, of all its firings
-                if size == 0 and search.exposing:
-                    break  # it does not work undisturbed: every set would hold the empty one
-    return Explored(
-        search.tried,
-        tuple(search.minimal),
-        tuple(search.doubtful),
-        left,
-        tuple(sorted(skipped)),
-        seconds() - began,
-        workers,
-        search.refused,
-    )
+    unmeant = set(only_faults) - skipped - {name for layer in chosen for name in found[layer]}
+    for name in chosen:
+        found[name] += sorted(unmeant)
+    return found, skipped
 
 
 @contextmanager
@@ -312,15 +179,19 @@ def _warm(session: Session, layer: str) -> Iterator[None]:
         gc.unfreeze()
 
 
-def _run(pool: Any, session: Session, scenarios: Sequence[Scenario], workers: int) -> Iterator[Found]:
-    """Run them, as many at a time as there are workers; in no order."""
+def _run(
+    pool: Any, session: Session, scenarios: Sequence[Scenario], workers: int, keep: Callable[[Found], None]
+) -> Iterator[Found]:
+    """Run them, as many at a time as there are workers; in no order. ``keep`` is given each as it ends."""
     waiting, running, sent = list(reversed(scenarios)), set[Future[Found]](), pickle.dumps(session)
     while waiting or running:
         while waiting and len(running) < 2 * workers:
             running.add(pool.submit(_one, sent, waiting.pop()))
         done, running = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
-            yield future.result()
+            found = future.result()
+            keep(found)
+            yield found
 
 
 def confirm(found: Explored, results: Sequence[DrillResult]) -> Explored:
@@ -533,5 +404,5 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
     try:
         answer = json.loads(text)
     except ValueError:
-        return Found(scenario, "inconclusive", f"its process died, or took longer than {LIMIT_S} s")
+        return Found(scenario, "inconclusive", f"{DIED}, or took longer than {LIMIT_S} s")
     return Found(scenario, answer["verdict"], answer["why"], answer["off_by"])

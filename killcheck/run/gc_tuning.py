@@ -32,4 +32,5 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if was:
+            gc.freeze()  # what was read is no rubbish later either
             gc.enable()

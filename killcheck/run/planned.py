@@ -46,4 +46,5 @@ class PlannedDrill:
 
     def to_json(self) -> dict[str, Any]:
         """For the run record."""
-        return {"layer": self.layer, "faults": list(self.faults), "title": self.options.title}
+        said = {"layer": self.layer, "faults": list(self.faults), "title": self.options.title}
+        return {**said, "fixture": self.fixture} if self.fixture else said

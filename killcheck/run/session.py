@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -421,7 +422,7 @@ class Session:
             eve = fault.night(cron_job or {}, SOME_NIGHT)
             if eve is not None:
                 return self._once_others_fired(layer, eve, parsed)
-        slot = parsed.next(SOME_NIGHT)
+        slot = _before_the_longest(parsed, SOME_NIGHT)
         return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
 
     def _window(self, scaler: Ref) -> datetime:
@@ -450,6 +451,30 @@ class Session:
         before = eve.astimezone(own.tz)
         same = fires is not None and before.utcoffset() == began.utcoffset() == fires.utcoffset()
         return last + timedelta(seconds=1) if same and last > eve else eve
+
+
+#: How far, and over how many slots, the longest time between two of them is looked for.
+WEEK, SLOTS = timedelta(days=7), 100
+#: What is longer than a night and a day: a weekend. What is shorter is the same night still.
+PAUSE, SAME_NIGHT = timedelta(hours=36), timedelta(hours=12)
+
+
+def _before_the_longest(when: Schedule, after: datetime) -> datetime | None:
+    """The first slot of the night after which nothing fires for longest, within a week; None: it never fires.
+
+    That night is the one that has to hold: a switch of the weekdays leaves the weekend to itself. Where nights are
+    alike it is the next one.
+    """
+    slots = [slot for slot in [when.next(after)] if slot is not None]
+    while slots and len(slots) < SLOTS and slots[-1] - after <= WEEK and (again := when.next(slots[-1])) is not None:
+        slots.append(again)
+    pauses = [later - slot for slot, later in pairwise(slots)]
+    if not pauses or max(pauses) < PAUSE:
+        return slots[0] if slots else None
+    last = pauses.index(max(pauses))
+    while last and pauses[last - 1] < SAME_NIGHT:
+        last -= 1
+    return slots[last]
 
 
 def _last_before(cron_job: Obj, after: datetime, slot: datetime | None) -> datetime:

@@ -12,11 +12,9 @@ import hmac
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-
-from killcheck.kube.objects import Obj, parse_time
+from killcheck.kube.objects import Obj
 from killcheck.safety.changes import Entry, Undo
 from killcheck.safety.sealing import opened, sealed
 from killcheck.safety.vocabulary import objection
@@ -101,15 +99,17 @@ def signed(header: Obj, entries: Iterable[Obj], key: bytes) -> str:
 
 def read(text: str, keys: Sequence[bytes] = ()) -> Read:
     """What a text says, whatever it is; raises nothing. Nothing of what is broken is guessed at."""
+    from killcheck.safety import journal_lines
+
     if len(text) > LONGEST:
         return Read(problems=[f"it is longer than {LONGEST} characters"], missing=None)
     first, *rest = [line for line in text.split("\n") if line.strip()] or [""]
     found = Read()
     line = _object(first)
-    try:
-        found.header = Header(**_Header.model_validate(line["journal"]).model_dump())
-    except (KeyError, TypeError, ValidationError) as error:
-        return Read(problems=[f"its first line is no header: {_told(error)}"], missing=None)
+    said = journal_lines.header(line)
+    if isinstance(said, str):
+        return Read(problems=[f"its first line is no header: {said}"], missing=None)
+    found.header = Header(**said)
     chains = [key for key in keys if _proves(key, b"", line)]
     found.signed = bool(chains)
     _entries(found, line, rest, chains[:1])
@@ -143,10 +143,11 @@ def _entries(found: Read, before: Obj, lines: Sequence[str], keys: Sequence[byte
 
 def _entry(line: Obj) -> Entry | str:
     """The entry that a line is, or why it is none."""
-    try:
-        data = _Entry.model_validate({key: value for key, value in line.items() if key != _MAC}).model_dump()
-    except ValidationError as error:
-        return _told(error)
+    from killcheck.safety import journal_lines
+
+    data = journal_lines.entry({key: value for key, value in line.items() if key != _MAC})
+    if isinstance(data, str):
+        return data
     entry = Entry(**{**data, "undo": Undo(**data["undo"])})
     return objection(entry.undo, entry.lever) or entry
 
@@ -174,92 +175,3 @@ def _proves(key: bytes, before: bytes, line: Mapping[str, Any]) -> bool:
 def _mac(key: bytes, before: bytes, line: Mapping[str, Any]) -> bytes:
     text = json.dumps(line, sort_keys=True, separators=(",", ":"))
     return hmac.new(key, before + text.encode(), hashlib.sha256).digest()
-
-
-def _told(error: Exception) -> str:
-    """What is wrong with it, without what it says: that was written by anybody."""
-    if not isinstance(error, ValidationError):
-        return "there is none"
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(str(part) for part in first["loc"])[:80]
-    return f"{_shown(place)}: {first['msg']}" if place else str(first["msg"])
-
-
-def _shown(text: str) -> str:
-    """Text for a terminal: nothing in it moves the cursor."""
-    return "".join(one if one.isprintable() else "?" for one in text)
-
-
-# -- what each may be ----------------------------------------------------------------------------------------
-_Name = Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]?[A-Za-z0-9._-]*$")]
-_Line = Annotated[str, Field(max_length=4000)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-
-
-class _Header(_Strict):
-    """A header may say more than is understood here."""
-
-    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
-
-    run: Annotated[_Name, Field(min_length=1, max_length=63)]
-    context: _Line = ""
-    kubeconfig: _Line = ""
-    home: _Name = ""
-    host: _Line = ""
-    pid: Annotated[int, Field(ge=0, lt=2**31)] = 0
-    closed: bool = False
-    began: Annotated[str, Field(max_length=100)] = ""
-    places: Annotated[list[_Name], Field(max_length=100)] = []
-    count: Annotated[int, Field(ge=0, le=10**6)] = 0
-
-    @field_validator("context", "host")
-    @classmethod
-    def _printable(cls, text: str) -> str:
-        return _shown(text)
-
-
-class _Undo(_Strict):
-    action: Literal["delete", "sweep", "merge", "create", "put", "call", "set", "aws"]
-    path: _Line
-    body: Any = None
-    uid: Annotated[str, Field(max_length=100)] = ""
-    left: dict[str, Any] | None = None
-    manual: Annotated[str, Field(max_length=200_000)] = ""
-    transient: bool = False
-    ends_s: Annotated[float, Field(ge=0, le=7 * 86400, strict=False)] = 0.0
-
-    @field_validator("manual")
-    @classmethod
-    def _printable(cls, text: str) -> str:
-        return _shown(text)
-
-
-class _Entry(_Strict):
-    """Of an entry nothing may be passed over."""
-
-    run: Annotated[str, Field(min_length=1, max_length=63)]
-    number: Annotated[int, Field(ge=0, le=10**6)]
-    what: _Line
-    undo: _Undo
-    expires: Annotated[str, Field(max_length=40)]
-    state: Literal["intent", "applied", "undone", "verified", "failed"] = "intent"
-    problem: Annotated[str, Field(max_length=200_000)] = ""
-    lever: Annotated[str, Field(max_length=40)] = ""
-    owner: Annotated[str, Field(max_length=200)] = ""
-
-    @field_validator("what", "problem", "owner")
-    @classmethod
-    def _printable(cls, text: str) -> str:
-        return _shown(text)
-
-    @field_validator("expires")
-    @classmethod
-    def _moment(cls, text: str) -> str:
-        try:
-            parse_time(text)
-        except OverflowError as error:
-            raise ValueError("it is no moment") from error
-        return text

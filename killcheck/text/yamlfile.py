@@ -47,6 +47,8 @@ _WORDS = {**dict.fromkeys(_NULL), **dict.fromkeys(_TRUE, True), **dict.fromkeys(
 _MAX_VALUES = 4_000_000
 _MAX_REPEATED = 50_000
 _MAX_REPEATED_TEXT = 32 * 2**20
+#: What may be an anchor: ``&name`` where a value begins.
+_ANCHOR = re.compile(r"(?<![^\s\[{,:-])&[^\s&]")
 #: API servers take no deeper objects either; Python's own stack ends at a thousand.
 _MAX_DEPTH = 100
 #: So many open brackets, or so far an indentation, may mean that something is nested deeper than a stack is.
@@ -154,7 +156,7 @@ def _documents(text: str, file: str, repeated: _Repeated) -> list[Document]:
     except (yaml.YAMLError, ValueError) as error:  # ReaderError: a character that no YAML may contain
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise YamlError(file, line, " ".join(str(getattr(error, "reason", error)).split())) from error
-    watched = repeated if "&" in text and "*" in text else None
+    watched = repeated if "&" in text and "*" in text and _ANCHOR.search(text) else None
     return [_document(node, file, watched) for node in nodes if node is not None and not _blank(node)]
 
 

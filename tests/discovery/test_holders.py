@@ -57,6 +57,7 @@ def obj(kind: str, spec: Obj, name: str = "x", version: str = "v1", **metadata: 
         ("chips.example.org/wafer", 1, 1),
         ("openshift.io/mlxnics", 2, 0),
         ("sgx.intel.com/epc", 1, 0),
+        ("dlb.intel.com/pf", 1, 0),
         ("kubernetes.io/batch-cpu", 1000, 0),
         ("squat.ai/serial", 1, 0),
         ("k8s.amazonaws.com/private-ipv4address", 1, 0),

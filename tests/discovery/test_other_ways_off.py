@@ -145,6 +145,23 @@ def test_gpus_that_are_named_for_workloads_elsewhere_are_told(kind: str):
         discover.from_objects(manifests.loads(text))
 
 
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("scheduling.k8s.io/v1alpha1", "Workload"),
+        ("grove.example.com/v1", "Gang"),
+        ("gateway.networking.k8s.io/v1", "R"),
+    ],
+)
+def test_what_schedules_a_target_or_leads_to_it_is_no_scaler(version: str, kind: str):
+    field = "controllerRef" if kind != "R" else "backendRef"
+    ref = "{apiGroup: apps, kind: Deployment, name: rank}"
+    other = (
+        f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: s, namespace: serving}}\nspec: {{{field}: {ref}}}\n"
+    )
+    assert found(extra=other).not_understood == ()
+
+
 def test_a_sleep_info_says_what_it_leaves_alone():
     sleep = (
         "apiVersion: kube-green.com/v1alpha1\nkind: SleepInfo\nmetadata: {name: s, namespace: serving}\n"

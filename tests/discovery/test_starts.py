@@ -52,3 +52,30 @@ def test_init_declares_mornings_and_tells_of_other_starts(schedule, zone, declar
     assert ran.exit_code == 0, ran.output
     assert [one.name for one in specfile.load(spec).starts] == (["on"] if declared else [])
     assert ("which is no morning" in ran.output) is not declared
+
+
+def test_what_scales_to_a_number_that_nobody_can_read_is_a_start_beside_a_switch(tmp_path):
+    """A morning that puts back what an annotation says; alone it is taken for the switch, and drilled."""
+    was = "$(kubectl -n voice get deployment asr -o jsonpath='{.metadata.annotations.was}')"
+    for name, objects in {
+        "off": [cron("off", "0 21 * * *", "Etc/UTC", 0), cron("up", "0 7 * * *", "Etc/UTC", was)],
+        "up": [cron("up", "0 7 * * *", "Etc/UTC", was)],
+    }.items():
+        (tmp_path / "all.yaml").write_text(TEXT + "---\n" + yaml.safe_dump_all(objects))
+        spec = tmp_path / f"{name}.yaml"
+        ran = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path / "all.yaml"), "-o", str(spec)])
+        assert ran.exit_code == 0, ran.output
+        assert [layer.name for layer in specfile.load(spec).layers] == [name]
+
+
+def test_a_switch_that_makes_a_job_of_another_schedule_does_what_that_does(tmp_path):
+    asleep = cron("scaler", "0 0 1 1 *", "Etc/UTC", 0)
+    asleep["spec"]["suspend"] = True
+    fires = cron("nightly", "0 21 * * *", "Etc/UTC", 0)
+    container = fires["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    container["command"][-1] = "kubectl -n voice create job --from=cronjob/scaler now"
+    (tmp_path / "all.yaml").write_text(TEXT + "---\n" + yaml.safe_dump_all([asleep, fires]))
+    spec = tmp_path / "killcheck.yaml"
+    ran = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path / "all.yaml"), "-o", str(spec)])
+    assert ran.exit_code == 0, ran.output
+    assert [layer.name for layer in specfile.load(spec).layers] == ["nightly"]

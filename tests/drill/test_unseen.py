@@ -106,7 +106,13 @@ def _deaf(monkeypatch):
             hear(self, happened)
 
     monkeypatch.setattr(Informer, "_event", event)
-    return on, lambda: [hear(informer, happened) for informer, happened in missed]
+
+    def catch_up():
+        on.clear()
+        for informer, happened in missed:
+            hear(informer, happened)
+
+    return on, catch_up
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ pytest.importorskip("in_toto_attestation")
 
 from killcheck.proof import certificate, signing
 from killcheck.proof.errors import Refused
+from killcheck.run.chain import Chain
 from killcheck.run.record import RecordError, read
 
 RECORD, CERTIFICATE = "run/run.jsonl", "run/certificate.intoto.json"
@@ -378,6 +379,46 @@ def test_a_record_of_an_older_version_is_told_as_that(proven, tmp_path):
     record.write_text("\n".join(line for line in lines if '"Subjects"' not in line) + "\n")
     code, said = killcheck("certify", record, "--key", proven / PRIVATE, "-o", tmp_path / "none")
     assert (code, "does not say what was drilled" in said) == (3, True)
+
+
+def rewritten(world, folder, change):
+    """A record with another first line, and a chain that fits it: whoever recomputes it can."""
+    first, *rest = (world / RECORD).read_text().splitlines()
+    said = json.loads(first.partition(',"chain"')[0] + "}")
+    change(said)
+    chain = Chain()
+    bare = [json.dumps(said), *(line.partition(',"chain"')[0] + "}" for line in rest)]
+    (folder / "run.jsonl").write_text("".join(f"{chain.add(line)}\n" for line in bare))
+    return folder / "run.jsonl"
+
+
+def test_a_record_whose_chain_was_made_anew_is_not_the_one_that_was_certified(proven, tmp_path):
+    record = rewritten(proven, tmp_path, lambda said: said.update(kill_path="another"))
+    assert list(read(record))
+    code, said = verified(proven, "--record", record)
+    assert (code, "not the run record that it was made from" in said) == (3, True)
+
+
+def test_a_layer_that_was_not_drilled_is_told(proven, tmp_path):
+    record = rewritten(proven, tmp_path, lambda said: said["spec"]["places"].update(second={"file": "f", "line": 1}))
+    code, _ = killcheck("certify", record, "--key", proven / PRIVATE, "-o", tmp_path / "c")
+    assert code == 0
+    code, said = killcheck("verify", tmp_path / "c", "--key", proven / PUBLIC)
+    assert (code, "rests on: second was not drilled in this run" in said) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda said: said["drills"][0].update(fixture="dead-man-false-green"), "its drills are of examples"),
+        (lambda said: said["drills"].append({"layer": "second"}), "2 drill(s) were begun and 1 ended"),
+        (lambda said: said.update(at="2100-01-01T00:00:00Z"), "ended before it began"),
+    ],
+)
+def test_what_no_certificate_can_say_is_not_certified(proven, tmp_path, change, words):
+    code, said = killcheck("certify", rewritten(proven, tmp_path, change), "--key", proven / PRIVATE)
+    assert (code, words in said) == (3, True), said
+    assert not (tmp_path / "certificate.intoto.json").exists()
 
 
 def test_a_run_that_did_not_end_is_not_certified(proven, tmp_path):

@@ -24,7 +24,7 @@ from killcheck.reports.screen import fitting
 from killcheck.reports.terminal import PLAIN_WIDTH, Terminal
 from killcheck.reports.told_matrix import grid
 from killcheck.run.accepting import Accepting
-from killcheck.run.explore import Explored, Found, Scenario
+from killcheck.run.explore import Covered, Explored, Found, Scenario
 from killcheck.run.matrix import Cell, Matrix
 from killcheck.spec.killpath import KillPath, Outcome, Rule
 from killcheck.verdict import DrillResult, Verdict
@@ -139,7 +139,8 @@ def the_live_lines(width, file):
 
 def exploring(width, file):
     found = Found(Scenario(LAYERS[1], FAULTS), "exposed", WHY, confirmed=True)
-    explored = Explored(59, (found,), (), {2: 900}, ("api-brownout",), 4.0, 2)
+    how_far = (Covered(LAYERS[1], 1, 45, 45, 0, 0, 0), Covered(LAYERS[1], 2, 990, 13, 36, 41, 900))
+    explored = Explored(59, (found,), (), {2: 900}, ("api-brownout",), 4.0, 2, covered=how_far, ran=59)
     explore._tell(explored, " --example two-switches", modelled=True)
 
 

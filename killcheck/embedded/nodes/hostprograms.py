@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
-from functools import cache
 
 __all__ = ["BINARY_DIRS", "CLOUD_CLIS", "OPERATORS_CLIS", "HostPrograms"]
 
@@ -99,6 +98,8 @@ class HostPrograms:
             d for d in (*os.environ.get("PATH", "").split(":"), *BINARY_DIRS) if d and not d.endswith(_SHIMS)
         )
     )
+    _listed: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False)
+    _found: dict[str, str | None] = field(default_factory=dict, init=False, repr=False)
 
     def lacks(self, without: frozenset[str]) -> frozenset[str]:
         """The programs that an image of which nothing is known may have and this host has not."""
@@ -111,18 +112,29 @@ class HostPrograms:
         name = _SAME.get(name, name)
         if name.startswith("python"):
             return python() if name == "python3" else None
-        return _find(name, self.search)
+        if name not in self._found:
+            self._found[name] = self._find(name)
+        return self._found[name]
+
+    def _find(self, name: str) -> str | None:
+        for directory in self.search:
+            if name not in self._named(directory):
+                continue
+            candidate = os.path.join(directory, name)  # noqa: PTH118 - hundreds of names are looked for: paths would cost
+            if os.access(candidate, os.X_OK) and os.path.isfile(candidate):  # noqa: PTH113
+                return os.path.realpath(candidate)
+        return None
+
+    def _named(self, directory: str) -> frozenset[str]:
+        """What is in a directory: one look for all the names that are looked for."""
+        if directory not in self._listed:
+            try:
+                self._listed[directory] = frozenset(os.listdir(directory))  # noqa: PTH208
+            except OSError:
+                self._listed[directory] = frozenset()
+        return self._listed[directory]
 
 
 def python() -> str:
     """The interpreter behind the one that runs killcheck, outside any virtual environment."""
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-
-
-@cache
-def _find(name: str, search: tuple[str, ...]) -> str | None:
-    for directory in search:
-        candidate = os.path.join(directory, name)  # noqa: PTH118 - hundreds of names are looked for: paths would cost
-        if os.access(candidate, os.X_OK) and os.path.isfile(candidate):  # noqa: PTH113
-            return os.path.realpath(candidate)
-    return None

@@ -21,9 +21,9 @@ __all__ = ["program"]
 _STAND_INS = {"ash": ("bash", "sh"), "dash": ("dash", "sh"), "bash": ("bash",)}
 #: What bash understands and ash does not: arrays, here-strings, process substitution, arithmetic commands, indirection.
 _BASH_ONLY = re.compile(
-    r"""(?m)\w+\+?=\(|<<<|[<>]\(|(?:^|[;&|]|\bthen|\bdo|\bif|\bwhile)\s*\(\(|\bfor\s*\(\("""
+    r"""(?m)\w\+?=\(|<<<|[<>]\(|(?:^|[;&|]|\bthen|\bdo|\bif|\bwhile)[ \t]*\(\(|\bfor\s*\(\("""
     r"""|\$\{!|\$\{\w+(?:\[|\^|,|@)|\b(?:declare|typeset|mapfile|readarray|shopt|coproc|select|pushd|popd)\s"""
-    r"""|\bread\s+-[a-z]*a|\bprintf\s+-v|\btrap\s.*\b(?:ERR|DEBUG)\b|\|&|\bPIPESTATUS\b|\bBASH_\w+"""
+    r"""|\bread\s+-[a-z]*a|\bprintf\s+-v|\btrap\s.{0,200}\b(?:ERR|DEBUG)\b|\|&|\bPIPESTATUS\b|\bBASH_\w+"""
 )
 
 

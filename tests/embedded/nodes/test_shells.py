@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from killcheck.clock import WallLoop
 from killcheck.embedded.nodes import shells
 from killcheck.embedded.nodes.beyond import lacked
 from killcheck.embedded.nodes.execution import Launch
@@ -82,3 +83,17 @@ def test_shell_that_does_not_know_a_word_is_no_fault_of_an_image_that_nobody_kno
     for code in (0, 2):
         assert lacked(_launch(""), code, f"begun\n{said}\n") == missed
     assert lacked(_launch("", contents=contents_of(parse("debian:12"))), 2, said) == ""
+
+
+@pytest.mark.parametrize("part", ["a1B2", "  ", "\n", "((", "trap ", "if ", "x= "])
+def test_a_long_text_is_read_once(part):
+    """A token is one word of a thousand characters: what looks at each word from each of its letters takes seconds."""
+    loop, text = WallLoop(), part * (100_000 // len(part))
+    began = loop.monotonic()
+    shells._BASH_ONLY.search(text)
+    assert loop.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("text", ["a=(1 2)", "a+=(3)", "if (( x > 1 )); then :; fi", "  (( x ))", "cat <<< word"])
+def test_what_only_bash_knows_is_seen(text):
+    assert shells._BASH_ONLY.search(f"#!/bin/sh\nset -e\n{text}\n")

@@ -1,0 +1,185 @@
+"""What an executor leaves behind is met by its next firing: everything is put on again, and the schedule is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from killcheck.drill.sequence import Options
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
+from killcheck.verdict import DrillResult
+
+NAMESPACE = "speech"
+OFF = f"kubectl -n {NAMESPACE} scale deployment whisper --replicas=0"
+LOCK = f"kubectl -n {NAMESPACE} create configmap night-lock"
+MARKED = (
+    f"kubectl -n {NAMESPACE} get deployment -l tier!=slept -o name | while read one; do "
+    f"kubectl -n {NAMESPACE} scale $one --replicas=0; kubectl -n {NAMESPACE} label $one tier=slept; done"
+)
+#: What an executor does, and the verdict: at night it turns everything off whichever it is.
+EXECUTORS = {
+    "a lock that it releases": (f"{LOCK}; {OFF}; kubectl -n {NAMESPACE} delete configmap night-lock", "survived", ""),
+    "a lock that nobody releases": (f"{LOCK} || exit 0; {OFF}", "exposed", "came and left on"),
+    "marks that it passes over": (MARKED, "exposed", "came and left on"),
+    "rights that it takes from itself": (
+        f"{OFF}; kubectl -n {NAMESPACE} delete rolebinding night",
+        "exposed",
+        "came and left on",
+    ),
+    "a schedule that it deletes": (
+        f"{OFF}; kubectl -n {NAMESPACE} delete cronjobs --all",
+        "exposed",
+        "CronJob night is gone",
+    ),
+    "a target that it deletes": (f"kubectl -n {NAMESPACE} delete deployment whisper", "survived", ""),
+}
+
+
+def _path(
+    folder: Path,
+    script: str,
+    night: dict[str, object] | None = None,
+    volume: dict[str, object] | None = None,
+    beside: list[dict[str, object]] | None = None,
+) -> Path:
+    """A Deployment with GPUs and a CronJob that runs ``script`` each night at nine; ``volume`` is at /state."""
+    api = "rbac.authorization.k8s.io"
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    container: dict[str, object] = {"name": "off", "image": "alpine/k8s:1.32.0", "command": ["/bin/sh", "-c", script]}
+    pod: dict[str, object] = {"serviceAccountName": "night", "restartPolicy": "Never", "containers": [container]}
+    if volume is not None:
+        pod["volumes"] = [{"name": "state", **volume}]
+        container["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
+    server = {
+        "name": "server",
+        "image": "registry.example.net/speech/server:3",
+        "resources": {"limits": {"nvidia.com/gpu": 1}},
+    }
+    meta = {"name": "night", "namespace": NAMESPACE}
+    objects = [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "whisper", "namespace": NAMESPACE},
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": {"app": "whisper"}},
+                "template": {"metadata": {"labels": {"app": "whisper"}}, "spec": {"containers": [server]}},
+            },
+        },
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
+        {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": meta, "rules": rules},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": {"apiGroup": api, "kind": "Role", "name": "night"},
+            "subjects": [{"kind": "ServiceAccount", **meta}],
+        },
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": meta,
+            "spec": {
+                "schedule": "0 21 * * *",
+                "jobTemplate": {"spec": {"activeDeadlineSeconds": 300, "template": {"spec": pod}}},
+            }
+            | (night or {}),
+        },
+        *(beside or ()),
+    ]
+    folder.mkdir(exist_ok=True)
+    (folder / "all.yaml").write_text(yaml.safe_dump_all(objects))
+    return folder
+
+
+def _drilled(folder: Path) -> DrillResult:
+    session = Session(manifests=[folder / "all.yaml"], exec_mode="host")
+    options = Options(horizon_s=1800.0)
+    (layer,) = session.kill_path.layers
+    return Run(session, [PlannedDrill(layer.name, options=options)], folder=folder / "runs").execute().drills[0]
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_switch_that_works_once_is_exposed(executor: str, tmp_path: Path) -> None:
+    script, verdict, cause = EXECUTORS[executor]
+    result = _drilled(_path(tmp_path / "path", script))
+    assert str(result.verdict) == verdict, result.why
+    assert cause in result.cause
+    assert result.problems == ()
+    assert bool(result.evidence) == (cause == "came and left on")
+
+
+def test_what_is_tried_after_the_proof_is_neither_billed_nor_counted(tmp_path: Path) -> None:
+    """The second night is no part of the first one's dollars, nor of what it left on."""
+    script = EXECUTORS["a lock that it releases"][0]
+    daily = _drilled(_path(tmp_path / "daily", script))
+    # A firing that is further away than a drill plays is not tried.
+    yearly = _drilled(_path(tmp_path / "yearly", script, {"schedule": "0 21 24 12 *"}))
+    assert (daily.bill, daily.usd, daily.gpu_pods) == (yearly.bill, yearly.usd, yearly.gpu_pods)
+    assert daily.gpu_pods == ()
+
+
+CLAIM = {"persistentVolumeClaim": {"claimName": "state"}}
+
+
+@pytest.mark.parametrize(
+    ("script", "volume", "verdict"),
+    [
+        (f"[ -f /state/done ] && exit 0; {OFF}", CLAIM, "inconclusive"),
+        (f"[ -f /state/done ] && exit 0; {OFF}", {"emptyDir": {}}, "survived"),
+        (f"{OFF} >> /state/night.log", CLAIM, "survived"),
+    ],
+)
+def test_what_lies_on_a_volume_that_outlives_the_pods_was_not_seen(
+    script: str, volume: dict[str, object], verdict: str, tmp_path: Path
+) -> None:
+    claim: dict[str, object] = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "state", "namespace": NAMESPACE},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    result = _drilled(_path(tmp_path / "path", script, volume=volume, beside=[claim]))
+    assert str(result.verdict) == verdict, result.why
+    assert ("it looks at /state" in result.why) == (verdict == "inconclusive")
+
+
+@pytest.mark.parametrize("executor", ["a lock that it releases", "a lock that nobody releases"])
+def test_what_fires_often_is_tried_as_well(executor: str, tmp_path: Path) -> None:
+    script, verdict, cause = EXECUTORS[executor]
+    result = _drilled(_path(tmp_path / "path", script, {"schedule": "*/15 * * * *"}))
+    assert (str(result.verdict), cause in result.cause) == (verdict, True), result.why
+
+
+@pytest.mark.parametrize(("kept", "verdict"), [(0, "survived"), (3, "exposed")])
+def test_the_drills_own_job_is_in_nobodys_way(kept: int, verdict: str, tmp_path: Path) -> None:
+    """It is not the schedule's, whose history would take its own away; what that keeps fills the quota."""
+    meta = {"name": "jobs", "namespace": NAMESPACE}
+    quota: dict[str, object] = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": meta,
+        "spec": {"hard": {"count/jobs.batch": "1"}},
+    }
+    result = _drilled(_path(tmp_path / "path", OFF, {"successfulJobsHistoryLimit": kept}, beside=[quota]))
+    assert str(result.verdict) == verdict, result.why
+
+
+def test_the_night_before_the_longest_pause_is_drilled(tmp_path: Path) -> None:
+    """A switch of the weekdays leaves the weekend to itself, and what starts on a Saturday."""
+    container = {"name": "train", "image": "registry.example.net/t:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    saturday: dict[str, object] = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "weekend", "namespace": NAMESPACE},
+        "spec": {"schedule": "0 14 * * 6", "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
+    result = _drilled(_path(tmp_path / "path", OFF, {"schedule": "0 21 * * 1-5"}, beside=[saturday]))
+    assert str(result.verdict) == "exposed", result.why
+    assert "CronJob speech/weekend put a pod on 1 GPU(s) itself" in result.cause

@@ -1,0 +1,171 @@
+"""What a search tries and claims, over outcomes that are known: complete, fair to every layer, resumed, repeatable."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from contextlib import nullcontext
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from killcheck.commands.explore import _coverage, _named
+from killcheck.run import explore as searching
+from killcheck.run.combinations import Found, Scenario
+from killcheck.run.explored import Kept
+from killcheck.run.session import Session, SessionError
+
+NAMES = ["finalizer", "token-dead", "pool-floor", "image-gone", "suspended", "registry-unreachable"]
+LAYERS = ["nightly-off", "second-switch"]
+SESSION = Session(fixture="two-switches")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready():
+    return SESSION.objects
+
+
+class World:
+    """``exposing`` and ``clashing``: sets of faults, by which every scenario ends as it does."""
+
+    def __init__(self, exposing=(), clashing=(), doubtful=(), layers=LAYERS[:1], seed=0):
+        self.exposing, self.clashing, self.doubtful = exposing, clashing, doubtful
+        self.layers, self.random, self.asked = layers, random.Random(seed), []
+
+    def verdict(self, names):
+        for verdict, sets in (("refused", self.clashing), ("inconclusive", self.doubtful), ("exposed", self.exposing)):
+            if any(set(one) <= set(names) for one in sets):
+                return verdict
+        return "survived"
+
+    def run(self, _pool, _session, scenarios, _workers, keep):
+        ended = [Found(one, self.verdict(one.faults), "said") for one in scenarios]
+        self.asked += scenarios
+        self.random.shuffle(ended)  # as workers end, in no order
+        for one in ended:
+            keep(one)
+            yield one
+
+    def search(self, **more):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(searching, "_run", self.run)
+            patch.setattr(searching, "_warm", lambda *_: nullcontext())
+            patch.setattr(searching.parallel, "mortal_workers", lambda _: nullcontext())
+            patch.setattr(searching, "_names", lambda *_: ({name: list(NAMES) for name in LAYERS}, set()))
+            more = {"max_faults": 3, "budget": 10**6, **more}
+            return searching.explore(SESSION, only_layers=self.layers, seconds=lambda: 0.0, workers=1, **more)
+
+
+SETS = st.lists(st.sets(st.sampled_from(NAMES), min_size=1, max_size=3), max_size=4)
+
+
+@settings(max_examples=15)
+@given(exposing=SETS, clashing=st.lists(st.sets(st.sampled_from(NAMES), min_size=2, max_size=2), max_size=2))
+def test_it_is_sound_and_complete(exposing, clashing):
+    world = World(exposing, clashing)
+    found = world.search()
+    every = [set(s) for size in range(4) for s in itertools.combinations(NAMES, size) if world.verdict(s) == "exposed"]
+    minimal = {frozenset(one) for one in every if not any(other < one for other in every)}
+    assert {frozenset(one.scenario.faults) for one in found.minimal} == minimal
+    assert found.complete_up_to == 3
+    assert len(world.asked) == len(set(world.asked)) == found.tried == found.ran
+
+
+def test_a_clash_is_in_no_larger_set():
+    world = World(clashing=[{"image-gone", "suspended"}])
+    found = world.search()
+    assert found.refused == 1
+    assert found.complete_up_to == 3
+
+
+@pytest.mark.parametrize(
+    ("world", "more", "most"),
+    [
+        (World(doubtful=[{"suspended"}]), {}, 0),
+        (World(doubtful=[{"suspended", "finalizer"}]), {}, 1),
+        (World(), {"budget": 10}, 1),
+        (World(), {"budget": 5}, 0),
+        (World(doubtful=[()]), {}, None),
+        (World(exposing=[()]), {}, 3),  # it never works, which is all there is to say
+    ],
+    ids=["one fault", "a pair", "budget of some pairs", "budget of some faults", "undisturbed", "exposed undisturbed"],
+)
+def test_it_says_up_to_how_many_faults_it_is_complete(world, more, most):
+    found = world.search(**more)
+    assert found.complete_up_to == most
+    assert any("Complete up to" in line for line in _coverage(found)) is bool(most)
+
+
+def test_no_layer_waits_for_another():
+    """All single faults come before any pair, and the pairs that there is room for are of each layer alike."""
+    world = World(layers=LAYERS)
+    found = world.search(budget=14 + 8)
+    sizes = [len(one.faults) for one in world.asked]
+    assert sizes == sorted(sizes)
+    counts = [sum((one.layer, len(one.faults)) == (layer, 2) for one in world.asked) for layer in LAYERS]
+    assert counts == [4, 4]
+    assert found.left[2] == 2 * 15 - 8
+    said = [(one.layer, one.tried, one.sets) for one in found.covered if one.size == 2]
+    assert said == [(layer, 4, 15) for layer in LAYERS]
+
+
+@given(seed=st.integers(0, 9))
+@settings(max_examples=10)
+def test_it_does_not_depend_on_who_is_first(seed):
+    exposing = [{"image-gone", "suspended"}, {"finalizer"}]
+    one, other = (World(exposing, layers=LAYERS, seed=n).search(budget=30) for n in (0, seed))
+    assert one.to_json() == other.to_json()
+
+
+def test_it_goes_on_from_a_file(tmp_path):
+    exposing = [{"image-gone", "suspended"}, {"token-dead", "finalizer", "pool-floor"}]
+    whole = World(exposing, layers=LAYERS).search()
+    file, ran = tmp_path / "tree.jsonl", []
+    for _ in range(99):
+        with Kept.of(file, SESSION) as kept:
+            found = World(exposing, layers=LAYERS).search(budget=20, known=kept.known, keep=kept)
+        ran.append(found.ran)
+        file.write_text(file.read_text() + '{"layer": "night')  # killed while it wrote
+        if not any(found.left.values()):
+            break
+    assert sum(ran) == whole.ran
+    assert len(ran) == -(-whole.ran // 20)
+    assert {one.scenario for one in found.minimal} == {one.scenario for one in whole.minimal}
+    assert found.to_json()["coverage"] == whole.to_json()["coverage"]
+
+
+def test_what_is_kept_of_something_else_is_refused(tmp_path):
+    file = tmp_path / "tree.jsonl"
+    with Kept.of(file, SESSION):
+        pass
+    with pytest.raises(SessionError, match="another spec, other manifests"):
+        Kept.of(file, Session(fixture="dead-man"))
+    file.write_text("a note of mine\n")
+    with pytest.raises(SessionError, match="name another file"):
+        Kept.of(file, SESSION)
+    assert file.read_text() == "a note of mine\n"
+
+
+def test_what_the_machine_ended_is_tried_again(tmp_path):
+    with Kept.of(tmp_path / "t", SESSION) as kept:
+        kept(
+            Found(
+                Scenario("nightly-off", ("suspended",)), "inconclusive", f"{searching.DIED}, or took longer than 60 s"
+            )
+        )
+        kept(Found(Scenario("nightly-off", ()), "survived", "why"))
+    with Kept.of(tmp_path / "t", SESSION) as kept:
+        assert list(kept.known) == [Scenario("nightly-off", ())]
+
+
+def test_a_replay_names_everything_that_was_named(tmp_path):
+    """Without --exec nothing of one's own runs in a drill, and it would prove nothing."""
+    spec, chart = tmp_path / "killcheck.yaml", tmp_path / "a chart"
+    spec.write_text(SESSION.spec_file.read_text())
+    session = Session(spec=spec, manifests=(chart,), values=(tmp_path / "v.yaml",), sets=("a=b",), exclude=("old/",))
+    given_all = ["--manifests", str(chart), "--values", str(tmp_path / "v.yaml"), "--set", "a=b", "--exclude", "old/"]
+    assert _named(session) == [str(spec), *given_all, "--exec", "host"]
+    session.exec_mode = "unisolated"
+    assert _named(session)[-2:] == ["--exec", "unisolated"]
+    assert _named(SESSION) == ["--example", "two-switches"]
