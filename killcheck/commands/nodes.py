@@ -87,7 +87,7 @@ def up(**options: Any) -> None:
     \b
     Examples:
       killcheck nodes up --on staging --gpus 8 --count 4
-      killcheck nodes up --on staging --type p5.48xlarge --taint nvidia.com/gpu:NoSchedule
+      killcheck nodes up --on staging --taint nvidia.com/gpu:NoSchedule
 
     Exit code 0: they are gone again; 5: something could not be taken away.
     """
