@@ -161,8 +161,10 @@ def _left_alone(obj: Obj, held: Held) -> bool:
     """Whether an Application leaves a target's replicas to others, also when it syncs (RespectIgnoreDifferences)."""
     if "RespectIgnoreDifferences=true" not in dig(obj, "spec", "syncPolicy", "syncOptions", default=[]):
         return False
+    rules = dig(obj, "spec", "ignoreDifferences", default=None)
     return any(
-        entry.get("kind") in (held.kind, "*")
+        isinstance(entry, dict)
+        and entry.get("kind") in (held.kind, "*")
         and entry.get("group", "") in (held.group, "*")
         and entry.get("name") in (None, "", held.name)
         and entry.get("namespace") in (None, "", held.namespace)
@@ -170,7 +172,7 @@ def _left_alone(obj: Obj, held: Held) -> bool:
             "/spec/replicas" in (entry.get("jsonPointers") or ())
             or ".spec.replicas" in (entry.get("jqPathExpressions") or ())
         )
-        for entry in dig(obj, "spec", "ignoreDifferences", default=[])
+        for entry in (rules if isinstance(rules, list) else ())  # a real API server takes nothing else
     )
 
 

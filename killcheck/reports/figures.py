@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["money", "span"]
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["money", "span", "still_on"]
 
 
 def span(seconds: float | None) -> str:
@@ -23,3 +26,19 @@ def money(usd: float | None) -> str:
     if usd is None:
         return "$ ?"
     return f"${usd:,.2f}"
+
+
+def still_on(result: Mapping[str, Any]) -> str:
+    """What the GPUs did in a drill that left them exposed, from its result as JSON."""
+    zero, watched = result["seconds_to_zero"], span(result["watched_s"])
+    if zero is None:
+        return f"GPUs still on after {watched}"
+    bound = [row for row in result["phases"] if row["deadline_s"] is not None and row["phase"] != "held"]
+    late = [row["phase"] for row in bound if row["at_s"] is not None and row["at_s"] > row["deadline_s"]]
+    if late and set(late) <= {"node_drained", "node_gone"}:
+        return f"GPU pods gone after {span(zero)}, their nodes off too late"
+    if late:
+        return f"GPUs off after {span(zero)}, too late"
+    if any(row["phase"] == "node_drained" and row["at_s"] is None for row in bound):
+        return f"GPU pods gone after {span(zero)}, their nodes still on after {watched}"
+    return f"GPUs off after {span(zero)}, and not for good"

@@ -13,7 +13,7 @@ from rich.text import Text
 from killcheck import events
 from killcheck.kube.preflight import in_words
 from killcheck.reports import mend, rests
-from killcheck.reports.figures import money, span
+from killcheck.reports.figures import money, span, still_on
 from killcheck.reports.screen import fitting, screen
 from killcheck.spec.phases import words_of
 
@@ -271,7 +271,7 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
     if not result["stuck_at"]:
         text.append(f"  {result['why']}\n    remedy  {result['remedy'] or ''}")
         return text
-    text.append(f"  GPUs still on after {span(result['watched_s'])}: {money(result['usd'])} so far")
+    text.append(f"  {still_on(result)}: {money(result['usd'])} so far")
     if result["usd_until_next_chance"] is not None:
         chance = result["next_chance"][:16].replace("T", " ")
         text.append(f", {money(result['usd_until_next_chance'])} by the next chance at {chance} UTC")

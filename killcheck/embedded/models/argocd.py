@@ -199,9 +199,11 @@ def _respects(app: Obj) -> bool:
 def _ignores(app: Obj, one: Tracked) -> Iterator[Obj]:
     """The entries of ``ignoreDifferences`` that are about an object."""
     kind, namespace, name = one.key
-    for entry in dig(app, "spec", "ignoreDifferences", default=None) or ():
+    rules = dig(app, "spec", "ignoreDifferences", default=None)
+    for entry in rules if isinstance(rules, list) else ():  # a real API server takes nothing else
         if (
-            fnmatchcase(one.group, str(entry.get("group") or ""))
+            isinstance(entry, dict)
+            and fnmatchcase(one.group, str(entry.get("group") or ""))
             and fnmatchcase(kind, str(entry.get("kind") or ""))
             and entry.get("name") in (None, "", name)
             and entry.get("namespace") in (None, "", namespace)
