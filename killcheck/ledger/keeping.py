@@ -12,7 +12,7 @@ from killcheck.clock import wall_now
 from killcheck.entries import Entry, Ledger, Status
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import root_of
 from killcheck.ledger import admission, gitops, kinds, left_on, reading, workloads
 from killcheck.ledger.assume import settled
@@ -27,6 +27,8 @@ _SETTLES = (
 )
 #: What an annotation says that stands for what only a live source knows.
 _READING = "killcheck.dev/trigger-value"
+#: The label of Nodes that ``killcheck nodes up`` registered.
+_HOLLOW = "killcheck.dev/hollow"
 #: Triggers of KEDA whose value needs no live source.
 _BY_THEMSELVES = frozenset({"cron", "cpu", "memory"})
 
@@ -74,8 +76,18 @@ def keep(
         *reading.entries(inventory, stakes),
         *left_on.entries(inventory, stakes),
         *_unread(inventory),
+        *_hollow(inventory),
     ]
     return Ledger(tuple(dict.fromkeys(settled(entries, kill_path.assume, today))))
+
+
+def _hollow(inventory: Inventory) -> Iterator[Entry]:
+    """An entry for the Nodes of ``killcheck nodes up``: a drill on them is of all but machines and drivers."""
+    names = [name_of(obj) for obj in inventory.objects if obj.get("kind") == "Node" and _HOLLOW in labels_of(obj)]
+    if names:
+        more = f", and {len(names) - 1} more" if len(names) > 1 else ""
+        said = f"there is no machine behind {names[0]}{more}: pods run as models, and that billing stops was not seen"
+        yield Entry("hollow nodes", Status.ASSUMED, said)
 
 
 def told_by_cluster(assumptions: Iterable[str]) -> Iterator[Entry]:
