@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,12 +138,11 @@ def _from_file(file: Path) -> Signer:
 def _kms(key: str) -> Signer:
     """Raises ProofError, SigningError."""
     try:
-        import boto3  # noqa: F401 - securesystemslib imports it when it is there
         from securesystemslib.signer import AWSSigner
     except ImportError as error:
-        raise ProofError(
-            f"a key in AWS KMS takes boto3 too: pip install 'killcheck[proof,aws]' ({error.name})"
-        ) from error
+        raise ProofError(_MISSING) from error
+    if find_spec("boto3") is None:  # the signer asks KMS with it
+        raise ProofError("a key in AWS KMS takes boto3 too: pip install 'killcheck[proof,aws]'")
     with _kms_errors():
         uri, public = AWSSigner.import_(key)
         return AWSSigner.from_priv_key_uri(uri, public)

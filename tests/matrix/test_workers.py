@@ -39,8 +39,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("how", ["alone", "threads"])
+@pytest.mark.parametrize(
+    ("how", "end"), [("alone", signal.SIGKILL), ("alone", signal.SIGINT), ("threads", signal.SIGKILL)]
+)
 def test_no_worker_outlives_who_made_it(how, end, tmp_path):
     program = tmp_path / "made.py"
     program.write_text(MADE)
