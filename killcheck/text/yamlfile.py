@@ -8,12 +8,14 @@ by sigs.k8s.io/yaml; recorded on v1.36: a name ``y`` is answered with 400, an an
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     import yaml
@@ -56,6 +58,8 @@ _SUSPECT = 500
 _BRACKETS = re.compile(r"[\[\]{}]")
 #: Where one document ends and the next begins.
 _PARTS = re.compile(r"^(?=---(?:\s|$))", re.M)
+#: What is said of YAML itself, and holds beyond the line ``---`` that ends it.
+_DIRECTIVE = re.compile(r"^%", re.M)
 _FAR_IN = re.compile(rf"^[ ?:-]{{{_SUSPECT},}}", re.M)
 #: The digits of a whole number that is read as one: an int64 has 19, written in base two 64.
 _MAX_DIGITS = 70
@@ -86,7 +90,7 @@ def format_path(path: Path) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Document:
     """One YAML document. ``value`` is JSON-like data.
 
@@ -102,6 +106,8 @@ class Document:
     _node: yaml.Node | None = field(repr=False)
     #: Lines of the file before the text that ``_node`` was read from.
     _before: int = 0
+    #: The document of the same text that was read first.
+    _first: Document | None = field(default=None, repr=False, compare=False)
 
     def line_of(self, path: Path = ()) -> int:
         """The line (1-based) of what stands at ``path``: of its key in a mapping, else of the value itself.
@@ -136,7 +142,42 @@ def documents(text: str, file: str) -> list[Document]:
 
     Raises YamlError, with the first problem, where it is not YAML.
     """
+    apart = not _DIRECTIVE.search(text) and not _may_repeat(text) and not _has_too_many(text)
+    if apart:
+        try:
+            return list(_each_once(text, file))
+        except YamlError:
+            pass  # read as a whole, it says what is wrong
     return _documents(text, file, _Repeated())
+
+
+#: Documents that somebody still has, by a digest of their text: of a folder's every second one may be there before,
+#: in bundles of manifests for people to install.
+_READ: WeakValueDictionary[bytes, Document] = WeakValueDictionary()
+
+
+def _each_once(text: str, file: str) -> Iterator[Document]:
+    """The documents of a text that have nothing to do with each other; what was read before is not read again."""
+    before = 0
+    for part in _PARTS.split(text):
+        key = hashlib.blake2b(part.encode("utf-8", "surrogatepass")).digest()
+        first = _READ.get(key)
+        if first is not None and first._node is not None:  # its value is whoever's that read it
+            yield _moved(_document(first._node, file, None), before, first)
+        else:
+            for doc in _documents(part, file, _Repeated()):  # one, or none where there is but a comment
+                _READ[key] = doc
+                yield _moved(doc, before, doc)
+        before += part.count("\n")
+
+
+def _may_repeat(text: str) -> bool:
+    """Whether aliases or merges may be in a text: they have one budget."""
+    return "&" in text and "*" in text and _ANCHOR.search(text) is not None
+
+
+def _has_too_many(text: str) -> bool:
+    return text.count(",") + text.count("\n") > _MAX_VALUES
 
 
 def _documents(text: str, file: str, repeated: _Repeated) -> list[Document]:
@@ -145,7 +186,7 @@ def _documents(text: str, file: str, repeated: _Repeated) -> list[Document]:
     deep = _too_deep(text)
     if deep:
         raise YamlError(file, deep, f"nested more than {_MAX_DEPTH} deep")
-    if text.count(",") + text.count("\n") > _MAX_VALUES:
+    if _has_too_many(text):
         raise YamlError(file, 1, f"more than {_MAX_VALUES} values")
     try:
         nodes = list(yaml.compose_all(text, Loader=_loader()))
@@ -156,7 +197,7 @@ def _documents(text: str, file: str, repeated: _Repeated) -> list[Document]:
     except (yaml.YAMLError, ValueError) as error:  # ReaderError: a character that no YAML may contain
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise YamlError(file, line, " ".join(str(getattr(error, "reason", error)).split())) from error
-    watched = repeated if "&" in text and "*" in text and _ANCHOR.search(text) else None
+    watched = repeated if _may_repeat(text) else None
     return [_document(node, file, watched) for node in nodes if node is not None and not _blank(node)]
 
 
@@ -180,19 +221,16 @@ def each_document(text: str, file: str) -> list[Document | YamlError]:
     return found or [whole]
 
 
-def _moved(doc: Document, lines: int) -> Document:
-    """A document of a part that begins after so many lines of its file."""
+def _moved(doc: Document, lines: int, first: Document | None = None) -> Document:
+    """A document of a part that begins after so many lines of its file. ``first``: that of the same text."""
 
     def further(places: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple((*place[:-1], place[-1] + lines) for place in places)
 
-    return (
-        Document(
-            doc.value, doc.file, doc.line + lines, further(doc.duplicates), further(doc.boolean_keys), doc._node, lines
-        )
-        if lines
-        else doc
-    )
+    if not lines and doc is (first or doc):
+        return doc
+    passed = further(doc.duplicates), further(doc.boolean_keys)
+    return Document(doc.value, doc.file, doc.line + lines, *passed, doc._node, lines, first)
 
 
 def _too_deep(text: str) -> int:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from killcheck.text import yamlfile
 from killcheck.text.durations import format_duration, parse_duration
 from killcheck.text.yamlfile import YamlError, documents, each_document, format_path, reads_as_text
 
@@ -203,3 +204,54 @@ def test_numbers_stay_numbers_where_pyyaml_was_loaded_anew(monkeypatch: pytest.M
             monkeypatch.delitem(sys.modules, name)
     importlib.import_module("yaml")
     assert documents("a: 1\nb: [x, 2.5, 'y']", "x")[0].value == {"a": 1, "b": ["x", 2.5, "y"]}
+
+
+#: Lines that documents of one text are made of, or spoilt by.
+LINES = (
+    "---",
+    "--- # next",
+    "--- x",
+    "...",
+    "",
+    "# c",
+    "%YAML 1.1",
+    "a: 1",
+    "b: |",
+    "  - x",
+    "  k: 'it",
+    "it'",
+    "c: [1,",
+    "2]",
+)
+MORE = ("on: y", "a: 2", "d: &x {e: 1}", "f: *x", "\tg: 1", "? h", ": i", "\ufeff")
+
+
+def _all_of(read):
+    """What can be asked of the documents of a text, or why it has none."""
+    try:
+        return [(*_asked(doc), doc.duplicates, doc.boolean_keys) for doc in read()]
+    except YamlError as error:
+        return str(error)
+
+
+def _asked(doc):
+    paths = [(), *(((key,) for key in doc.value) if isinstance(doc.value, dict) else ())]
+    return doc.value, doc.file, [(doc.line_of(path), doc.raw(path)) for path in paths]
+
+
+@given(st.lists(st.lists(st.sampled_from((*LINES, *MORE)), max_size=5), min_size=1, max_size=6))
+def test_a_document_that_was_read_before_is_as_if_it_were_read_anew(parts):
+    """Bundles of manifests repeat each other: what is read once is told with the places of each."""
+    text = "".join(f"{line}\n" for part in (*parts, *parts[::-1]) for line in ("---", *part))
+    kept = documents("a: 1\n", "first")
+    whole = _all_of(lambda: yamlfile._documents(text, "f", yamlfile._Repeated()))
+    assert _all_of(lambda: documents(text, "f")) == whole
+    assert kept[0].file == "first"
+
+
+def test_what_one_reader_changes_the_next_does_not_see():
+    (one,) = documents("a: {b: [1]}\n", "one")
+    one.value["a"]["b"].append(2)
+    (two,) = documents("a: {b: [1]}\n", "two")
+    two.value["a"]["c"] = 3
+    assert (one.value, two.value, two.file) == ({"a": {"b": [1, 2]}}, {"a": {"b": [1], "c": 3}}, "two")
