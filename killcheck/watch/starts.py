@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from killcheck import executor
 from killcheck.kube import resources as r
@@ -44,6 +45,8 @@ MORNING = (6, 12)
 NIGHT_S = 4 * 3600.0
 #: What comes again sooner is no morning, in seconds.
 ONCE_S = 12 * 3600.0
+#: Firings that tell what a schedule is like: those of a week, where there are two a day.
+FIRINGS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tupl
         name = dig(obj, "spec", "scaleTargetRef", "name")
         if r.is_of(obj, r.SCALEDOBJECTS) and any(t.object == name for t in kill_path.targets):
             found += windows(obj)
-    mornings = [start for start in found if _in_the_morning(start, start.next(now))]
+    mornings = [start for start in found if _only_mornings(start, now)]
     return mornings, [start for start in found if start not in mornings]
 
 
@@ -182,6 +185,11 @@ def _lights(cron: Obj, kill_path: KillPath) -> bool:
     )
 
 
+def _only_mornings(start: Start, now: datetime) -> bool:
+    slots = _firings(start, now)
+    return bool(slots) and all(_in_the_morning(start, slot) for slot in slots)
+
+
 def _in_the_morning(start: Start, slot: datetime | None) -> bool:
     """Whether a firing is between six and noon on its own clock, and comes at most once in half a day."""
     again = start.next(slot) if slot else None
@@ -191,11 +199,21 @@ def _in_the_morning(start: Start, slot: datetime | None) -> bool:
 
 
 def period_s(cron_job: Obj, now: datetime) -> float | None:
-    """Seconds between a CronJob's next two firings; None: it does not fire, or cannot be read."""
+    """Fewest seconds between two firings of a CronJob; None: it does not fire twice, or cannot be read."""
     start = of_cron_job(cron_job)
-    first = start.next(now) if start and not dig(cron_job, "spec", "suspend") else None
-    second = start.next(first) if start and first else None
-    return (second - first).total_seconds() if first and second else None
+    if start is None or dig(cron_job, "spec", "suspend"):
+        return None
+    return min(((later - one).total_seconds() for one, later in pairwise(_firings(start, now))), default=None)
+
+
+def _firings(start: Start, now: datetime) -> list[datetime]:
+    """The next firings: so many that what is found of them is the same at any hour."""
+    found: list[datetime] = []
+    slot: datetime | None = now
+    while slot is not None and len(found) < FIRINGS:
+        slot = start.next(slot)
+        found += [slot] if slot is not None else []
+    return found
 
 
 def reads_the_clock(cron_job: Obj) -> bool:

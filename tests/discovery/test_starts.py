@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from killcheck.cli import main
+from killcheck.kube import manifests
 from killcheck.spec import specfile
+from killcheck.watch import starts
 
 TEXT = """
 apiVersion: apps/v1
@@ -52,6 +56,10 @@ def test_init_declares_mornings_and_tells_of_other_starts(schedule, zone, declar
     assert ran.exit_code == 0, ran.output
     assert [one.name for one in specfile.load(spec).starts] == (["on"] if declared else [])
     assert ("which is no morning" in ran.output) is not declared
+    found, kill_path = manifests.load([tmp_path / "all.yaml"]).objects, specfile.load(spec)
+    for hour in range(24):  # whenever somebody looks
+        mornings, _ = starts.proposed(found, kill_path, datetime(2026, 3, 3, hour, 30, tzinfo=UTC))
+        assert bool(mornings) is declared, hour
 
 
 def test_what_scales_to_a_number_that_nobody_can_read_is_a_start_beside_a_switch(tmp_path):
@@ -79,3 +87,14 @@ def test_a_switch_that_makes_a_job_of_another_schedule_does_what_that_does(tmp_p
     ran = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path / "all.yaml"), "-o", str(spec)])
     assert ran.exit_code == 0, ran.output
     assert [layer.name for layer in specfile.load(spec).layers] == ["nightly"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "least_h"),
+    [("0 7,9 * * *", 2), ("0 7 * * *", 24), ("0 0,1 * * 1", 1), ("*/5 1 * * *", 1 / 12), ("0 7 1,2 * *", 24)],
+)
+def test_what_a_schedule_is_like_does_not_depend_on_the_hour(schedule, least_h):
+    """Between two firings of one day the next is far off: it is no other schedule for that."""
+    made = cron("on", schedule, "Etc/UTC", 2)
+    hours = [datetime(2026, 3, 2, tzinfo=UTC) + timedelta(minutes=30 + 60 * hour) for hour in range(0, 30, 2)]
+    assert {starts.period_s(made, now) for now in hours} == {least_h * 3600}
