@@ -22,7 +22,7 @@ from killcheck.kube.workloads import templates
 from killcheck.run.session import Session
 from killcheck.spec.killpath import KillPath
 from killcheck.spec.specfile import accepted
-from killcheck.text.files import text_of
+from killcheck.text.files import LONGEST, opened, text_of
 from killcheck.text.yamlfile import YamlError, documents
 
 __all__ = ["Subjects", "images_of", "of_manifests", "of_session", "of_spec"]
@@ -127,13 +127,20 @@ def _digest_of(image: str) -> str:
 
 
 def _unread(skipped: Iterable[Skipped]) -> tuple[str, ...]:
-    found = set()
-    for one in skipped:
-        try:
-            found.add(f"sha256:{hashlib.sha256(Path(one.file).read_bytes()).hexdigest()}")
-        except OSError:
-            found.add(_sha(one.why))
-    return tuple(sorted(found))
+    return tuple(sorted({_of_file(Path(one.file)) or _sha(one.why) for one in skipped}))
+
+
+def _of_file(file: Path) -> str | None:
+    """The digest of a file's content; None for what a checkout may bring in the place of one: a link, a device, a pipe,
+    or more than any manifest is."""
+    if file.is_symlink():
+        return None
+    try:
+        with opened(file) as source:
+            content = source.read(LONGEST + 1)
+    except OSError:
+        return None
+    return f"sha256:{hashlib.sha256(content).hexdigest()}" if len(content) <= LONGEST else None
 
 
 def _without_secrets(obj: Obj) -> Any:

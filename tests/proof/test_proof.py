@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,6 +19,7 @@ pytest.importorskip("in_toto_attestation")
 
 from killcheck.proof import certificate, signing
 from killcheck.proof.errors import Refused
+from killcheck.run import subjects
 from killcheck.run.chain import Chain
 from killcheck.run.record import RecordError, read
 
@@ -460,3 +463,16 @@ def test_without_the_extra_it_says_how_to_get_it(proven, monkeypatch):
     code, said = killcheck("certify", proven / RECORD, "--key", proven / PRIVATE)
     assert code == 2
     assert "pip install 'killcheck[proof]'" in said
+
+
+def test_what_a_checkout_brings_in_the_place_of_a_file_is_not_read(tmp_path):
+    """A link to /dev/zero never ends, a pipe waits for a writer, a file may have a terabyte of nothing in it."""
+    (tmp_path / "endless.yaml").symlink_to("/dev/zero")
+    (tmp_path / "host.yaml").symlink_to("/etc/hostname")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with (tmp_path / "sparse.yaml").open("wb") as made:
+        made.truncate(1 << 40)
+    (tmp_path / "broken.yaml").write_text("a: [")
+    found = {file.stem: subjects._of_file(file) for file in tmp_path.iterdir()}
+    assert found.pop("broken") == f"sha256:{hashlib.sha256(b'a: [').hexdigest()}"
+    assert found == dict.fromkeys(("endless", "host", "pipe", "sparse"))
