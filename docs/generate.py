@@ -84,7 +84,7 @@ def record_schema() -> dict[str, Any]:
         if kind == "RunFinished":
             made["properties"]["seal"] = {
                 "type": "string",
-                "description": "Of the machine that wrote the record, over this line and the hash of the one before it.",
+                "description": "Of the machine that wrote the record, over this line and the hash before it.",
             }
         made["properties"]["chain"] = {"type": "string", "description": "A hash over this line and the one before it."}
         made["required"] = ["event", *made.get("required", [])]
