@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from killcheck.probes.base import Finding, Probe
@@ -12,6 +13,9 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.kube.quantities import parse
 
 __all__ = ["Unschedulable"]
+
+#: Domains of labels that nodes of any pool carry: their system, their zone, their machine's type.
+_ANY_NODES = re.compile(r"(.*\.)?(kubernetes\.io|k8s\.io)|karpenter\..+")
 
 
 class Unschedulable(Probe):
@@ -72,7 +76,15 @@ def _offers(pool: Obj, wanted: Mapping[str, str]) -> bool:
         asked = Requirements.of((), wanted)
     except RequirementError:
         return False
-    return any(key in own for key in asked) and not asked.conflicts(own)
+    return any(key in own and _is_a_pools(key) for key in asked) and not asked.conflicts(own)
+
+
+def _is_a_pools(label: str) -> bool:
+    """Whether a label tells pools apart, rather than being one that nodes of any kind carry."""
+    domain = label.partition("/")[0] if "/" in label else ""
+    return label == "karpenter.sh/nodepool" or not re.fullmatch(
+        r"(.*\.)?(kubernetes\.io|k8s\.io|karpenter\.\S+)", domain
+    )
 
 
 def _untolerated(node: Obj, spec: Obj) -> str:

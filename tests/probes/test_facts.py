@@ -228,11 +228,14 @@ def test_the_sign_of_etc_gmt_against_a_place_beside_it(objects, zone, severity):
     assert [f.severity for f in found] == [severity]
 
 
+_LINUX = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
+
+
 def _selects(objects, labels, taints, tolerations=()):
     """A pool of its own for the executor, with labels and taints, and what it selects of it."""
     pool = copy.deepcopy(next(obj for obj in objects if obj["kind"] == "NodePool"))
     pool["metadata"]["name"] = "ops"
-    template = {"metadata": {"labels": {"team": "ops"}}, "spec": {"taints": taints, "requirements": []}}
+    template = {"metadata": {"labels": {"team": "ops"}}, "spec": {"taints": taints, "requirements": [_LINUX]}}
     pool["spec"]["template"] = template
     pod = _cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     pod |= {"nodeSelector": labels, "tolerations": list(tolerations)}
