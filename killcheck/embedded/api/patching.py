@@ -211,6 +211,8 @@ class Patcher:
         writer = self.server.writer
         lists = ApplyLists(call.kind)
         applied = applied_fields(config, lists)
+        if "status" in call.kind.subresources:  # what the strategy resets, nobody comes to manage
+            applied.pop("f:spec" if call.subresource == "status" else "f:status", None)
         if self.store.get(call.kind.table, call.key) is None:
             if call.subresource:
                 raise status.not_found(call.kind.resource.plural, call.kind.resource.group, call.name)
@@ -253,7 +255,9 @@ class Patcher:
             have = have if "/" in have else f"/{have}"
             raise status.bad_request(f"invalid object type: {have}, Kind={config.get('kind', '')}")
         meta = config.get("metadata")
-        meta = meta if isinstance(meta, dict) else config.setdefault("metadata", {}) or {}
+        if meta is None:
+            meta = config["metadata"] = {}
+        meta = meta if isinstance(meta, dict) else {}
         name, namespace = (
             value if isinstance(value, str) else "" for value in (meta.get("name"), meta.get("namespace"))
         )

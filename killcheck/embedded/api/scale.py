@@ -58,6 +58,10 @@ class Scaler:
         old = server.reader.find(call)
         before = scale_of(kind, old)
         scale = change(before)
+        uid = dig(scale, "metadata", "uid")
+        if uid and uid != old["metadata"]["uid"]:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
+            raise status.conflict(f"{kind.resource.plural}/scale", kind.resource.group, call.name, why)
         version = dig(scale, "metadata", "resourceVersion")
         if version and version != old["metadata"]["resourceVersion"]:
             raise status.conflict(kind.resource.plural, kind.resource.group, call.name)
