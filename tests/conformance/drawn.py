@@ -203,6 +203,8 @@ def _looked(obj):
         return {k: obj.get(k) for k in ("type", "reason", "message")} | {
             "about": (obj.get("involvedObject") or {}).get("kind")
         }
+    if obj.get("kind") == "Namespace":
+        obj = obj | {"status": {"phase": (obj.get("status") or {}).get("phase")}}
     return obj | ({"metadata": meta} if "metadata" in obj else {})
 
 

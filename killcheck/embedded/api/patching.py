@@ -66,6 +66,7 @@ class Patcher:
         writer = self.server.writer
         if content_type == APPLY:
             return self.apply(call)
+        self.server.reader.find(call)  # nobody reads a patch of what is not there
         patched = self.function(call, content_type)
         updated = writer.update(call, lambda old: patched(old, call.kind.schema))
         return Response(200, writer.answer(call, updated))
@@ -113,6 +114,7 @@ class Patcher:
             except PatchFailed as error:
                 raise _failed(content_type, str(error), error.code) from error
             made = self._decoded(call, old, new, parsed=parsed, schema=schema, content_type=content_type)
+            made |= {field: made.get(field) or old[field] for field in ("kind", "apiVersion") if field in old}
             _check_home(call, made)
             return made
 

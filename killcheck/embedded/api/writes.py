@@ -92,7 +92,7 @@ class Writer:
         as_read_back(kind, obj)
         self._warn(call, obj, None)
         key = (call.namespace if resource.namespaced else "", name)
-        if version.isdigit() and int(version):
+        if not dry_run and version.isdigit() and int(version):
             raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
         if self.store.get(kind.table, key) is not None:
             raise status.already_exists(resource.plural, resource.group, name)
