@@ -886,7 +886,7 @@ def deletion(rng) -> Iterator[Step]:
     )
     if rng.random() < 0.6:
         yield Step("DELETE /api/v1/namespaces/{ns}" + rng.choice(["", "?gracePeriodSeconds=0"]))
-        yield Step("WAIT 8")
+        yield Step("WAIT 20")
         yield Step("GET /api/v1/namespaces/{ns}")
         yield _create("configmaps", named("configmaps", "late"))
         yield Step(f"GET {SORTS['configmaps'].url}")

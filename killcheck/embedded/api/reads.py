@@ -125,8 +125,8 @@ class Reader:
         """A list, a page of one, or a Table of either."""
         kind = call.kind
         _number(call.request.param("limit"))
-        where = self._filter(call)
         self._check_list_options(call)
+        where = self._filter(call)
         revision, after = self._from(call)
         rows = self._rows(call, where, revision)
         start = bisect_right(rows, after, key=lambda row: row[0]) if after else 0

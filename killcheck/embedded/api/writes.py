@@ -117,6 +117,8 @@ class Writer:
             "resourceVersion",
         ):
             meta.pop(field, None)
+        if not meta.get("name") and call.kind.table == ("", "limitranges"):
+            meta["name"] = self.server.new_uid()
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._generate(call, str(meta["generateName"]))
         meta["uid"] = self.server.new_uid()
