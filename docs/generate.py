@@ -81,6 +81,11 @@ def record_schema() -> dict[str, Any]:
     for kind, cls in sorted(events._KINDS.items()):
         made = TypeAdapter(cls).json_schema()
         made["properties"] = {"event": {"const": kind}, **made["properties"]}
+        if kind == "RunFinished":
+            made["properties"]["seal"] = {
+                "type": "string",
+                "description": "Of the machine that wrote the record, over this line and the hash before it.",
+            }
         made["properties"]["chain"] = {"type": "string", "description": "A hash over this line and the one before it."}
         made["required"] = ["event", *made.get("required", [])]
         made["description"] = _first(cls.__doc__)
@@ -211,7 +216,8 @@ def _record() -> str:
         "One JSON object a line, written as it happens; every report is made from it alone."
         " Its schema is `killcheck/reports/schemas/record-v1.json`. Every event has `event` (its kind), `at` (RFC"
         " 3339 on the cluster's clock) and `drill` (empty for the run itself). Each line ends with `chain`, a hash over"
-        " it and the line before: what was changed, taken out or added shows.\n",
+        " it and the line before: what was changed, taken out or added shows. Before it, the last line of a run that"
+        " ended has `seal`: only the machine that wrote the record has the key of it.\n",
     ]
     for kind, cls in events._KINDS.items():
         parts += [f"## {kind}\n", f"{_flat(inspect.getdoc(cls) or '')}\n"]

@@ -112,12 +112,14 @@ class Subjects(Event):
 
     ``spec``: of the spec, empty where there is none. ``objects``: of every object of the manifests, by its ref.
     ``unread``: of files that could not be read. ``images``: what the layers' executors run, as it is written.
+    ``withheld``: objects, Secrets aside, that hold values which are not in their digests.
     """
 
     spec: str = ""
     objects: dict[str, str] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

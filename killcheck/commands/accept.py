@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import completing
+from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
@@ -50,14 +50,19 @@ __all__ = ["command"]
     metavar="FAULT",
     help="Only under this fault (repeatable).",
 )
+@named.unsealed
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
 @guarded
-def command(record: Path | None, spec: Path | None, until: datetime, *, dry_run: bool, **options: Any) -> None:
+def command(
+    record: Path | None, spec: Path | None, until: datetime, *, dry_run: bool, unsealed: bool, **options: Any
+) -> None:
     """Accept what a run left exposed, each with an owner, a reason and a last day.
 
     RUN is a run record or its folder (default: the newest under .killcheck/runs). The exposures go into
     killcheck.accepted.yaml beside the spec, which every command reads with it; review and commit that file. Reports
     say accepted, apart from exposed. An exposure for another cause than the accepted one fails.
+
+    RUN must have been sealed here, or by a machine with the same KILLCHECK_KEY (exit code 3 otherwise).
 
     Exposed without a fault, inconclusive and dirty cannot be accepted. What is proven now is taken out of the file.
 
@@ -70,8 +75,9 @@ def command(record: Path | None, spec: Path | None, until: datetime, *, dry_run:
     from killcheck.clock import wall_now
     from killcheck.reports.story import tell
     from killcheck.run.accepting import accept
+    from killcheck.run.chain import Chain
     from killcheck.run.kept import record_of
-    from killcheck.run.record import read
+    from killcheck.run.record import believed, read
     from killcheck.safety.journal import state_dir
     from killcheck.spec import specfile
     from killcheck.spec.specfile import accepted
@@ -82,9 +88,11 @@ def command(record: Path | None, spec: Path | None, until: datetime, *, dry_run:
     spec = spec or _spec()
     path = specfile.load(spec)
     file = accepted.beside(spec)
-    story = tell(read(record_of(record, state_dir())))
+    named_record, chain = record_of(record, state_dir()), Chain()
+    story = tell(read(named_record, chain))
     if story.started.kill_path != path.name:
         raise click.UsageError(f"the run drilled {story.started.kill_path}, and {spec} is {path.name}: name the other")
+    believed(named_record, chain, anyway=unsealed)
     earlier = accepted.read(file)
     done = accept(story, earlier, until=last, **options)
     if not dry_run and done.rules != earlier:

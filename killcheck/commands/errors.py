@@ -77,7 +77,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
     from killcheck.layers.base import LayerError
     from killcheck.proof.errors import ProofError, Refused, SigningError
     from killcheck.reports.post import PostError
-    from killcheck.run.record import RecordError
+    from killcheck.run.record import RecordError, UnsealedError
     from killcheck.run.runner import Declined
     from killcheck.run.session import NothingToDrill, SessionError
     from killcheck.safety.consent import ConsentError
@@ -98,6 +98,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
         (PlaceError, "unfinished"),
         (ProofError, "usage"),
         (Refused, "inconclusive"),
+        (UnsealedError, "inconclusive"),
         (SigningError, "unfinished"),
         (NotInstalled, "usage"),
         (KubeError, "unfinished"),

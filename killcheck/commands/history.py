@@ -11,10 +11,12 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, one_on_stdout, write
+from killcheck.commands.named import unsealed
 from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
+    from killcheck.history.index import History
     from killcheck.history.series import Series, Story
 
 __all__ = ["command", "index_folder"]
@@ -31,13 +33,15 @@ __all__ = ["command", "index_folder"]
 @click.option("--badge", type=FILE, help="A badge for a README, as SVG.")
 @click.option("--region", default="", metavar="REGION", help="The bucket's region (default: the profile's).")
 @click.option("--profile", default="", metavar="NAME", help="An AWS profile (default: what the environment has).")
+@unsealed
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
 def command(places: tuple[str, ...], since: str | None, stale_after: str, no_color: bool, **wanted: Any) -> None:
     """Tell many runs as one story: what is proven, since when, what it takes, and what changed when it broke.
 
     PLACE is a folder with run records at any depth, or s3://BUCKET/PREFIX as killcheck evidence fills it; several
-    are told together. Without one: the runs under .killcheck.
+    are told together. Without one: the runs under .killcheck. Records count that this machine sealed when their run
+    ended, or another with the same KILLCHECK_KEY; what others prove is unsealed, and so not proven.
 
     Exit code 0: the last night of each layer and fault proved it (or the policy accepts it), not too long ago;
     1: one stands exposed; 3: one is not proven, its proof is too old, or a record cannot be read or was changed.
@@ -82,18 +86,13 @@ def _told(places: tuple[str, ...], now: float, stale_after_s: float, since: floa
     from killcheck.history.index import gather
     from killcheck.history.places import place_of
     from killcheck.history.series import told
-    from killcheck.history.whole import Whole
     from killcheck.safety.journal import state_dir
     from killcheck.text.suggestions import did_you_mean
 
     aws = Aws(wanted["region"], wanted["profile"])
-    found = [Whole(place_of(one, aws)) for one in places or (str(state_dir()),)]
-    history = gather(found, index_folder())
-    if unchained := sum(len(place.unchained) for place in found):
-        say(
-            f"killcheck: {unchained} record(s) have no chain (an older version wrote them): a change would not show",
-            err=True,
-        )
+    found = [place_of(one, aws) for one in places or (str(state_dir()),)]
+    history = gather(found, index_folder(), anyway=wanted["unsealed"])
+    _tell_of_unsealed(history, anyway=wanted["unsealed"])
     known = {night.layer for night in history.nights}
     for name in wanted["layers"]:
         if name not in known:
@@ -101,6 +100,18 @@ def _told(places: tuple[str, ...], now: float, stale_after_s: float, since: floa
     if wanted["layers"]:
         history = replace(history, nights=tuple(night for night in history.nights if night.layer in wanted["layers"]))
     return told(history, now=now, stale_after_s=stale_after_s, since=since)
+
+
+def _tell_of_unsealed(history: History, *, anyway: bool) -> None:
+    runs = len({night.run for night in history.nights if not night.sealed})
+    if runs and anyway:
+        say(f"killcheck: {runs} run(s) are believed that this machine did not seal (--unsealed)", err=True)
+    elif runs:
+        say(
+            f"killcheck: {runs} run(s) are not sealed by this machine: killed, of another machine, or made up. They "
+            "prove nothing here: share KILLCHECK_KEY with what drilled, or say --unsealed",
+            err=True,
+        )
 
 
 def index_folder() -> Path | None:

@@ -38,7 +38,6 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
     from killcheck.history.index import gather
     from killcheck.history.places import place_of
     from killcheck.history.turns import oldest
-    from killcheck.history.whole import Whole
     from killcheck.safety.journal import state_dir
 
     where = options["history"] or options["evidence"] or ""
@@ -47,7 +46,7 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
     else:
         cloud = session.kill_path.cloud  # as --evidence writes there
         place = place_of(where or str(state_dir()), access_of(cloud) if cloud else None)
-        found = gather([Whole(place)], index_folder())
+        found = gather([place], index_folder())
         here = (session.kill_path.name, session.on)
         nights = [night for night in found.nights if (night.kill_path, night.cluster) == here]
     keys = [(drill.layer, drill.faults) for drill in planned]

@@ -14,7 +14,7 @@ from killcheck.commands.saying import say
 if TYPE_CHECKING:
     from killcheck.run.session import Session
 
-__all__ = ["beside", "example", "headline", "session", "spec"]
+__all__ = ["beside", "example", "headline", "session", "spec", "unsealed"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -29,6 +29,13 @@ example = click.option(
     metavar="NAME",
     shell_complete=completing.examples,
     help="A kill path that comes with killcheck, by name (dead-man, two-switches, ...), instead of one of your own.",
+)
+
+#: ``--unsealed``: the only way in which a record of another machine is believed.
+unsealed = click.option(
+    "--unsealed",
+    is_flag=True,
+    help="Believe records that neither this machine nor one with its KILLCHECK_KEY sealed: you know who wrote them.",
 )
 
 

@@ -88,9 +88,13 @@ def command(record: Path | None, earlier: Path | None, no_color: bool, **wanted:
 
 def _read(path: Path) -> tuple[list[Event], RunStory]:
     from killcheck.reports.story import tell
-    from killcheck.run.record import RecordError, read
+    from killcheck.run.chain import Chain
+    from killcheck.run.record import NOT_OURS, RecordError, read
 
-    told = list(read(path))
+    chain = Chain()
+    told = list(read(path, chain))
+    if chain.whose in NOT_OURS:
+        say(f"killcheck: {path}: {NOT_OURS[chain.whose]}. What it says proves nothing", err=True)
     try:
         story = tell(told)
     except (ValueError, TypeError) as error:

@@ -43,7 +43,7 @@ def command(keep: int | None, as_json: bool) -> None:
     for one in found:
         say(
             f"{one.at[:16].replace('T', ' ')}  {one.verdict:<12}  {one.drills:>3} drill(s)  {_size(one.size):>8}  "
-            f"{one.kill_path} on {one.cluster}"
+            f"{one.kill_path} on {one.cluster}{'' if one.sealed else ', not sealed here'}"
         )
         say(f"    {one.record}")
 

@@ -327,7 +327,7 @@ _MEANINGS: dict[RefusalKind, tuple[str, str, tuple[int, ...]]] = {
 }
 
 
-def _refusal(log: str) -> str:
+def _refusal(log: str) -> str | None:
     """The message of the Status that the API answered with, or the line that tells of it."""
     begin, end = log.find("{"), log.rfind("}")
     try:
@@ -336,11 +336,11 @@ def _refusal(log: str) -> str:
         return _line_with(log, '"message"', "forbidden", "unauthorized", "not found", "error")
 
 
-def _line_with(log: str, *marks: str) -> str:
+def _line_with(log: str, *marks: str) -> str | None:
     for line in log.splitlines():
         if any(mark in line.lower() for mark in marks):
             return line.strip().strip('",')[:300]
-    return ""
+    return None
 
 
 def deadline(case: Case) -> Diagnosis | None:

@@ -169,7 +169,7 @@ def nobody_removes(case: Case) -> Diagnosis | None:
     )
 
 
-def _budget(case: Case, pods: list[Obj]) -> str:
+def _budget(case: Case, pods: list[Obj]) -> str | None:
     """A PodDisruptionBudget that forbids to evict one of these pods."""
     try:
         for place in sorted({namespace_of(pod) for pod in pods}):
@@ -180,8 +180,8 @@ def _budget(case: Case, pods: list[Obj]) -> str:
                 ):
                     return f"PodDisruptionBudget {place}/{name_of(budget)}"
     except KubeError:
-        return ""
-    return ""
+        return None
+    return None
 
 
 RULES = (blocked_pods, still_occupied, autoscaler_says, pool_settings, nobody_removes)

@@ -61,7 +61,7 @@ def scaled_back(case: Case) -> Diagnosis | None:
                 if made is not None:
                     return made
             elif scene.replicas(target):
-                manager = lighter(case.layer.stage, obj, case.timeline.start)
+                manager = lighter(case.layer.stage, obj, case.timeline.start) or ""
                 who, remedy, row = next(
                     (entry for mark, entry in RIVALS.items() if mark in manager.lower()),
                     (manager or "something", "find who owns spec.replicas and let only one own it", 31),

@@ -85,21 +85,21 @@ class Bystanders:
         ``altered``: a fault changed only the drill's own copy of the executor, so that a firing of the layer's own
         schedule went undisturbed and says nothing about the fault.
         """
-        claims: dict[str, str] = {}
+        claims: dict[str, str | None] = {}
         if own.signs(writer):
-            claims[self.drilled.name] = own.acted(zero_at) or ("" if altered else own.also_acted(zero_at))
+            claims[self.drilled.name] = own.acted(zero_at) or (None if altered else own.also_acted(zero_at))
         for name, run in self.runs.items():
             if run.signs(writer):
                 claims[name] = run.acted(zero_at) or run.also_acted(zero_at)
-        claims = {name: evidence for name, evidence in claims.items() if evidence}
-        if len(claims) == 1:
-            ((name, evidence),) = claims.items()
+        shown = {name: evidence for name, evidence in claims.items() if evidence}
+        if len(shown) == 1:
+            ((name, evidence),) = shown.items()
             return Hand(name, evidence)
-        if claims:
+        if shown:
             return Hand(
                 "",
                 "the GPUs went off while more than one layer was at it: "
-                + "; ".join(f"{name}: {evidence}" for name, evidence in claims.items()),
+                + "; ".join(f"{name}: {evidence}" for name, evidence in shown.items()),
             )
         if altered and own.also_acted(zero_at):
             return Hand("", f"{own.also_acted(zero_at)} - which the fault, set on this drill's own Job, did not reach")

@@ -51,14 +51,14 @@ PLAYED = 3
 class Relight:
     """What lit GPUs again after zero was proven.
 
-    ``who`` did ``what`` at ``at``; ``meant``: why that is no failure of the night (empty: it is). ``start``: the
+    ``who`` did ``what`` at ``at``; ``meant``: why that is no failure of the night (None: it is). ``start``: the
     schedule behind it, where there is one.
     """
 
     at: datetime
     who: str
     what: str
-    meant: str = ""
+    meant: str | None = None
     evidence: tuple[str, ...] = ()
     start: Start | None = None
 
@@ -244,14 +244,14 @@ class Night:
         return self.loop.run_until(done, max(0.0, (end - self.loop.now()).total_seconds()))
 
     # -- what is seen --------------------------------------------------------------------------------------
-    def _sign(self) -> str:
-        """What shows that something is on again, or is asked for; empty: nothing does."""
+    def _sign(self) -> str | None:
+        """What shows that something is on again, or is asked for; None: nothing does."""
         asking = next((t for t in self.targets if self.scene.replicas(t) > self._asked[t.name]), None)
         if asking is not None:
             return f"{asking} asks for {self.scene.replicas(asking)} replica(s)"
         if self._on():
             return "GPUs are held again"
-        return ""
+        return None
 
     def _held(self) -> bool:
         return any(pod.uid not in self._pods for pod in self.scene.gpu_pods())
@@ -282,7 +282,7 @@ class Night:
         if new is None or obj is None:
             return Relight(now, UNKNOWN, "brought a GPU node back")
         kind, name = self.scene.root_owner(obj)
-        start, meant = None, ""
+        start, meant = None, None
         if kind == "Job":
             job = self.scene.jobs.get(name, new.namespace)
             owner = controller_of(job) if job else None
@@ -347,10 +347,10 @@ class Night:
             return None
         return self.stage.cluster.kube.find(r.CRONJOBS, owner["name"], namespace_of(job))
 
-    def _meant(self, relight: Relight) -> str:
+    def _meant(self, relight: Relight) -> str | None:
         start = relight.start
         if start is None:
-            return ""
+            return None
         if starts.declared(self.stage.kill_path, start):
             return "the spec declares this start"
         return starts.of_the_morning(start, relight.at, self.since)

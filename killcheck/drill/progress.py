@@ -36,7 +36,7 @@ class Progress:
         hold_s: float,
         meter: Meter,
         holds_from: Callable[[], datetime | None] = lambda: datetime.min.replace(tzinfo=UTC),
-        only_node: str = "",
+        only_node: str | None = None,
     ) -> None:
         self.scene = scene
         self.kill_path = kill_path
@@ -62,13 +62,13 @@ class Progress:
         self._nodes = {
             name: node
             for name, node in scene.known_nodes.items()
-            if only_node in ("", name) and name not in others and scene.nodes.get(name) is not None
+            if only_node in (None, name) and name not in others and scene.nodes.get(name) is not None
         }
         #: Every machine that was there since the trigger, by name and provider's id: one made anew is another.
         self._machines = {
             _machine(node): node
             for name, node in scene.known_nodes.items()
-            if only_node in ("", name) and name not in others
+            if only_node in (None, name) and name not in others
         }
         self.joined = Joined(timeline)
         #: Since when a watch that broke has been whole again, where that put off what was proven to hold.
@@ -100,7 +100,7 @@ class Progress:
                     who = who or writer_of(obj)
             self._writer, self._asked_again = who, False
             self.timeline.reach("scale_written", at, now, f"spec.replicas 0, written by {who or 'an unknown manager'}")
-        pods = [p for p in self.scene.gpu_pods() if self._only_node in ("", p.node)]
+        pods = [p for p in self.scene.gpu_pods() if self._only_node in (None, p.node)]
         leaving = [p for p in pods if p.terminating]
         if leaving:
             self.timeline.reach("pods_terminating", now, now, ", ".join(str(p) for p in leaving[:5]))
@@ -238,7 +238,7 @@ class Progress:
         """Keep the meter: a node in scope bills from when it is there until it is gone."""
         if not self.scene.in_pool(node) or name_of(node) in self.scene.nodes_of_others():
             return
-        if self._only_node in ("", name_of(node)):
+        if self._only_node in (None, name_of(node)):
             self._machines[_machine(node)] = node
         if change == "deleted":
             self.meter.stop(name_of(node), now)
@@ -263,15 +263,15 @@ class Progress:
         """Whether every required phase has been reached."""
         return all(phase in self.timeline.reached for phase in self._required)
 
-    def missing(self) -> str:
-        """The first required phase that was not reached in time ('held' has no deadline of its own); empty: none."""
+    def missing(self) -> str | None:
+        """The first required phase that was not reached in time ('held' has no deadline of its own); None: none."""
         for phase in self.required():
             if phase == "held":
                 if phase not in self.timeline.reached:
                     return phase
             elif not self.timeline.in_time(phase):
                 return phase
-        return ""
+        return None
 
     def not_watched_s(self, missing: str, now: datetime) -> float | None:
         """How much longer it had to be watched to tell whether ``missing`` comes in time; None: it was seen not to.

@@ -177,7 +177,7 @@ class Drill(Judged):
         wanted = self.kill_path.proof & {Proof.P2, Proof.P3} if inside else frozenset()
         why = judging.not_judged(self.scene, self.kill_path) if wanted and not self.cluster.real else ""
         if why:
-            self._unjudged = why if self.kill_path.proof_said else ""
+            self._unjudged = why if self.kill_path.proof_said else None
             self.kill_path = replace(self.kill_path, proof=self.kill_path.proof - wanted)
             self._note(why)
         if inside and Proof.P2 in self.kill_path.proof and not self._layer_run.only_node():
@@ -192,7 +192,7 @@ class Drill(Judged):
         said = [e for e in self.scene.events.values() if e.get("reason") == "KEDAScaleTargetDeactivated"]
         return f"; KEDA: {said[-1].get('message')} (its triggers were not active then)" if said else ""
 
-    def _unsteady(self) -> str:
+    def _unsteady(self) -> str | None:
         return steady.unsteady(self.scene, self.kill_path, self.layer)
 
     def _sabotage(self) -> None:
@@ -212,7 +212,7 @@ class Drill(Judged):
             self._note(seen)
             if self._layer_run.unproven():
                 raise Inconclusive(self._layer_run.unproven())
-            unsteady = "" if self._layer_run.flaw() else self._unsteady()
+            unsteady = None if self._layer_run.flaw() else self._unsteady()
             if unsteady:  # what is off already when the trigger is pulled was not turned off by it
                 raise Inconclusive(f"when the trigger was to be pulled: {unsteady}")
         now = self.cluster.loop.now()
@@ -246,22 +246,22 @@ class Drill(Judged):
         if not self.journal.entries:
             return [], []
         self._healing = True
-        late = ""
+        late: str | None = None
         try:
-            late = self.runner.makes_up(self._began) if self.runner is not None else ""
+            late = self.runner.makes_up(self._began) if self.runner is not None else None
         finally:  # also where it is interrupted just here
             waking.ground_again(self.cluster, self.scene)
             undone, problems = self.journal.undo_all()
         for fault in self.faults:
             left = [entry.problem for entry in self.journal.open if entry.owner == fault.name]
             self._emit(events.FaultHealed, fault=fault.name, problem="; ".join(left))
-            if fault.leaves(self.stage):
-                self._note(fault.leaves(self.stage))
+            if (left_over := fault.leaves(self.stage)) is not None:
+                self._note(left_over)
         steady = not problems and not late and self._steady_again()
         if late and not problems:
             self._note(late)
         elif not steady and not problems:
-            self._note(f"everything is put back, but the steady state is not: {self._unsteady()}")
+            self._note(f"everything is put back, but the steady state is not: {self._unsteady() or ''}")
         problems += self._account.close(self.stage.run, self.journal.entries, self._note)
         self._emit(events.Healed, undone=undone, problems=problems, steady_again=steady)
         return undone, problems

@@ -41,10 +41,10 @@ def wake(cluster: Cluster, scene: Scene, kill_path: KillPath, layer: Layer) -> I
                 yield f"{target} asks for no replicas in the manifests: {said} for this drill"
 
 
-def _by_scaler(cluster: Cluster, layer: Layer, target: Target) -> str:
+def _by_scaler(cluster: Cluster, layer: Layer, target: Target) -> str | None:
     """What scales to zero itself wakes it: its triggers read more than what activates it."""
     if layer.type is not LayerType.SCALE_TO_ZERO or layer.scaler is None:
-        return ""
+        return None
     for scaled in cluster.kube.list(r.SCALEDOBJECTS, target.namespace).items:
         ref = dig(scaled, "spec", "scaleTargetRef", default={})
         if (ref.get("kind") or "Deployment", ref.get("name")) != (target.kind, target.object):
@@ -53,10 +53,10 @@ def _by_scaler(cluster: Cluster, layer: Layer, target: Target) -> str:
             body = {"metadata": {"annotations": {READING: ACTIVE}}}
             cluster.kube.patch(r.SCALEDOBJECTS, name_of(scaled), body, namespace_of(scaled))
         return f"woken by ScaledObject {name_of(scaled)}, whose triggers are taken to read work"
-    return ""
+    return None
 
 
-def _by_hand(cluster: Cluster, scene: Scene, target: Target, obj: Obj) -> str:
+def _by_hand(cluster: Cluster, scene: Scene, target: Target, obj: Obj) -> str | None:
     spec: Obj = obj.get("spec") or {}
     change: Obj | None = None
     if spec.get("suspend") is True and _QUEUED not in labels_of(obj):
@@ -66,11 +66,11 @@ def _by_hand(cluster: Cluster, scene: Scene, target: Target, obj: Obj) -> str:
     elif spec.get("replicas") == 0:
         change = {"spec": {"replicas": max(1, _least(cluster, target))}}
     if change is None:
-        return ""
+        return None
     try:
         cluster.kube.patch(scene.resource_of(target), name_of(obj), change, namespace_of(obj))
     except ApiError:
-        return ""
+        return None
     asked = dig(change, "spec", "replicas")
     return f"woken to {asked} replica(s)" if asked else "woken"
 

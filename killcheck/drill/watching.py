@@ -116,7 +116,7 @@ class Watched:
         self._healing = False
         self._account = Account(cluster, kill_path, layer)
         #: Why what the spec asks for of nodes cannot be proven here; empty: it can, or nobody asks.
-        self._unjudged = ""
+        self._unjudged: str | None = None
 
     def _watch(self) -> None:
         loop = self.cluster.loop

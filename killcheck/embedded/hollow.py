@@ -7,6 +7,7 @@ authorizer, NodeRestriction) keeps it to its node and its node's pods.
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -15,7 +16,7 @@ from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
 from killcheck.embedded.nodes.host_runtime import HostRuntime
 from killcheck.embedded.nodes.kubelet import Kubelet
-from killcheck.embedded.nodes.kubelet_api import KubeletApi
+from killcheck.embedded.nodes.kubelet_api import KubeletApi, Trust
 from killcheck.embedded.nodes.kubelets import NodeAgents, NoRuntime
 from killcheck.embedded.nodes.passage import Passage
 from killcheck.embedded.nodes.registry import Registry
@@ -82,7 +83,9 @@ class HollowKubelets:
 
     def listen(self) -> int:
         """Serve the kubelets' part of the API, and answer its port: Nodes say it. Raises OSError."""
-        self._kubelets = KubeletApi(self._all, self.loop, self.address, self._authority)
+        near = ipaddress.ip_address(self.address).is_loopback
+        trust = None if near else Trust(self._authority, self._may)
+        self._kubelets = KubeletApi(self._all, self.loop, self.address, trust)
         return self._kubelets.start()
 
     def start(self) -> None:
@@ -112,6 +115,11 @@ class HollowKubelets:
     # -- inside --------------------------------------------------------------------------------------------
     def _all(self) -> list[Kubelet]:
         return [] if self.agents is None else list(self.agents.kubelets.values())
+
+    def _may(self, asker: User, node: str) -> bool:
+        if not asker.name:  # a review without a user asks about ourselves
+            return False
+        return self.kube.may("get", "nodes", subresource="proxy", name=node, user=asker.name, groups=asker.groups)
 
     def _kube_for(self, user: User) -> Kube:
         if self.impersonating and user.name.startswith(_NODE):

@@ -223,8 +223,8 @@ class Fault(ABC):
         """Put it in place, every change through ``stage.journal``; returns what was changed, in words."""
 
     @abstractmethod
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
-        """What was seen of its effect; empty as long as there is nothing. Asked from the trigger on until it answers.
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
+        """What was seen of its effect; None as long as there is nothing. Asked from the trigger on until it answers.
 
         That it was injected is no evidence: something must have met it, or it must have been tried.
         """
@@ -241,6 +241,6 @@ class Fault(ABC):
         """What it leaves as it is and the world would not, a sentence each: another layer with the same image."""
         return ()
 
-    def leaves(self, stage: Stage) -> str:
-        """What of it may be there still when everything is put back, in a sentence; empty: nothing."""
-        return ""
+    def leaves(self, stage: Stage) -> str | None:
+        """What of it may be there still when everything is put back, in a sentence; None: nothing."""
+        return None

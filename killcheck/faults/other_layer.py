@@ -104,10 +104,10 @@ class OfNamedLayer(Fault):
             done.append(what)
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The evidence in what that layer's own executors came to, or that its slot passed without one."""
         if self._stage is None or self._run is None:
-            return ""
+            return None
         self._stage.timeline = stage.timeline
         jobs = list(self._jobs(stage, layer))
         self._observe(stage, jobs)
@@ -116,7 +116,7 @@ class OfNamedLayer(Fault):
             return found or self._silent(stage, jobs)
         return self.inner.bitten(stage, layer) or self._silent(stage, jobs)
 
-    def _silent(self, stage: Stage, jobs: Sequence[Obj]) -> str:
+    def _silent(self, stage: Stage, jobs: Sequence[Obj]) -> str | None:
         """Its slot came, and nothing was made."""
         now = stage.cluster.loop.now()
         if (
@@ -125,7 +125,7 @@ class OfNamedLayer(Fault):
             or self._slot is None
             or now < self._slot + timedelta(seconds=SLOT_S)
         ):
-            return ""
+            return None
         return f"the slot of {self.where} at {self._slot:%H:%M:%S} came, and no Job was made"
 
     # -- what its executors came to ------------------------------------------------------------------------

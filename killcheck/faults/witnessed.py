@@ -46,9 +46,9 @@ def heard(stage: Stage, kind: str, since: datetime, nodes: Collection[str] | Non
     return None
 
 
-def silent(scene: Scene, names: Collection[str]) -> str:
-    """A node whose kubelet no longer speaks to the API server, in the node controller's words; empty: none."""
-    return next(_unknown(scene, names), "")
+def silent(scene: Scene, names: Collection[str]) -> str | None:
+    """A node whose kubelet no longer speaks to the API server, in the node controller's words; None: none."""
+    return next(_unknown(scene, names), None)
 
 
 def _unknown(scene: Scene, names: Collection[str]) -> Iterator[str]:
@@ -58,6 +58,8 @@ def _unknown(scene: Scene, names: Collection[str]) -> Iterator[str]:
             yield f"node {name}: Ready Unknown: {ready.get('reason')}: {ready.get('message')}"
 
 
-def left(scene: Scene, names: Collection[str]) -> str:
-    """A node whose object went; empty: none did."""
-    return next((f"node {name} left at {scene.gone_at[name]:%H:%M:%S}" for name in names if name in scene.gone_at), "")
+def left(scene: Scene, names: Collection[str]) -> str | None:
+    """A node whose object went; None: none did."""
+    return next(
+        (f"node {name} left at {scene.gone_at[name]:%H:%M:%S}" for name in names if name in scene.gone_at), None
+    )

@@ -10,16 +10,17 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from killcheck.history.nights import Night, RunNights, Unreadable, read
 from killcheck.history.places import Listed, Place, PlaceError
+from killcheck.safety.seals import fingerprint
 
 __all__ = ["History", "gather"]
 
 #: What the tables and rows are like: an index of another layout is made anew.
-LAYOUT = 2
+LAYOUT = 3
 #: The JSON of a snapshot that is not there.
 _NOTHING = "{}"
 _TABLES = """
@@ -46,9 +47,10 @@ class History:
         return found
 
 
-def gather(places: Sequence[Place], folder: Path | None) -> History:
+def gather(places: Sequence[Place], folder: Path | None, *, anyway: bool = False) -> History:
     """Everything that the places' records say. ``folder``: where indexes are kept; None: nowhere.
 
+    What a record without this machine's seal proves is ``unsealed``, unless somebody vouches for it (``anyway``).
     Raises PlaceError for a place that cannot be listed; a record that cannot be read is told and passed over.
     """
     nights: dict[tuple[str, str, tuple[str, ...], str], Night] = {}
@@ -59,7 +61,10 @@ def gather(places: Sequence[Place], folder: Path | None) -> History:
             if problem:
                 unreadable.append(problem)
             for night in map(Night.from_json, json.loads(found)):  # the same run may lie in two places: it is one
-                nights[night.run, night.layer, night.faults, night.title] = night
+                key = (night.run, night.layer, night.faults, night.title)
+                if key in nights and nights[key].sealed and not night.sealed:
+                    continue  # whoever may write there may give it any run's name
+                nights[key] = night if anyway else night.believed
                 if snapshot != _NOTHING:
                     snapshots[night.run] = snapshot
     return History(
@@ -69,9 +74,10 @@ def gather(places: Sequence[Place], folder: Path | None) -> History:
 
 def _rows(place: Place, folder: Path | None) -> Iterator[list[str]]:
     """(version, nights, snapshot, problem) of every record."""
+    keys = fingerprint()  # a seal that was nobody's may be ours, once the key is known
     with closing(_opened(place, folder)) as index:
         known = {name: rest for name, *rest in index.execute("SELECT * FROM records")}
-        for one in list(place.listed()):
+        for one in [replace(found, version=f"{found.version} {keys}") for found in place.listed()]:
             if one.problem:
                 yield [one.version, "[]", _NOTHING, one.problem]
                 continue

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from killcheck.events import DrillFinished, DrillStarted, Event, RunFinished, RunStarted, Snapshot, from_json
+from killcheck.run.chain import Chain, ChainBroken
+from killcheck.safety.seals import Whose
 from killcheck.spec.phases import Phase
 
 __all__ = ["Night", "RunNights", "Unreadable", "read"]
 
 #: What a standing may be; ``unfinished``: the record ends before the drill did.
 PROVEN = frozenset({"survived", "covered"})
+#: What somebody else says was proven, or is accepted.
+UNSEALED = "unsealed"
 _WANTED = tuple(f'"{kind.kind}"' for kind in (RunStarted, DrillStarted, DrillFinished, RunFinished, Snapshot))
 
 
@@ -29,7 +33,8 @@ class Night:
 
     ``standing``: its verdict, ``accepted`` where the policy accepts an exposure; ``accepted_until``: until when (Unix
     time, None: without end). ``usd``: what was at risk until the layer's next chance where it is exposed, else None.
-    ``limit_s``: the deadline for zero GPUs.
+    ``limit_s``: the deadline for zero GPUs. ``sealed``: whether this machine wrote its record, or one with the same
+    ``KILLCHECK_KEY``.
     """
 
     run: str
@@ -47,11 +52,18 @@ class Night:
     cause: str = ""
     dirty: bool = False
     accepted_until: float | None = None
+    sealed: bool = True
 
     @property
     def proven(self) -> bool:
         """Whether the GPUs were seen to go off, and everything was put back."""
         return self.standing in PROVEN and not self.dirty
+
+    @property
+    def believed(self) -> Night:
+        """As it is believed without anybody's word: an exposure at once, a proof only where it is sealed."""
+        told = self.sealed or self.standing not in (*PROVEN, "accepted")
+        return self if told else replace(self, standing=UNSEALED)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -72,12 +84,14 @@ class RunNights:
 
 
 def read(lines: Iterable[str], where: str) -> RunNights:
-    """The nights of a record. A last line cut short by a kill is left out. Raises Unreadable."""
-    book = _Book(where)
+    """The nights of a record whose chain is whole. A last line cut short by a kill is left out. Raises Unreadable."""
+    book, chain = _Book(where), Chain()
     bad = ""
     for number, line in enumerate(lines, 1):
         if bad:
             raise Unreadable(bad)
+        if line.endswith("}"):
+            _follow(chain, line, f"{where}:{number}")
         if number > 1 and not any(word in line[:60] for word in _WANTED):
             continue
         try:
@@ -90,7 +104,14 @@ def read(lines: Iterable[str], where: str) -> RunNights:
             bad = f"{where}:{number}: not a line of a killcheck run record ({error})"
             if number == 1:
                 raise Unreadable(bad) from error
-    return book.run()
+    return book.run(sealed=chain.whose is Whose.OURS)
+
+
+def _follow(chain: Chain, line: str, where: str) -> None:
+    try:
+        chain.follow(line)
+    except ChainBroken as error:
+        raise Unreadable(f"{where}: {error}") from error
 
 
 class _Book:
@@ -116,12 +137,13 @@ class _Book:
                 str(name): {str(key): str(value) for key, value in said.items()} for name, said in event.objects.items()
             }
 
-    def run(self) -> RunNights:
+    def run(self, *, sealed: bool) -> RunNights:
         """What there is; drills that the record ends before are ``unfinished``. Raises Unreadable for an empty one."""
         if self.run_started is None:
             raise Unreadable(f"{self.where}: not a killcheck run record: it is empty")
         cut_short = (self._night(started, started.at, {}) for started in self.open.values())
-        return RunNights((*self.nights, *cut_short), self.snapshot)
+        nights = (replace(night, sealed=sealed) for night in (*self.nights, *cut_short))
+        return RunNights(tuple(nights), self.snapshot)
 
     def _night(self, started: DrillStarted, at: datetime, result: Mapping[str, Any]) -> Night:
         run = self.run_started

@@ -13,7 +13,7 @@ __all__ = ["page"]
 
 #: Cells of a strip: of more nights each cell is several, and shows the worst of them.
 CELLS = 60
-_WORST = ("survived", "covered", "accepted", "inconclusive", "unfinished", "exposed")
+_WORST = ("survived", "covered", "accepted", "inconclusive", "unsealed", "unfinished", "exposed")
 
 
 def page(story: Story) -> str:

@@ -206,9 +206,9 @@ class LayerRun(ABC):
     def prepare(self) -> None:
         """Read what is needed, check that the layer can be drilled. Raises LayerError, KubeError; changes nothing."""
 
-    def makes_up(self, since: datetime) -> str:
-        """What it will do by itself, once everything is put back, for what it missed since then; empty: nothing."""
-        return ""
+    def makes_up(self, since: datetime) -> str | None:
+        """What it will do by itself, once everything is put back, for what it missed since then; None: nothing."""
+        return None
 
     @abstractmethod
     def permissions(self) -> Sequence[Permission]:
@@ -223,9 +223,9 @@ class LayerRun(ABC):
         """Namespaces in which it changes something."""
         return [self.layer.ref.namespace] if self.layer.ref and self.layer.ref.namespace else []
 
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """What must be so when the trigger is pulled, seen or waited for; returns what was seen, in words."""
-        return ""
+        return None
 
     def remember(self) -> None:  # noqa: B027 - most change nothing else
         """Journal how to take back what the layer itself is about to change beside its targets."""
@@ -239,8 +239,8 @@ class LayerRun(ABC):
         """A difference in the scene: record phases and observations."""
 
     @abstractmethod
-    def acted(self, zero_at: datetime) -> str:
-        """The evidence that it was this layer that brought the targets to zero at that moment; empty: it was not."""
+    def acted(self, zero_at: datetime) -> str | None:
+        """The evidence that it was this layer that brought the targets to zero at that moment; None: it was not."""
 
     def stand_by(self) -> None:
         """Prepare to see this layer act by itself while another one is drilled. Raises as :meth:`prepare` does."""
@@ -250,17 +250,17 @@ class LayerRun(ABC):
         """Whether a zero written by that field manager can be this layer's; an executor can sign as anything else."""
         return not is_controller(writer)
 
-    def also_acted(self, zero_at: datetime) -> str:
+    def also_acted(self, zero_at: datetime) -> str | None:
         """Evidence that the layer acted at that moment by a firing of its own that this drill did not make."""
-        return ""
+        return None
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """Why a drill that is stuck before that phase is; None: the common rules are asked."""
         return None
 
-    def flaw(self) -> str:
-        """What the layer did that it must not do (acted on a busy target, died in a short gap); empty: nothing."""
-        return ""
+    def flaw(self) -> str | None:
+        """What the layer did that it must not do (acted on a busy target, died in a short gap); None: nothing."""
+        return None
 
     def doubts(self) -> Sequence[Entry]:
         """What it could not read or try and its outcome rests on, for the ledger."""
@@ -271,13 +271,13 @@ class LayerRun(ABC):
         """What a layer of its type must do as well and this drill did not try, and why; None: nothing."""
         return None
 
-    def unproven(self) -> str:
-        """Why this drill can prove nothing of the layer, whatever was seen; empty: it can."""
-        return ""
+    def unproven(self) -> str | None:
+        """Why this drill can prove nothing of the layer, whatever was seen; None: it can."""
+        return None
 
-    def only_node(self) -> str:
-        """The one node that this drill is about, the pools' others may stay on; empty: all of them must go."""
-        return ""
+    def only_node(self) -> str | None:
+        """The one node that this drill is about, the pools' others may stay on; None: all of them must go."""
+        return None
 
     def takes_s(self) -> float:
         """How long at most the layer itself is at it before everything must only hold, beyond the deadlines."""

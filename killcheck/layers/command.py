@@ -44,13 +44,13 @@ def firings(stage: Stage, layer: Layer, after: datetime, until: datetime) -> lis
     return list(schedule.parse(layer.schedule, layer.time_zone or None).between(after, until))
 
 
-def effect_of(stage: Stage, ran: Ran, zero_at: datetime, *, settle_s: float = SLACK_S) -> str:
+def effect_of(stage: Stage, ran: Ran, zero_at: datetime, *, settle_s: float = SLACK_S) -> str | None:
     """The evidence that a run of a program brought the count to zero: it ended well, and on was counted before its end.
 
     ``settle_s``: how much later than its end the zero may have been counted for the first time. Empty: it was not.
     """
     if not ran.ok:
-        return ""
+        return None
     asked = [
         stage.scene.census.last_on[t.name].asked
         for t in stage.scene.census.targets
@@ -59,9 +59,9 @@ def effect_of(stage: Stage, ran: Ran, zero_at: datetime, *, settle_s: float = SL
     slack = timedelta(seconds=settle_s)
     if not stage.scene.census.targets:  # an API says when its zero was written
         if not ran.begun - timedelta(seconds=1) <= zero_at <= ran.ended + slack:
-            return ""
+            return None
     elif ran.begun > zero_at or not asked or max(asked) > ran.ended + slack:
-        return ""
+        return None
     return f"{ran.command} ran from {ran.begun:%H:%M:%S} to {ran.ended:%H:%M:%S} and ended with exit code 0"
 
 
@@ -99,14 +99,14 @@ class CommandLayer(LayerRun):
         return ()
 
     # -- the trigger ---------------------------------------------------------------------------------------
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """Count once more: what somebody turned off since the last count is not this program's doing."""
         census, loop = self.stage.scene.census, self.stage.cluster.loop
         begun = loop.now()
         census.again()
         loop.run_until(lambda: census.asked_since(begun) or census.broken() is not None, LATEST_COUNT_S)
         off = [t.name for t in census.targets if census.broken() is None and not census.on(t)]
-        return f"counted just before {self.command} was to be started: {', '.join(off)} is off already" if off else ""
+        return f"counted just before {self.command} was to be started: {', '.join(off)} is off already" if off else None
 
     def trigger(self) -> str:
         """Start the program, if its timer would start it now; it goes on while the drill watches."""
@@ -154,10 +154,10 @@ class CommandLayer(LayerRun):
         """Nothing of it is in Kubernetes."""
 
     # -- judging -------------------------------------------------------------------------------------------
-    def acted(self, zero_at: datetime) -> str:
+    def acted(self, zero_at: datetime) -> str | None:
         """The program this drill started, if one was counted until it ended, and no other timer can have been it."""
         if self.ran is None:
-            return ""
+            return None
         found = effect_of(self.stage, self.ran, zero_at)
         if found or not self.ran.ok or self._others(self.ran.begun, zero_at):
             return found
@@ -171,7 +171,7 @@ class CommandLayer(LayerRun):
             if other.command is not None and set(other.covers) & set(self.layer.covers)
         )
 
-    def also_acted(self, zero_at: datetime) -> str:
+    def also_acted(self, zero_at: datetime) -> str | None:
         """The layer's own timer, where its doing can be seen; where not, that it went off just then."""
         last_on = [count.asked for count in self.stage.scene.census.last_on.values()]
         for fired in firings(self.stage, self.layer, max(last_on, default=zero_at), zero_at):
@@ -181,7 +181,7 @@ class CommandLayer(LayerRun):
                     return f"its own timer went off: {found}"
             else:
                 return f"its schedule went off at {fired:%H:%M:%S}, between the last count of one and that of none"
-        return ""
+        return None
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """What became of the program."""

@@ -139,11 +139,11 @@ class DeadMan(LayerRun):
         ]
 
     # -- the trigger ---------------------------------------------------------------------------------------
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """Where the schedule itself is to fire: wait until its slot has come."""
         slot = self.stage.slot
         if slot is None:
-            return ""
+            return None
         self.stage.wait("the schedule's own slot", lambda: False, (slot - self._now()).total_seconds())
         self.job_name = ""
         return f"waited for the schedule's own slot at {slot:%Y-%m-%d %H:%M} UTC"
@@ -432,7 +432,7 @@ class DeadMan(LayerRun):
         return self.stage.cluster.loop.now()
 
     # -- judging -------------------------------------------------------------------------------------------
-    def acted(self, zero_at: datetime) -> str:
+    def acted(self, zero_at: datetime) -> str | None:
         """It was the executor if the write falls into its life: after its start, and not long after it ended well."""
         slack = timedelta(seconds=WRITE_SLACK_S)
         second = timedelta(seconds=1)  # the API's times are whole seconds
@@ -447,9 +447,9 @@ class DeadMan(LayerRun):
                 begun_text = dig(status, "state", "running", "startedAt")
                 if begun_text and parse_time(begun_text) - second <= zero_at:
                     return f"its executor was running since {parse_time(begun_text):%H:%M:%S}"
-        return ""
+        return None
 
-    def also_acted(self, zero_at: datetime) -> str:
+    def also_acted(self, zero_at: datetime) -> str | None:
         """The same of the Jobs that the CronJob made by itself while this drill watched."""
         slack, second = timedelta(seconds=WRITE_SLACK_S), timedelta(seconds=1)
         for begun, finished in self._own_firings.values():
@@ -458,7 +458,7 @@ class DeadMan(LayerRun):
                     f"CronJob {self.ref.name} fired by itself; its executor ran from {begun:%H:%M:%S} to "
                     f"{finished:%H:%M:%S} and ended with exit code 0"
                 )
-        return ""
+        return None
 
     def doubts(self) -> Sequence[Entry]:
         """Also what its executor keeps where no drill here sees it."""
@@ -506,15 +506,15 @@ class DeadMan(LayerRun):
             return None
         return parsed.next(after)
 
-    def makes_up(self, since: datetime) -> str:
+    def makes_up(self, since: datetime) -> str | None:
         """A slot that passed while the schedule was held fires late, when everything has been put back."""
         try:
             now = self.stage.cluster.kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace)
             slot = slots.overdue({**now, "spec": self._declared.get("spec", {})}, since, self._now())
         except (KubeError, ValueError):
-            return ""
+            return None
         return (
-            ""
+            None
             if slot is None
             else (
                 f"the slot of {slot:%Y-%m-%d %H:%M} UTC passed while CronJob {self.ref.name} could not fire: it makes "

@@ -149,7 +149,7 @@ def _meant(when: schedule.Schedule, change: datetime) -> list[datetime]:
     return found
 
 
-def _missed(cron_job: Obj, now: datetime) -> str:
+def _missed(cron_job: Obj, now: datetime) -> str | None:
     """The last slot that a running controller would have fired, and did not."""
     made = parse_time(cron_job["metadata"]["creationTimestamp"])
     last = dig(cron_job, "status", "lastScheduleTime")
@@ -157,9 +157,9 @@ def _missed(cron_job: Obj, now: datetime) -> str:
     try:
         due = schedule.most_recent(slots.parsed(cron_job), since, now - timedelta(seconds=LATE_S))
     except ValueError:
-        return ""
+        return None
     if due.latest is None or due.latest <= since:
-        return ""
+        return None
     was = f"the last one was at {since:%Y-%m-%d %H:%M} UTC" if last else "it never fired"
     return f"its slot of {due.latest:%Y-%m-%d %H:%M} UTC came and CronJob {name_of(cron_job)} made no Job; {was}"
 

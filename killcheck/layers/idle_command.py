@@ -31,12 +31,12 @@ class IdleCommand(CommandLayer):
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)
-        self._flaw = ""
-        self._unproven = ""
+        self._flaw: str | None = None
+        self._unproven: str | None = None
         self._untried: str | None = None
         self._idle_since: datetime | None = None
 
-    def unproven(self) -> str:
+    def unproven(self) -> str | None:
         """Its target could not be made busy."""
         return self._unproven
 
@@ -44,12 +44,12 @@ class IdleCommand(CommandLayer):
         """That nobody saw it leave a busy target on: none was busy."""
         return self._untried
 
-    def flaw(self) -> str:
+    def flaw(self) -> str | None:
         """It turned a busy target off."""
         return self._flaw
 
     # -- both halves ---------------------------------------------------------------------------------------
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """Look at it with a busy target, then let the target idle; returns what was seen."""
         loop, idle_s = self.stage.cluster.loop, self.layer.idle_s or 0.0
         if self.layer.busy is not None:

@@ -50,17 +50,17 @@ class IdleMonitor(DeadMan):
         if layer.cron_job is None:
             raise LayerError(f"layer {layer.name}: an idle monitor is drilled by its cronJob; this one has none")
         super().__init__(layer, stage)
-        self._flaw = ""
-        self._unproven = ""
+        self._flaw: str | None = None
+        self._unproven: str | None = None
         #: Why its look at busy targets was not seen to its end; empty: it was, or there was none.
         self._unseen = ""
         self._untried: str | None = None
         #: When the spec's own request was made of the target.
         self._used_at: datetime | None = None
 
-    def unproven(self) -> str:
+    def unproven(self) -> str | None:
         """Its target could not be made busy; or it works, and whether it leaves busy targets on was not seen."""
-        return self._unproven or (self._unseen if self._finished else "")
+        return self._unproven or (self._unseen if self._finished else None)
 
     def idles_s(self) -> float:
         """As long as the drill itself let its targets idle."""
@@ -70,7 +70,7 @@ class IdleMonitor(DeadMan):
         """That nobody saw it leave a busy target on: none was busy."""
         return self._untried
 
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """Look at it with busy targets, then let them idle; returns what was seen."""
         idle_s = self.layer.idle_s or 0.0
         seen = ""
@@ -164,6 +164,6 @@ class IdleMonitor(DeadMan):
             return True
         return any(taint.get("key") in LEAVING for taint in dig(found, "spec", "taints", default=[]))
 
-    def flaw(self) -> str:
+    def flaw(self) -> str | None:
         """It turned a busy target off."""
         return self._flaw

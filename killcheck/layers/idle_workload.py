@@ -49,7 +49,7 @@ class IdleWorkload(LayerRun):
         self._pods: dict[str, Obj] = {}
         self._used_at: datetime | None = None
         self._zero_at: datetime | None = None
-        self._unproven = ""
+        self._unproven: str | None = None
         self._standing_by = False
 
     def prepare(self) -> None:
@@ -70,7 +70,7 @@ class IdleWorkload(LayerRun):
             Permission("get", "", "pods", "log", namespace=ns),
         ]
 
-    def unproven(self) -> str:
+    def unproven(self) -> str | None:
         """Its target could not be made busy."""
         return self._unproven
 
@@ -78,7 +78,7 @@ class IdleWorkload(LayerRun):
         """That nobody saw it leave a busy target on: no request was made."""
         return UNTRIED if self.layer.busy is None else None
 
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """Make a request, where the spec says how: from then on the target is idle."""
         if self.layer.busy is None:
             return UNTRIED
@@ -118,26 +118,26 @@ class IdleWorkload(LayerRun):
         self._look_around()
         self._standing_by = True
 
-    def acted(self, zero_at: datetime) -> str:
+    def acted(self, zero_at: datetime) -> str | None:
         """It was at work when the targets had been idle for as long as it waits."""
         self._zero_at = zero_at
         due = self._due()
         running = [name_of(p) for p in self._pods.values() if _running_since(p, zero_at)]
         if not running or due is None or zero_at < due - timedelta(seconds=EARLY_S):
-            return ""
+            return None
         if self._standing_by and zero_at > due + timedelta(seconds=PROMPT_S):
-            return ""  # it left them on when they were due: it takes them for busy, and it was not it
+            return None  # it left them on when they were due: it takes them for busy, and it was not it
         idle = (zero_at - (self._used_at or zero_at)).total_seconds()
         return f"its pod {running[0]} was at work, and the targets had been idle for {idle / 60:.0f} min"
 
     def _due(self) -> datetime | None:
         return None if self._used_at is None else self._used_at + timedelta(seconds=self.layer.idle_s or 0.0)
 
-    def flaw(self) -> str:
+    def flaw(self) -> str | None:
         """It turned off what had not been idle for long enough."""
         due = self._due()
         if self._zero_at is None or due is None or self._zero_at >= due - timedelta(seconds=EARLY_S):
-            return ""
+            return None
         idle = (self._zero_at - (self._used_at or self._zero_at)).total_seconds()
         return (
             f"{self.layer.name} acts on a busy target: it went off {idle:.0f} s after its last use, and is to be "

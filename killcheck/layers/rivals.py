@@ -20,12 +20,12 @@ _SAYINGS = (
 )
 
 
-def lighter(stage: Stage, obj: Obj, since: datetime) -> str:
-    """The field manager that lit it; empty where neither managedFields nor events nor a fault tell."""
+def lighter(stage: Stage, obj: Obj, since: datetime) -> str | None:
+    """The field manager that lit it; None where neither managedFields nor events nor a fault tell."""
     return writer_of(obj) or rival_that_spoke(stage, since)
 
 
-def rival_that_spoke(stage: Stage, since: datetime) -> str:
+def rival_that_spoke(stage: Stage, since: datetime) -> str | None:
     """Whose events say that they scaled since then, or whom a fault plays; as a field manager."""
     if stage.rival:
         return stage.rival
@@ -36,4 +36,4 @@ def rival_that_spoke(stage: Stage, since: datetime) -> str:
         for kind, reason, manager in _SAYINGS:
             if about == kind and event.get("reason") == reason:
                 return manager
-    return ""
+    return None

@@ -67,7 +67,7 @@ class ScaleToZero(LayerRun):
         self.ref = layer.scaler
         self.scaled: Obj = {}
         self._deactivated: list[str] = []
-        self._flaw = ""
+        self._flaw: str | None = None
         self._untried: str | None = None
         self._reading = ""
         self._zero_at: datetime | None = None
@@ -108,7 +108,7 @@ class ScaleToZero(LayerRun):
             Permission("list", "keda.sh", "scaledobjects", namespace=ns),
         ]
 
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """On a virtual clock an open window of a cron trigger is waited out: it holds its replicas until then."""
         loop, told = self.stage.cluster.loop, ""
         if not isinstance(loop, VirtualLoop):
@@ -205,19 +205,19 @@ class ScaleToZero(LayerRun):
         """That nobody saw it wake, or answer when it had."""
         return self._untried
 
-    def flaw(self) -> str:
+    def flaw(self) -> str | None:
         """It slept on when it was asked, or did not wait for as long as its target may idle."""
         return self._flaw or self._early()
 
-    def _early(self) -> str:
+    def _early(self) -> str | None:
         """It turned off what had not been idle for long enough; known where the last request was the drill's own."""
         timeline, idle_s = self.stage.timeline, self.layer.idle_s or 0.0
         if self._zero_at is None or timeline is None or not self._reading:
-            return ""
+            return None
         idle = (self._zero_at - timeline.start).total_seconds()
         polled_s = float(dig(self.scaled, "spec", "pollingInterval", default=POLLING_S))
         if idle >= idle_s - SLACK_S - polled_s:  # KEDA counts from its last look at an active trigger
-            return ""
+            return None
         return (
             f"{self.layer.name} does not wait: it went off {idle:.0f} s after the last request, and is to be left "
             f"on for {idle_s:.0f} s (cooldownPeriod)"
@@ -227,14 +227,14 @@ class ScaleToZero(LayerRun):
         """Only KEDA's own hand."""
         return not writer or "keda" in writer.lower()
 
-    def acted(self, zero_at: datetime) -> str:
+    def acted(self, zero_at: datetime) -> str | None:
         """It was KEDA if it said so at that moment."""
         self._zero_at = zero_at
         bounds = [format_time(zero_at + timedelta(seconds=s)) for s in (-SLACK_S, SLACK_S)]
         for at in self._deactivated:
             if bounds[0] <= at[:19] + "Z" <= bounds[1]:
                 return f"KEDA deactivated the target of ScaledObject {name_of(self.scaled)} at {at[11:19]}"
-        return ""
+        return None
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """Why KEDA did not: its minimum, a pause, a trigger that cannot be read, a cooldown beyond the deadline."""

@@ -46,7 +46,7 @@ class SelfTerminating(LayerRun):
         self._workers: set[str] = set()
         #: When the spec's own request gave it something to do, in the middle of a gap.
         self._fed_at: datetime | None = None
-        self._unproven = ""
+        self._unproven: str | None = None
 
     def prepare(self) -> None:
         """The workers are the layer's targets; they must be in Kubernetes."""
@@ -57,14 +57,14 @@ class SelfTerminating(LayerRun):
         """Reading is enough."""
         return ()
 
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """Where the spec says how to feed it: a gap shorter than its delay, then work; it must live through both."""
         if self.layer.busy is None or not self.layer.idle_s:
-            return ""
+            return None
         self._workers = {pod.uid for pod in self.stage.scene.gpu_pods()}
         self.stage.wait("a gap in the work to pass", lambda: bool(self._ended), self.layer.idle_s * GAP)
         if self._ended:
-            return ""
+            return None
         fed = self.stage.programs.run(self.layer.busy)
         if not fed.ok:
             self._unproven = f"the worker could not be fed: {fed.told}"
@@ -72,7 +72,7 @@ class SelfTerminating(LayerRun):
         self._fed_at = fed.ended
         return f"after a gap of {self.layer.idle_s * GAP / 60:.0f} min it was fed ({fed.command})"
 
-    def unproven(self) -> str:
+    def unproven(self) -> str | None:
         """It could not be fed."""
         return self._unproven
 
@@ -110,20 +110,20 @@ class SelfTerminating(LayerRun):
         """A worker that ends writes no replicas; whatever the field says was there before."""
         return True
 
-    def acted(self, zero_at: datetime) -> str:
+    def acted(self, zero_at: datetime) -> str | None:
         """As many workers as there were ended by themselves, with exit code 0, not told to, before that moment.
 
         Not always the same: what was taken with its node its controller makes anew, and that ends as it would have.
         """
         own = list(self._ended.values())
         if not own or len(own) < len(self._workers):
-            return ""
+            return None
         last = max(finished for _, finished, _ in own)
         if not last - timedelta(seconds=1) <= zero_at <= last + timedelta(seconds=SLACK_S):
-            return ""
+            return None
         return f"{len(own)} worker(s) ended by themselves with exit code 0, the last at {last:%H:%M:%S}"
 
-    def flaw(self) -> str:
+    def flaw(self) -> str | None:
         """It did not wait as long as it says: gaps between batches kill it."""
         least = (self.layer.idle_s or 0.0) - EARLY_S
         for began, finished, name in self._ended.values():
@@ -134,7 +134,7 @@ class SelfTerminating(LayerRun):
                     f"worker {name} ended after {lived:.0f} idle seconds, before the "
                     f"{self.layer.idle_s or 0:.0f} it must wait: every short gap between two batches kills it"
                 )
-        return ""
+        return None
 
     def _out_of_sight(self) -> tuple[str, str, str] | None:
         """(pod, node, Ready) of a worker whose node is not heard of."""

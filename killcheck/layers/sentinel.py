@@ -74,9 +74,9 @@ class SentinelLayer(LayerRun):
         self._notes: list[str] = []
         #: Units that start what could not be followed.
         self._unread: tuple[str, ...] = ()
-        self._flaw = ""
+        self._flaw: str | None = None
         self._failures: tuple[int, ...] = (56,)
-        self._unproven = ""
+        self._unproven: str | None = None
         self._refused_at: datetime | None = None
         self._stop: _Way | None = None
         self._stopped = ""
@@ -164,7 +164,7 @@ class SentinelLayer(LayerRun):
         own = [w.cron_job.namespace for w in (*self.starters, *self._stop_paths()) if w.cron_job]
         return sorted({*own, *super().namespaces()})
 
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """What was found by reading."""
         return "; ".join(self._notes)
 
@@ -301,14 +301,18 @@ class SentinelLayer(LayerRun):
             on += [t.name for t in scene.census.targets if scene.census.on(t)]
         return ", ".join(on)
 
-    def _rival(self) -> str:
+    def _rival(self) -> str | None:
         """Who lights the targets, if that is seen to be a controller, or somebody whom a fault plays; no starter."""
         for target in self._targets():
             for obj in self.stage.scene.objects_of(target) if target.kind else ():
                 writer = lighter(self.stage, obj, self._pulled_at or self.stage.cluster.loop.now())
-                if self.stage.scene.replicas(target) and (is_controller(writer) or writer == self.stage.rival != ""):
+                if (
+                    writer
+                    and self.stage.scene.replicas(target)
+                    and (is_controller(writer) or writer == self.stage.rival)
+                ):
                     return writer
-        return ""
+        return None
 
     def _zero(self) -> bool:
         return not self._lit() and not self.stage.scene.broken() and not self.stage.scene.gpu_pods()
@@ -409,10 +413,10 @@ class SentinelLayer(LayerRun):
         return True
 
     # -- judging -------------------------------------------------------------------------------------------
-    def acted(self, zero_at: datetime) -> str:
+    def acted(self, zero_at: datetime) -> str | None:
         """It held: a stop path stopped under it, and every starter was refused."""
         if self._refused_at is None or self._stop is None:
-            return ""
+            return None
         return (
             f"with {self.mark} set {self._stop.name} still stopped, and none of {len(self.starters)} starter(s) "
             "started anything"
@@ -426,11 +430,11 @@ class SentinelLayer(LayerRun):
         unread = [Entry(name, Status.NOT_MODELLED, f"{said}: {told}", settles) for told in self._unread]
         return [*super().doubts(), *unread]
 
-    def unproven(self) -> str:
+    def unproven(self) -> str | None:
         """What could not be tried."""
         return self._unproven
 
-    def flaw(self) -> str:
+    def flaw(self) -> str | None:
         """Somebody started, or nobody stopped."""
         return self._flaw
 

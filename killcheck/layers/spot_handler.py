@@ -88,8 +88,8 @@ class SpotHandler(LayerRun):
         self._noticed: datetime | None = None
         self._hand = ""
         self._ran: Ran | None = None
-        self._flaw = ""
-        self._unproven = ""
+        self._flaw: str | None = None
+        self._unproven: str | None = None
         self._seen: list[_Progress] = []
         self._wrong = ""
 
@@ -119,15 +119,15 @@ class SpotHandler(LayerRun):
         ref = kept.config_map
         return [Permission("get", "", "configmaps", namespace=ref.namespace, name=ref.name)]
 
-    def only_node(self) -> str:
+    def only_node(self) -> str | None:
         """The node that is given notice: the others may stay on."""
-        return name_of(self.node) if self.node else ""
+        return name_of(self.node) if self.node else None
 
-    def unproven(self) -> str:
+    def unproven(self) -> str | None:
         """Nothing spot is there, or its checkpoint could not be read."""
         return self._unproven
 
-    def before_trigger(self) -> str:
+    def before_trigger(self) -> str | None:
         """Choose the node, and see how far the work is."""
         held = {pod.node for pod in self.stage.scene.gpu_pods()}
         spot = [n for n in self.stage.scene.pool_nodes() if name_of(n) in held and is_spot(n)]
@@ -153,12 +153,12 @@ class SpotHandler(LayerRun):
     def _provider_id(self) -> str:
         return str(dig(self.node, "spec", "providerID", default=""))
 
-    def _too_long(self) -> str:
+    def _too_long(self) -> str | None:
         """Why being in time would prove nothing: the cloud whose machine it is leaves less than the spec counts on."""
         cloud = cloud_of(self._provider_id())
         leaves_s = NOTICE_S[cloud] if cloud else self.notice_s
         if not cloud or self.notice_s <= leaves_s:
-            return ""
+            return None
         said = "says" if self.layer.notice_s else "says nothing, which means"
         return (
             f"layer {self.layer.name}: the spec {said} notice: {self.notice_s:.0f}s, and {NAMES[cloud]}, whose "
@@ -254,10 +254,10 @@ class SpotHandler(LayerRun):
         self._seen.append(_Progress(self.stage.cluster.loop.now(), items))
 
     # -- judging -------------------------------------------------------------------------------------------
-    def acted(self, zero_at: datetime) -> str:
+    def acted(self, zero_at: datetime) -> str | None:
         """Somebody tainted or cordoned the node after the notice, and its pods were gone before the reclaim."""
         if not self._hand or self._noticed is None:
-            return ""
+            return None
         took = (zero_at - self._noticed).total_seconds()
         return (
             f"{self._hand} drained {self.only_node()} in {took:.0f} s of the {self.notice_s:.0f} that the notice "
@@ -304,7 +304,7 @@ class SpotHandler(LayerRun):
     def _since(self) -> float:
         return (self.stage.cluster.loop.now() - self._noticed).total_seconds() if self._noticed else 0.0
 
-    def flaw(self) -> str:
+    def flaw(self) -> str | None:
         """On demand in its place, or work that is not resumed."""
         return self._flaw
 

@@ -116,6 +116,7 @@ def _read(file: Path, key_id: str, said: Mapping[str, Any]) -> Certificate:
             {str(ref): str(digest) for ref, digest in subjects["objects"].items()},
             tuple(map(str, subjects["unread"])),
             tuple(map(str, subjects["images"])),
+            tuple(map(str, subjects.get("withheld", ()))),
         ),
         assumptions=tuple(map(str, said["assumptions"])),
     )

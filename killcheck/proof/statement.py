@@ -17,7 +17,7 @@ from killcheck.events import Subjects as SubjectsEvent
 from killcheck.kube.objects import format_time
 from killcheck.proof.errors import ProofError, Refused
 from killcheck.run.chain import Chain
-from killcheck.run.record import read
+from killcheck.run.record import believed, read
 from killcheck.run.subjects import Subjects
 from killcheck.verdict import DrillResult, overall
 
@@ -35,14 +35,18 @@ _TOLD = (
 )  # fmt: skip
 
 
-def statement(record: Path, now: datetime) -> dict[str, Any]:
-    """The statement of a run. Raises RecordError for what is no record or was changed, OSError, and Refused where it
-    does not say enough to certify anything."""
+def statement(record: Path, now: datetime, *, anyway: bool = False) -> dict[str, Any]:
+    """The statement of a run. ``anyway``: also of a record that this machine did not write, which it then says.
+
+    Raises RecordError for what is no record or was changed, UnsealedError, OSError, and Refused where it does not say
+    enough to certify anything.
+    """
     chain = Chain()
     told = list(read(record, chain))
     started, finished = told[0], told[-1]
     if not isinstance(started, RunStarted) or not isinstance(finished, RunFinished):
         raise Refused(f"{record}: the run did not end, so nothing is certified: drill again")
+    taken = believed(record, chain, anyway=anyway)
     if not started.at <= finished.at <= now:
         raise Refused(f"{record}: its run ended before it began, or ends in the future: nothing is certified")
     if any(one.get("fixture") for one in started.drills):
@@ -69,12 +73,17 @@ def statement(record: Path, now: datetime) -> dict[str, Any]:
                 "sha256": hashlib.sha256(record.read_bytes()).hexdigest(),
                 "chain": chain.head if chain.kept else None,
                 "lines": chain.lines,
+                "sealed": taken is None,
             },
             "drills": results,
-            "assumptions": _assumptions(started, told, results, subjects),
+            "assumptions": [*_unsealed(taken), *_assumptions(started, told, results, subjects)],
             "subjects": subjects.to_json(),
         },
     }
+
+
+def _unsealed(why: str | None) -> list[str]:
+    return [] if why is None else [f"the record was taken on the word of who certified it (--unsealed): {why}"]
 
 
 def validated(said: Mapping[str, Any]) -> None:
@@ -115,8 +124,9 @@ def _subjects(told: Iterable[Event]) -> Subjects:
     objects = {ref: digest for event in found for ref, digest in event.objects.items()}
     unread = sorted({digest for event in found for digest in event.unread})
     images = sorted({image for event in found for image in event.images})
+    kept_back = sorted({ref for event in found for ref in event.withheld})
     spec = next((event.spec for event in found if event.spec), "")
-    return Subjects(spec, objects, tuple(unread), tuple(images))
+    return Subjects(spec, objects, tuple(unread), tuple(images), tuple(kept_back))
 
 
 def _descriptors(subjects: Subjects) -> Iterable[dict[str, Any]]:
@@ -149,6 +159,8 @@ def _assumptions(
     ]
     if any(ref.startswith("Secret/") for ref in subjects.objects):
         found.append("what Secrets hold is not among the subjects: only their names and keys are")
+    if subjects.withheld:
+        found.append(f"values that {', '.join(subjects.withheld)} call secrets are not among the subjects")
     if subjects.unread:
         found.append(
             f"{len(subjects.unread)} file(s) of the manifests could not be read; they are compared as they are"

@@ -1,24 +1,32 @@
 """The run record's chain: every line ends with a hash over itself and the line before it.
 
-A line that was changed, taken out or added shows: the next hash does not follow. Whoever recomputes every hash leaves
-no trace in the record itself; a certificate, which is signed, holds the last one.
+A line that was changed, taken out or added shows: the next hash does not follow. Whoever recomputes every hash has not
+the key: the last line of a run that came to its end is sealed by the machine that wrote it, over itself and all before
+it (:mod:`killcheck.safety.seals`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 
-__all__ = ["CHANGED", "FIELD", "Chain", "ChainBroken"]
+from killcheck.safety.keys import KeyProblem
+from killcheck.safety.seals import PREFIX, Purpose, Whose, seal, whose
+
+__all__ = ["CHANGED", "FIELD", "SEAL", "Chain", "ChainBroken"]
 
 #: How every message about a broken chain begins.
 CHANGED = "the record is not as it was written"
 
 #: The field of a line that holds its hash; always the last one.
 FIELD = "chain"
+#: The field before it, of a run's last line alone.
+SEAL = "seal"
 #: What stands before the first line.
 _BEGIN = "killcheck run record v1"
 _LINK = re.compile(rf',"{FIELD}":"(sha256:[0-9a-f]{{64}})"\}}\Z')
+_SEALED = re.compile(rf',"{SEAL}":"({PREFIX}[0-9a-f]{{64}})"\Z')
 
 
 class ChainBroken(ValueError):
@@ -37,14 +45,24 @@ class Chain:
     def __init__(self) -> None:
         self.head = _BEGIN
         self.lines = self.links = 0
+        self._sealed: tuple[str, str] | None = None
 
     @property
     def kept(self) -> bool:
         """Whether the record has a chain, as far as it was followed."""
         return self.links > 0
 
-    def add(self, line: str) -> str:
-        """A line (the text of a JSON object with fields) with its hash."""
+    @property
+    def whose(self) -> Whose:
+        """Who sealed everything up to the last line that was followed; what ends otherwise has no seal."""
+        return Whose.NOBODYS if self._sealed is None else whose(Purpose.RECORD, *self._sealed)
+
+    def add(self, line: str, *, last: bool = False) -> str:
+        """A line (the text of a JSON object with fields) with its hash; the ``last`` one is sealed, where a key is."""
+        if last:
+            with suppress(KeyProblem):
+                made = seal(Purpose.RECORD, f"{self.head}\n{line}")
+                line = f'{line[:-1]},"{SEAL}":"{made}"}}'
         self.head = self._hash(line[:-1])
         self.lines += 1
         self.links += 1
@@ -53,6 +71,7 @@ class Chain:
     def follow(self, line: str) -> None:
         """The next line of a record. Raises ChainBroken."""
         link = _LINK.search(line)
+        self._sealed = None
         first, self.lines = self.lines == 0, self.lines + 1
         if link is None:
             if self.kept or f',"{FIELD}":' in line[-90:]:
@@ -65,8 +84,14 @@ class Chain:
             raise ChainBroken(
                 "its hash does not follow: this line or the one before it was changed, taken out or added"
             )
+        self._sealed = self._seal(line[: link.start()])
         self.head = said
         self.links += 1
+
+    def _seal(self, text: str) -> tuple[str, str] | None:
+        """What a line's seal is over, and the seal."""
+        found = _SEALED.search(text)
+        return (f"{self.head}\n{text[: found.start()]}}}", found[1]) if found else None
 
     def _hash(self, text: str) -> str:
         return "sha256:" + hashlib.sha256(f"{self.head}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,11 +1,13 @@
 """What a search has found so far, in a file: the next search goes on from there instead of trying it all again.
 
-A line a scenario, as it ended. What is kept of one spec and its manifests says nothing of others.
+A line a scenario, as it ended, each with this machine's seal over it and the seal before it: a checkout that brings
+such a file is not believed. What is kept of one spec and its manifests says nothing of others.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
@@ -14,42 +16,67 @@ from killcheck import __version__
 from killcheck.run.combinations import Found, Scenario
 from killcheck.run.session import Session, SessionError
 from killcheck.run.subjects import of_session
+from killcheck.safety.keys import VARIABLE, KeyProblem
+from killcheck.safety.seals import Purpose, Whose, seal, whose
 
 __all__ = ["Kept"]
 
-SCHEMA = "killcheck.explored/v1"
+SCHEMA = "killcheck.explored/v2"
+SEAL = "seal"
 #: How a search tells of a scenario that the machine ended: another time it may end otherwise.
 _MACHINE = ("its process died", "took longer than")
 
 
 @dataclass
 class Kept:
-    """The scenarios of a file, by what they are. ``known``: those that were in it."""
+    """The scenarios of a file, by what they are. ``known``: those that were in it and that this machine sealed."""
 
     path: Path
     known: dict[Scenario, Found] = field(default_factory=dict)
     _file: IO[str] | None = None
+    _before: str = ""
 
     @classmethod
     def of(cls, path: Path, session: Session) -> Self:
-        """Those of a file, made where there is none. Raises SessionError where it is of something else, OSError."""
+        """Those of a file, made where there is none.
+
+        Raises SessionError where it is of something else or of another machine, and where there is no key; OSError.
+        """
         head = _head(session)
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        if lines and _object(lines[0]) != head:
+        if lines and {key: value for key, value in _object(lines[0]).items() if key != SEAL} != head:
             raise SessionError(
                 f"{path}: it was kept of another spec, other manifests or by another killcheck: name another file"
             )
-        found = [one for one in map(_found, lines[1:]) if one is not None]
+        sealed = _sealed(lines)
+        if lines and not sealed:
+            raise SessionError(
+                f"{path}: this machine did not seal it, so nothing in it is believed: name another file (machines "
+                f"with the same {VARIABLE} go on with each other's)"
+            )
+        found = [one for one in map(_found, sealed[1:]) if one is not None]
         kept = cls(path, {one.scenario: one for one in found})
-        whole = [head, *map(_line, kept.known.values())]  # without a last line that a kill cut short
-        path.write_text("".join(f"{json.dumps(one)}\n" for one in whole), encoding="utf-8")
-        kept._file = path.open("a", encoding="utf-8")
+        kept._begin([head, *map(_line, kept.known.values())])
         return kept
+
+    def _begin(self, whole: Iterable[dict[str, Any]]) -> None:
+        """Write the file anew: without what a kill cut short, and what does not follow."""
+        text = "".join(map(self._next, whole))
+        self.path.write_text(text, encoding="utf-8")
+        self._file = self.path.open("a", encoding="utf-8")
+
+    def _next(self, said: dict[str, Any]) -> str:
+        """The next line, sealed. Raises SessionError where there is no key."""
+        try:
+            self._before = seal(Purpose.EXPLORED, _over(self._before, said))
+        except KeyProblem as error:
+            raise SessionError(f"{self.path}: what is kept there is sealed: {error}") from error
+        return f"{json.dumps({**said, SEAL: self._before})}\n"
 
     def __call__(self, found: Found) -> None:
         """Keep what a scenario ended with, at once; not what only the machine ended."""
         if self._file is not None and not any(said in found.why for said in _MACHINE):
-            self._file.write(f"{json.dumps(_line(found))}\n")
+            self._file.write(self._next(_line(found)))
             self._file.flush()
 
     def __enter__(self) -> Self:
@@ -58,6 +85,24 @@ class Kept:
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def _sealed(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """The first lines that follow one another by this machine's seals."""
+    found: list[dict[str, Any]] = []
+    before = ""
+    for one in map(_object, lines):
+        bare = {key: value for key, value in one.items() if key != SEAL}
+        if whose(Purpose.EXPLORED, _over(before, bare), str(one.get(SEAL, ""))) is not Whose.OURS:
+            break
+        before = one[SEAL]
+        found.append(bare)
+    return found
+
+
+def _over(before: str, said: dict[str, Any]) -> str:
+    """What a line's seal is over."""
+    return f"{before}\n{json.dumps(said, sort_keys=True)}"
 
 
 def _head(session: Session) -> dict[str, Any]:
@@ -75,8 +120,7 @@ def _line(found: Found) -> dict[str, Any]:
     }
 
 
-def _found(line: str) -> Found | None:
-    said = _object(line)
+def _found(said: dict[str, Any]) -> Found | None:
     try:
         scenario = Scenario(str(said["layer"]), tuple(map(str, said["faults"])))
         return Found(scenario, str(said["verdict"]), str(said["why"]), str(said["off_by"]))

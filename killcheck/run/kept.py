@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from killcheck.run.chain import Chain, ChainBroken
 from killcheck.run.record import RecordError
 from killcheck.run.session import SessionError
 from killcheck.safety.orphans import local
+from killcheck.safety.seals import Whose
 from killcheck.text.files import LONGEST, own
 
 __all__ = ["KEPT", "SETTING", "KeptRun", "described", "limit", "own_ignore", "record_of", "runs", "tidy"]
@@ -30,7 +32,10 @@ LAST = 4096
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """A run as its folder tells it; ``verdict`` is ``unfinished`` where the record ends early, ``size`` in bytes."""
+    """A run as its folder tells it; ``verdict`` is ``unfinished`` where the record ends early, ``size`` in bytes.
+
+    ``sealed``: whether this machine wrote its record, or one with the same ``KILLCHECK_KEY``.
+    """
 
     run: str
     at: str
@@ -40,6 +45,7 @@ class KeptRun:
     verdict: str
     size: int
     record: Path
+    sealed: bool
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
@@ -79,6 +85,7 @@ def described(folder: Path) -> Iterator[KeptRun]:
                 str(last.get("verdict", "unfinished")) if last.get("event") == "RunFinished" else "unfinished",
                 sum(file.stat().st_size for file in record.parent.rglob("*") if file.is_file()),
                 record,
+                _sealed(record),
             )
 
 
@@ -112,6 +119,15 @@ def own_ignore(folder: Path) -> None:
     own(folder).mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as file:
         file.write("# Written by killcheck: runs and journals are this machine's.\n*\n")
+
+
+def _sealed(record: Path) -> bool:
+    chain = Chain()
+    with record.open(encoding="utf-8", errors="replace") as file, suppress(ChainBroken):
+        for line in file:
+            chain.follow(line.rstrip("\n"))
+        return chain.whose is Whose.OURS
+    return False
 
 
 def _ends(record: Path) -> tuple[dict[str, Any], dict[str, Any]]:

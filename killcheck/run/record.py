@@ -11,21 +11,37 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from killcheck import events
-from killcheck.events import Event, RunStarted, from_json
+from killcheck.events import Event, RunFinished, RunStarted, from_json
 from killcheck.run.chain import Chain, ChainBroken
+from killcheck.safety.keys import VARIABLE
+from killcheck.safety.seals import Whose
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["RecordError", "RecordWriter", "read"]
+__all__ = ["NOT_OURS", "RecordError", "RecordWriter", "UnsealedError", "believed", "read"]
+
+#: Why a record proves nothing, by whose seal it has.
+NOT_OURS = {
+    Whose.NOBODYS: "it has no seal: its run was killed, an older killcheck wrote it, or somebody made it up",
+    Whose.ANOTHERS: "another machine sealed it, or somebody made it up",
+}
+_ANYWAY = f"drill here, share {VARIABLE} with the machine that drilled, or say --unsealed where you know who wrote it"
 
 
 class RecordError(Exception):
     """The file is not a run record; the message says where it stops being one."""
 
 
+class UnsealedError(Exception):
+    """A record that this machine did not write, and nobody said that it is to be believed; the message says why."""
+
+
 class RecordWriter:
-    """Writes each event as a line of a chain, flushed at once: a record cut short by a kill is complete up to there."""
+    """Writes each event as a line of a chain, flushed at once: a record cut short by a kill is complete up to there.
+
+    The line with which its run ends is sealed: a record of a killed run has no seal.
+    """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +52,8 @@ class RecordWriter:
 
     def __call__(self, event: Event) -> None:
         """Write an event."""
-        self._file.write(self._chain.add(json.dumps(event.to_json(), separators=(",", ":"))) + "\n")
+        line = json.dumps(event.to_json(), separators=(",", ":"))
+        self._file.write(self._chain.add(line, last=isinstance(event, RunFinished)) + "\n")
         self._file.flush()
 
     def __enter__(self) -> Self:
@@ -83,6 +100,17 @@ def read(path: Path, chain: Chain | None = None) -> Iterator[Event]:
             raise RecordError(f"{path}:{number}: a second run begins here: a record is one run")
         if event is not None:
             yield event
+
+
+def believed(path: Path, chain: Chain, *, anyway: bool) -> str | None:
+    """Why a record, whose ``chain`` was followed to its end, has to be taken on somebody's word; None: it is ours.
+
+    Raises UnsealedError where it is not, and nobody gave that word (``anyway``).
+    """
+    why = NOT_OURS.get(chain.whose)
+    if why is not None and not anyway:
+        raise UnsealedError(f"{path}: {why}. Nothing is proven by it: {_ANYWAY}")
+    return why
 
 
 def _typed(event: Event | None) -> Event | None:

@@ -35,6 +35,7 @@ from killcheck.run.session import Session
 from killcheck.run.snapshot import snapshot
 from killcheck.safety import consent, guard, journal, lease, local_locks, orphans
 from killcheck.safety.journal import Journal, state_dir
+from killcheck.safety.keys import KeyProblem, signing_key
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath, Layer, Outcome
 from killcheck.text.redaction import clean, hide_environment
@@ -259,9 +260,19 @@ class Run:
             if not any(result.dirty for result in results):
                 # The verdict still says what was seen, also where that was the outcome asked for.
                 code = 0 if wanted and all(wanted) else code or EXIT_CODES["exposed"]
+            self._tell_of_no_key()
             self._emit(events.RunFinished(at=wall_now(), verdict=verdict, exit_code=code))
         kept_runs.tidy(self.folder.parents[1], keep)
         return RunResult(self.id, verdict, code, tuple(results), record.path, notes)
+
+    def _tell_of_no_key(self) -> None:
+        """Why the record has no seal; no verdict depends on it."""
+        try:
+            signing_key()
+        except KeyProblem as why:
+            self._emit(
+                events.Noted(at=wall_now(), text=f"this record is not sealed, and so proves nothing later: {why}")
+            )
 
     def _in_turn(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
         for number, drill in enumerate(self.planned):

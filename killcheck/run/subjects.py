@@ -1,7 +1,8 @@
 """What a run's drills are of, as digests: the spec, the manifests, the images of what turns the GPUs off.
 
 Digests are of what is said, not of how it is written: a comment, the order of keys, of documents and of files, and
-their names and folders make no difference. What Secrets hold is not in them: a digest of a short value gives it away.
+their names and folders make no difference. What Secrets hold is not in them, nor what a name calls a secret elsewhere
+(:mod:`killcheck.run.withheld`): a digest of a short value gives it away.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 from killcheck.kube.passed_over import Skipped
 from killcheck.kube.workloads import templates
 from killcheck.run.session import Session
+from killcheck.run.withheld import withheld, withheld_text
 from killcheck.spec.killpath import KillPath
 from killcheck.spec.specfile import accepted
 from killcheck.text.files import LONGEST, opened, text_of
@@ -38,13 +40,15 @@ class Subjects:
     """Digests are ``sha256:`` and 64 hexadecimal digits. ``spec``: empty where the kill path was found without one.
 
     ``objects``: of each object of the manifests by its ref. ``unread``: of files that could not be read and may hold
-    GPUs or a switch. ``images``: those of the layers' executors, as the manifests write them.
+    GPUs or a switch. ``images``: those of the layers' executors, as the manifests write them. ``withheld``: refs of
+    objects, Secrets aside, that hold values which are not in their digests.
     """
 
     spec: str = ""
     objects: dict[str, str] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     images: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
 
     @property
     def manifests(self) -> str:
@@ -68,6 +72,7 @@ class Subjects:
             "objects": self.objects,
             "unread": list(self.unread),
             "images": list(self.images),
+            "withheld": list(self.withheld),
         }
 
 
@@ -82,7 +87,13 @@ def of_session(session: Session) -> Subjects:
     objects = session.objects  # read now: what is passed over is known from then on
     objects = [*objects, *(obj for _, obj in session.refused)]
     unread = set(session.unseen) - {skipped for skipped, _ in session.refused}
-    return Subjects(spec, of_manifests(objects), _unread(unread), images_of(session.kill_path, objects))
+    return Subjects(
+        spec,
+        of_manifests(objects),
+        _unread(unread),
+        images_of(session.kill_path, objects),
+        tuple(sorted({ref_of(obj) for obj in objects if _withholds(obj)})),
+    )
 
 
 def of_spec(file: Path) -> str:
@@ -91,7 +102,7 @@ def of_spec(file: Path) -> str:
     beside = accepted.beside(file)
     with suppress(FileNotFoundError, YamlError):
         said += [document.value for document in documents(text_of(beside), str(beside))]
-    return _sha(said)
+    return _sha(withheld(said))
 
 
 def of_manifests(objects: Iterable[Obj]) -> dict[str, str]:
@@ -140,12 +151,19 @@ def _of_file(file: Path) -> str | None:
             content = source.read(LONGEST + 1)
     except OSError:
         return None
-    return f"sha256:{hashlib.sha256(content).hexdigest()}" if len(content) <= LONGEST else None
+    if len(content) > LONGEST:
+        return None
+    text = withheld_text(content.decode("utf-8", "surrogateescape"))
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()}"
+
+
+def _withholds(obj: Obj) -> bool:
+    return obj.get("kind") != "Secret" and _plain(withheld(obj)) != _plain(obj)
 
 
 def _without_secrets(obj: Obj) -> Any:
     if obj.get("kind") != "Secret":
-        return obj
+        return withheld(obj)
     return {key: sorted(value) if key in _HELD and isinstance(value, dict) else value for key, value in obj.items()}
 
 

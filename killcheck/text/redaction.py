@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from killcheck.text.shown import plain
 
-__all__ = ["clean", "hide", "hide_environment", "hide_secrets", "load", "redact"]
+__all__ = ["called_secret", "clean", "hide", "hide_environment", "hide_secrets", "load", "redact"]
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # JSON Web Tokens: three base64url parts, the first two being JSON objects ("eyJ" is '{"'); and those in base64.
@@ -303,10 +303,15 @@ def hide(value: str) -> None:
     _known.add(value.strip())
 
 
+def called_secret(name: str) -> bool:
+    """Whether a variable's name says that its value is a secret, and not where one is."""
+    return _SECRET_NAME.search(name) is not None and _PLACES.search(name) is None
+
+
 def hide_environment(environ: Mapping[str, str] | None = None) -> None:
     """Hide what the environment's own names call secret (not the paths and names of secrets)."""
     for name, value in (os.environ if environ is None else environ).items():
-        if _SECRET_NAME.search(name) and not _PLACES.search(name) and not value.startswith(("/", "./", "~")):
+        if called_secret(name) and not value.startswith(("/", "./", "~")):
             _hide_value(value, plain=bool(_PLAIN_TOO.search(name)))
 
 

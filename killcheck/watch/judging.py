@@ -12,11 +12,11 @@ from killcheck.watch.scene import ASSUMED, Scene, matches_pool
 __all__ = ["above_floor", "emptied", "floors", "kept", "not_judged", "within"]
 
 
-def not_judged(scene: Scene, kill_path: KillPath) -> str:
-    """Why nothing is proven of nodes here; empty: it is. What killcheck made itself says nothing of a team's pools."""
+def not_judged(scene: Scene, kill_path: KillPath) -> str | None:
+    """Why nothing is proven of nodes here; None: it is. What killcheck made itself says nothing of a team's pools."""
     made = [node for node in scene.pool_nodes() if ASSUMED in labels_of(node) and not _removed(kill_path, node)]
     if not made and scene.pool_nodes():
-        return ""
+        return None
     return (
         "nodes are not judged, only pods: no manifest describes the node pool. To have them judged, add it, or say "
         "under nodes: who removes an empty node (removedBy) and by when (removedAfter)"
@@ -59,11 +59,11 @@ def above_floor(kill_path: KillPath, nodes: Iterable[Obj]) -> bool:
     return above(floors(kill_path), nodes)
 
 
-def emptied(scene: Scene, kill_path: KillPath) -> str:
-    """Why P2 would prove nothing: the floors let every node stay that is on; empty: they do not."""
+def emptied(scene: Scene, kill_path: KillPath) -> str | None:
+    """Why P2 would prove nothing: the floors let every node stay that is on; None: they do not."""
     nodes = scene.pool_nodes()
     if not nodes or above_floor(kill_path, nodes):
-        return ""
+        return None
     said = ", ".join(f"floor {pool.floor} of {pool.name}" for pool in floors(kill_path))
     return (
         f"P2 asks for nodes to go and {said} lets {'all of them' if len(nodes) > 1 else 'the only one'} stay "

@@ -130,25 +130,25 @@ def declared(kill_path: KillPath, start: Start) -> bool:
     )
 
 
-def of_the_morning(start: Start, at: datetime, off_since: datetime) -> str:
-    """Why a start that nobody declared is plainly the morning's; empty: it is not."""
+def of_the_morning(start: Start, at: datetime, off_since: datetime) -> str | None:
+    """Why a start that nobody declared is plainly the morning's; None: it is not."""
     slot = start.next(at - timedelta(hours=1)) if start.text else None
     if slot is None or slot > at or (slot - off_since).total_seconds() < NIGHT_S:
-        return ""
+        return None
     if not _in_the_morning(start, slot):
-        return ""
+        return None
     return f"its schedule ({start.text}, {start.zone or 'UTC'}) is taken for the morning's: the spec declares no starts"
 
 
-def bounded(cron_job: Obj | None, job: Obj | None, now: datetime) -> str:
-    """Why GPU work of a CronJob's own is no failure of the night: its Job is ended soon; empty: it is not.
+def bounded(cron_job: Obj | None, job: Obj | None, now: datetime) -> str | None:
+    """Why GPU work of a CronJob's own is no failure of the night: its Job is ended soon; None: it is not.
 
     Soon is a quarter of its period at most, and it fires at most once in half a day: else it keeps GPUs on.
     """
     ends_s = dig(job or {}, "spec", "activeDeadlineSeconds")
     every_s = period_s(cron_job, now) if cron_job else None
     if not ends_s or every_s is None or every_s < ONCE_S or ends_s > every_s / 4:
-        return ""
+        return None
     return f"work of its own, ended after {ends_s / 3600.0:.1f} h at the latest (activeDeadlineSeconds)"
 
 
@@ -261,8 +261,8 @@ def _cron_jobs(found: Iterable[Obj], kill_path: KillPath, since: datetime, until
             yield f"not watched: {ref_of(cron)} fires at {due:%Y-%m-%d %H:%M} UTC and {does}{meant}"
 
 
-def _does(cron: Obj) -> str:
-    """What a CronJob does that may light something; empty: nothing that can be read."""
+def _does(cron: Obj) -> str | None:
+    """What a CronJob does that may light something; None: nothing that can be read."""
     for template in templates(cron):
         if spec_devices(template.spec):
             return "asks for GPUs itself"
@@ -272,4 +272,4 @@ def _does(cron: Obj) -> str:
             return f"scales up ({ups[0]})"
         if reading.not_understood:
             return f"what it does could not be read ({reading.not_understood[0]})"
-    return ""
+    return None

@@ -27,8 +27,8 @@ FIRST_COUNT_S = 90.0
 _SUSPENDED = ("Job", "JobSet", "RayCluster")
 
 
-def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
-    """Why there is nothing to turn off, where that is plain at once; empty: there is, or may be."""
+def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str | None:
+    """Why there is nothing to turn off, where that is plain at once; None: there is, or may be."""
     covered = [t for t in kill_path.covered_by(layer) if t.kind]
     waiting = any(queues.awaits_admission(obj) for t in covered for obj in scene.objects_of(t))
     if covered and not waiting and not any(scene.replicas(t) for t in covered) and not scene.gpu_pods():
@@ -39,7 +39,7 @@ def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
         )
     census = scene.census
     if not census.targets:
-        return ""
+        return None
     scene.cluster.loop.run_until(lambda: census.broken() is None, FIRST_COUNT_S)
     error = census.broken()
     if error is not None:
@@ -51,7 +51,7 @@ def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str:
             + ", ".join(f"{census.counts[t.name].command} counts 0 of {t.name}" for t in off)
             + " (start it first)"
         )
-    return ""
+    return None
 
 
 def switch_on(cluster: Cluster, scene: Scene, layer: Layer) -> Iterator[str]:
@@ -71,8 +71,8 @@ def steady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = Fa
     return scene.when_changed(lambda: not unsteady(scene, kill_path, layer, healed=healed, why=False))
 
 
-def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = False, why: bool = True) -> str:
-    """What is not as it should be before a drill; empty: all is steady.
+def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = False, why: bool = True) -> str | None:
+    """What is not as it should be before a drill; None: all is steady.
 
     ``healed``: after it; what is outside Kubernetes and has no ``start`` stays off. ``why``: with the pods' own reason,
     which takes longer to find than that there is one.
@@ -84,7 +84,7 @@ def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = 
         if not scene.census.on(target) and not (healed and target.start is None):
             return f"{scene.census.counts[target.name].command} counts 0 of {target.name}: nothing to turn off"
     if not any(t.kind for t in kill_path.covered_by(layer)):
-        return ""
+        return None
     return _unsteady_inside(scene, kill_path, layer, why=why)
 
 

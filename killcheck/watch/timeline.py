@@ -94,14 +94,14 @@ class Timeline:
         deadline = self.deadline_s(phase)
         return seconds is not None and (deadline is None or seconds <= deadline)
 
-    def first_missing(self, upto: str | None = None) -> str:
-        """The first phase of this drill that was not reached, up to and including ``upto``; empty: none is missing."""
+    def first_missing(self, upto: str | None = None) -> str | None:
+        """The first phase of this drill that was not reached, up to and including ``upto``; None: none is missing."""
         for phase in self.phases:
             if phase not in self.reached:
                 return phase
             if phase == upto:
                 break
-        return ""
+        return None
 
     def rows(self) -> list[dict[str, object]]:
         """For the result document: every phase with the second it was reached at (None: not) and its deadline.

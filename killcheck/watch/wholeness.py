@@ -49,8 +49,8 @@ _REMEDIES = (
 )
 
 
-def lack(scene: Scene, target: Target, *, why: bool = True) -> str:
-    """What a target lacks to be wholly on; empty: every pod that it asks for runs, and holds what it asks for.
+def lack(scene: Scene, target: Target, *, why: bool = True) -> str | None:
+    """What a target lacks to be wholly on; None: every pod that it asks for runs, and holds what it asks for.
 
     ``why``: with the reason, found in its pods and in what Kubernetes says of them.
     """
@@ -64,7 +64,7 @@ def lack(scene: Scene, target: Target, *, why: bool = True) -> str:
     wanted = sum(pods_wanted(obj) for obj in objects)
     on = [pod for pod in scene.pods_of(target) if dig(pod, "status", "phase") == "Running"]
     if on and len(on) >= wanted:
-        return ""
+        return None
     missing = f"{len(on)} of {max(wanted, 1)} GPU pods of {target} run"
     if not why:
         return missing
@@ -83,7 +83,7 @@ def pods_wanted(obj: Obj) -> int:
 
 
 # -- why -----------------------------------------------------------------------------------------------------
-def _reason(scene: Scene, target: Target, objects: list[Obj]) -> str:
+def _reason(scene: Scene, target: Target, objects: list[Obj]) -> str | None:
     if any(dig(obj, "spec", "paused") for obj in objects):
         return "it is paused (spec.paused), so no pod is made for it"
     said = next(iter((*_of_pods(scene, target), *_of_events(scene, target, objects))), "")
@@ -94,7 +94,7 @@ def _reason(scene: Scene, target: Target, objects: list[Obj]) -> str:
                 f"nothing on the embedded cluster makes the pods of a {target.kind}: its controller is not "
                 "modelled. Drill it on a cluster where that runs"
             )
-        return ""
+        return None
     for pattern, remedy in _REMEDIES:
         found = re.search(pattern, said, re.IGNORECASE)
         if found:

@@ -6,13 +6,21 @@ from killcheck.cloud.session import Aws
 from killcheck.history.index import gather
 from killcheck.history.places import PlaceError, place_of
 from killcheck.history.series import Stand, told
+from killcheck.run.chain import Chain
 from killcheck.run.evidence import Store, files_of, leave
 
 RECORD = """\
 {"event":"RunStarted","at":"2026-11-0%dT03:00:00Z","drill":"","run":"r%d","version":"0.1.0","cluster":"c","real":true,"kill_path":"p"}
 {"event":"DrillStarted","at":"2026-11-0%dT03:00:00Z","drill":"off","layer":"off","layer_type":"dead-man","faults":[],"deadlines":{},"proof":[]}
 {"event":"DrillFinished","at":"2026-11-0%dT03:05:00Z","drill":"off","result":{"verdict":"survived","seconds_to_zero":4.0}}
+{"event":"RunFinished","at":"2026-11-0%dT03:05:00Z","drill":"","verdict":"survived","exit_code":0}
 """
+
+
+def sealed(text):
+    """A record as this machine writes it."""
+    chain, lines = Chain(), text.splitlines()
+    return "".join(f"{chain.add(line, last=line == lines[-1])}\n" for line in lines)
 
 
 def test_what_evidence_left_is_read_by_its_prefix(stand_in, tmp_path):
@@ -21,7 +29,7 @@ def test_what_evidence_left_is_read_by_its_prefix(stand_in, tmp_path):
     for day in (1, 2):
         folder = tmp_path / f"r{day}"
         folder.mkdir()
-        (folder / "run.jsonl").write_text(RECORD % ((day,) * 4))
+        (folder / "run.jsonl").write_text(sealed(RECORD % ((day,) * 5)))
         (folder / "report.html").write_text("<html>")
         leave(aws, Store("s3://proofs/gpu"), files_of(folder / "run.jsonl"), run=folder.name)
         leave(aws, Store("s3://proofs/other"), files_of(folder / "run.jsonl"), run=f"x{day}")

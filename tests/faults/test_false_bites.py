@@ -95,10 +95,10 @@ def test_a_session_that_was_over_before_is_no_bite(portal):
     portal.begin("old", NOW - timedelta(hours=1))
     asked(portal, "old")
     fault, stage = expired(portal)
-    assert fault.bitten(stage, RUN) == ""
+    assert fault.bitten(stage, RUN) is None
     asked(portal, "old")
     asked(portal, "nobodys")
-    assert fault.bitten(stage, RUN) == ""
+    assert fault.bitten(stage, RUN) is None
 
 
 def test_a_session_that_it_cut_short_is_one(portal):

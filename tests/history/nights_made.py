@@ -66,6 +66,6 @@ def write(folder, *made):
         place = folder / "runs" / run
         place.mkdir(parents=True, exist_ok=True)
         chain, lines = Chain(), text.splitlines()
-        whole = [chain.add(one) for one in lines if one.endswith("}")]
+        whole = [chain.add(one, last='"RunFinished"' in one) for one in lines if one.endswith("}")]
         (place / "run.jsonl").write_text("\n".join([*whole, *lines[len(whole) :], ""]))
     return folder

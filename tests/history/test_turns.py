@@ -1,5 +1,7 @@
 """Whose turn it is: a few a night, and everything in turn."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,3 +45,20 @@ def test_what_did_not_prove_itself_comes_sooner():
 def test_two_faults_are_two_whatever_their_order():
     nights = [*(night(1, cell) for cell in CELLS[:-1]), night(9, ("off", ("b", "a")))]
     assert len(CELLS) - 1 not in oldest(CELLS, nights, now=10 * DAY_S, count=len(CELLS) - 1)
+
+
+def test_a_strangers_record_keeps_no_cell_from_its_turn():
+    """What nobody known here has sealed: of a night to come, or of yesterday, it puts no cell behind a proven one."""
+    forged = [replace(night(day, CELLS[0]), sealed=False) for day in (9, 99)]
+    nights = [*(night(day, cell) for day, cell in enumerate(CELLS[1:])), *forged]
+    assert oldest(CELLS, nights, now=10 * DAY_S, count=1) == [0]
+
+
+def test_without_a_key_that_is_shared_everything_has_its_turn_all_the_same():
+    """Each pod has a key of its own then, and seals that the next one does not know."""
+    nights, chosen = [], []
+    for day in range(2 * len(CELLS)):
+        (number,) = oldest(CELLS, nights, now=day * DAY_S, count=1)
+        chosen.append(number)
+        nights.append(replace(night(day, CELLS[number]), sealed=False))
+    assert chosen == [*range(len(CELLS))] * 2

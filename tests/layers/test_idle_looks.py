@@ -34,5 +34,5 @@ def test_a_look_is_seen_only_where_something_was_counted_after_it(counted):
     seen = monitor._look("right after a request")
     assert ("left it on" in seen) is counted
     assert monitor.unproven() == (
-        "" if counted else ("what its look at a busy target left on is not known: nothing was counted after it")
+        None if counted else ("what its look at a busy target left on is not known: nothing was counted after it")
     )

@@ -147,6 +147,39 @@ def test_what_is_kept_of_something_else_is_refused(tmp_path):
     assert file.read_text() == "a note of mine\n"
 
 
+FORGED = {
+    "another machine": lambda lines: lines,
+    "a line more": lambda lines: [*lines, lines[-1].replace('"finalizer"', '"token-dead"')],
+    "a verdict": lambda lines: [line.replace('"exposed"', '"survived"') for line in lines],
+    "the first taken out": lambda lines: [lines[0], *lines[2:]],
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_what_this_machine_did_not_find_is_not_believed(tmp_path, monkeypatch, what):
+    """A checkout can bring a file in which nothing exposes."""
+    file, found = (
+        tmp_path / "t",
+        [Found(Scenario("nightly-off", names), "exposed", "w") for names in ((), ("finalizer",))],
+    )
+    with monkeypatch.context() as patch:
+        if what == "another machine":
+            patch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+        with Kept.of(file, SESSION) as kept:
+            for one in found:
+                kept(one)
+    file.write_text("\n".join(FORGED[what](file.read_text().splitlines())) + "\n")
+    before = file.read_text()
+    if what == "another machine":
+        with pytest.raises(SessionError, match="this machine did not seal it"):
+            Kept.of(file, SESSION)
+        assert file.read_text() == before
+        return
+    with Kept.of(file, SESSION) as kept:
+        assert set(kept.known.values()) <= set(found)
+        assert len(kept.known) == (2 if what == "a line more" else 0)
+
+
 def test_what_the_machine_ended_is_tried_again(tmp_path):
     with Kept.of(tmp_path / "t", SESSION) as kept:
         kept(

@@ -214,3 +214,43 @@ def test_of_a_cluster_only_what_was_listed_can_be_missing(objects, listed, refus
     assert (
         any("ServiceAccount" in f.message for f in asking.lint(world).findings if f.probe == "pod-refused") is refused
     )
+
+
+_KSM = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "kube-state-metrics", "namespace": "monitoring"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "ksm"}},
+        "template": {
+            "metadata": {"labels": {"app": "ksm"}},
+            "spec": {
+                "containers": [
+                    {"name": "ksm", "image": "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.17.0"}
+                ]
+            },
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("expr", "says"),
+    [
+        ("DCGM_FI_DEV_GPU_UTIL < 5", ""),
+        ("DCGM_FI_DEV_GPU_USAGE < 5", "dcgm-exporter makes no DCGM_FI_DEV_GPU_USAGE"),
+        ("absent(DCGM_FI_DEV_GPU_USAGE)", ""),
+        ("max(kueue_admission_wait_time_seconds) > 60 and on() DCGM_FI_DEV_GPU_UTIL < 5", "is a histogram of kueue"),
+        ("(DCGM_FI_DEV_GPU_UTIL < 5) * on(node) group_left() kube_node_labels", "without --metric-labels-allowlist"),
+    ],
+)
+def test_an_alert_on_what_nobody_exports_can_never_fire(objects, expr, says):
+    group = {"name": "gpus", "rules": [{"alert": "Idle", "expr": expr}]}
+    rule = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "gpus", "namespace": "inference"},
+        "spec": {"groups": [group]},
+    }
+    told = [finding.message for finding in _found([*objects, rule, _KSM], "no-alarm")]
+    assert [says in message for message in told] == ([True] if says else [])

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -369,23 +370,22 @@ def test_a_record_that_was_changed_shows(proven, tmp_path, what):
     assert not (tmp_path / "r/certificate.intoto.json").exists()
 
 
-def test_a_record_of_an_older_version_is_told_as_that(proven, tmp_path):
-    """Without a chain; and without what was drilled, nothing can be certified of it."""
+def test_a_record_of_an_older_version_is_taken_on_somebodys_word_alone(proven, tmp_path):
+    """Without a chain, and so without a seal; and without what was drilled, nothing can be certified of it."""
     lines = [line.partition(',"chain"')[0] + "}" for line in (proven / RECORD).read_text().splitlines()]
     record = tmp_path / "r/run.jsonl"
     record.parent.mkdir()
     record.write_text("\n".join(lines) + "\n")
-    code, said = killcheck("history", tmp_path)
-    assert (code, "1 record(s) have no chain" in said) == (0, True)
     code, said = killcheck("certify", record, "--key", proven / PRIVATE)
-    assert (code, "has no chain" in said) == (0, True)
+    assert (code, "it has no seal" in said) == (3, True)
+    assert killcheck("certify", record, "--unsealed", "--key", proven / PRIVATE)[0] == 0
     record.write_text("\n".join(line for line in lines if '"Subjects"' not in line) + "\n")
-    code, said = killcheck("certify", record, "--key", proven / PRIVATE, "-o", tmp_path / "none")
+    code, said = killcheck("certify", record, "--unsealed", "--key", proven / PRIVATE, "-o", tmp_path / "none")
     assert (code, "does not say what was drilled" in said) == (3, True)
 
 
 def rewritten(world, folder, change):
-    """A record with another first line, and a chain that fits it: whoever recomputes it can."""
+    """A record with another first line, and a chain that fits it: whoever recomputes it can. Its seal is of the other."""
     first, *rest = (world / RECORD).read_text().splitlines()
     said = json.loads(first.partition(',"chain"')[0] + "}")
     change(said)
@@ -402,9 +402,77 @@ def test_a_record_whose_chain_was_made_anew_is_not_the_one_that_was_certified(pr
     assert (code, "not the run record that it was made from" in said) == (3, True)
 
 
+def resealed(world, folder, machine, monkeypatch):
+    """The record with a chain and a seal of another machine."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(machine))
+    lines = [re.split(',"(?:seal|chain)"', line)[0] + "}" for line in (world / RECORD).read_text().splitlines()]
+    chain = Chain()
+    (folder / "run.jsonl").write_text("".join(f"{chain.add(one, last=one == lines[-1])}\n" for one in lines))
+    return folder / "run.jsonl"
+
+
+ACCEPTING = ("--owner", "o", "--reason", "r", "--until", "2090-01-01")
+FORGED = {
+    "its chain made anew": lambda world, folder, _: rewritten(world, folder, lambda said: said.update(version="9")),
+    "sealed elsewhere": lambda world, folder, patch: resealed(world, folder, folder / "state", patch),
+    "more after its end": lambda world, folder, _: longer(world, folder),
+}
+
+
+def longer(world, folder):
+    """The record with a line after the sealed one, whose hash follows."""
+    chain, lines = Chain(), (world / RECORD).read_text().splitlines()
+    for line in lines:
+        chain.follow(line)
+    more = chain.add(
+        json.dumps({"event": "RunFinished", "at": "2026-01-15T03:00:00Z", "verdict": "survived", "exit_code": 0})
+    )
+    (folder / "run.jsonl").write_text("\n".join([*lines, more, ""]))
+    return folder / "run.jsonl"
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_what_this_machine_did_not_write_proves_nothing(proven, tmp_path, monkeypatch, how):
+    folder = tmp_path / "runs/x"
+    folder.mkdir(parents=True)
+    here = os.environ["XDG_STATE_HOME"]
+    with monkeypatch.context() as patch:
+        record = FORGED[how](proven, folder, patch)
+    assert os.environ["XDG_STATE_HOME"] == here
+    assert list(read(record))  # its chain is whole
+    for words in (
+        ("certify", record, "--key", proven / PRIVATE),
+        ("accept", record, "--spec", proven / "deploy/killcheck.yaml", *ACCEPTING),
+    ):
+        code, said = killcheck(*words)
+        assert (code, "Nothing is proven by it" in said) == (3, True), said
+    assert not (folder / "certificate.intoto.json").exists()
+    code, said = killcheck("history", tmp_path)
+    assert (code, "1 inconclusive" in said, "They prove nothing here" in said) == (3, True, True), said
+    code, said = killcheck("report", record)
+    assert (code, "proves nothing" in said) == (0, True)
+
+
+def test_another_machines_record_is_believed_by_its_key_or_on_somebodys_word(proven, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setenv("KILLCHECK_KEY", "a key that several machines share")
+        record = resealed(proven, tmp_path, tmp_path / "state", patch)
+    assert killcheck("certify", record, "--key", proven / PRIVATE)[0] == 3
+    assert killcheck("history", tmp_path)[0] == 3
+    with monkeypatch.context() as patch:
+        patch.setenv("KILLCHECK_KEY", "a key that several machines share")
+        assert killcheck("history", tmp_path)[0] == 0
+        assert killcheck("certify", record, "--key", proven / PRIVATE, "-o", tmp_path / "ours")[0] == 0
+    code, said = killcheck("history", tmp_path, "--unsealed")
+    assert (code, "1 proven" in said) == (0, True)
+    assert killcheck("certify", record, "--unsealed", "--key", proven / PRIVATE, "-o", tmp_path / "theirs")[0] == 0
+    ours, theirs = (killcheck("verify", tmp_path / name, "--key", proven / PUBLIC)[1] for name in ("ours", "theirs"))
+    assert ("--unsealed" in ours, "rests on: the record was taken on the word" in theirs) == (False, True)
+
+
 def test_a_layer_that_was_not_drilled_is_told(proven, tmp_path):
     record = rewritten(proven, tmp_path, lambda said: said["spec"]["places"].update(second={"file": "f", "line": 1}))
-    code, _ = killcheck("certify", record, "--key", proven / PRIVATE, "-o", tmp_path / "c")
+    code, _ = killcheck("certify", record, "--unsealed", "--key", proven / PRIVATE, "-o", tmp_path / "c")
     assert code == 0
     code, said = killcheck("verify", tmp_path / "c", "--key", proven / PUBLIC)
     assert (code, "rests on: second was not drilled in this run" in said) == (0, True)
@@ -419,7 +487,7 @@ def test_a_layer_that_was_not_drilled_is_told(proven, tmp_path):
     ],
 )
 def test_what_no_certificate_can_say_is_not_certified(proven, tmp_path, change, words):
-    code, said = killcheck("certify", rewritten(proven, tmp_path, change), "--key", proven / PRIVATE)
+    code, said = killcheck("certify", rewritten(proven, tmp_path, change), "--unsealed", "--key", proven / PRIVATE)
     assert (code, words in said) == (3, True), said
     assert not (tmp_path / "certificate.intoto.json").exists()
 

@@ -230,7 +230,7 @@ def test_the_command_writes_every_file(tmp_path):
     done = CliRunner().invoke(main, ["report", str(file), *words])
     assert done.exit_code == 0, done.output
     assert set(options.values()) <= {p.name for p in tmp_path.iterdir()}
-    assert (tmp_path / "r.json").read_text() == CliRunner().invoke(main, ["report", str(file), "--json", "-"]).output
+    assert (tmp_path / "r.json").read_text() == CliRunner().invoke(main, ["report", str(file), "--json", "-"]).stdout
 
 
 def test_every_kind_of_event_is_in_the_record_schema():

@@ -50,7 +50,9 @@ def test_it_lists_the_newest_first_with_its_verdict(killcheck, many):
         "verdict": "survived",
         "size": 0,
         "record": ".killcheck/runs/r5/run.jsonl",
+        "sealed": True,
     }
+    assert [one["sealed"] for one in listed] == [True] * 4 + [False, True]
     told = killcheck("runs").stdout.splitlines()
     assert told[0].startswith("2026-01-15 03:00  survived")
     assert told[1].strip() == ".killcheck/runs/r5/run.jsonl"

@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from killcheck import events
+from killcheck.run.chain import Chain
 from killcheck.run.record import RecordError, RecordWriter, read
+from killcheck.safety.seals import Whose
 
 AT = datetime(2026, 1, 15, 3, 0, 0, 123456, tzinfo=UTC)
 STARTED = events.RunStarted(at=AT, run="r", version="0", cluster="embedded", real=False, kill_path="p")
@@ -50,3 +52,17 @@ def test_another_file_is_refused_by_name_and_line(tmp_path, text):
 
 def test_the_record_is_the_owners_alone(tmp_path):
     assert written(tmp_path / "run.jsonl", STARTED).stat().st_mode & 0o077 == 0
+
+
+def test_only_a_run_that_ended_is_sealed_and_a_night_without_a_key_is_not(tmp_path, monkeypatch):
+    ended = events.RunFinished(at=AT, verdict="survived", exit_code=0)
+    assert followed(written(tmp_path / "a", STARTED, ended)) is Whose.OURS
+    assert followed(written(tmp_path / "b", STARTED, PHASE)) is Whose.NOBODYS
+    monkeypatch.setenv("KILLCHECK_KEY", "short")
+    assert followed(written(tmp_path / "c", STARTED, ended)) is Whose.NOBODYS
+
+
+def followed(path):
+    chain = Chain()
+    list(read(path, chain))
+    return chain.whose

@@ -1,32 +1,35 @@
 """What an API server asks kubelets for over TLS: logs. One server for all the kubelets of a process.
 
-Source: pkg/kubelet/server/server.go (``getContainerLogs``) of Kubernetes v1.36.
+Source: pkg/kubelet/server/server.go (``getContainerLogs``) and auth.go (whoever asks needs ``nodes/proxy``) of
+Kubernetes v1.36.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import re
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from killcheck.clock import Loop
+from killcheck.embedded.api.http import User
 from killcheck.embedded.api.podlogs import LOOK_S, Options, Part
 from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.pki import Pki
+from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import parse_time
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.kubelet import Kubelet
     from killcheck.embedded.nodes.podlife import PodLife
 
-__all__ = ["KubeletApi"]
+__all__ = ["KubeletApi", "Trust"]
 
 _LOG = re.compile(r"/containerLogs/([^/]+)/([^/]+)/([^/]+)/?")
 #: Seconds that a peer may take for its next word.
@@ -35,20 +38,31 @@ PATIENCE_S = 30
 STOPS_S = 0.1
 
 
-class KubeletApi:
-    """Serves the logs of ``kubelets``' containers at ``address``.
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Whom kubelets answer: who shows a client certificate of ``authority`` (PEM, the cluster's CA), and ``may``.
 
-    Off the loopback it answers nobody without a client certificate of ``authority`` (PEM, the cluster's CA): kubeadm's
-    API servers show one (``--kubelet-client-certificate``).
+    kubeadm's API servers show one (``--kubelet-client-certificate``). ``may(who, node)``: whether the cluster lets this
+    client get the node's proxy. Raises KubeError.
     """
 
-    def __init__(self, kubelets: Callable[[], Iterable[Kubelet]], loop: Loop, address: str, authority: str) -> None:
+    authority: str
+    may: Callable[[User, str], bool]
+
+
+class KubeletApi:
+    """Serves the logs of ``kubelets``' containers at ``address``; ``trust`` None: to all that reach it."""
+
+    def __init__(
+        self, kubelets: Callable[[], Iterable[Kubelet]], loop: Loop, address: str, trust: Trust | None = None
+    ) -> None:
         self.kubelets = kubelets
         self.loop = loop
         self.address = address
+        self._trust = trust
         self._closing = threading.Event()
         self._server = _Server(address, self)
-        self._server.socket = _context(address, authority).wrap_socket(
+        self._server.socket = _context(trust).wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
 
@@ -65,7 +79,7 @@ class KubeletApi:
         self._server.server_close()
 
     # -- a log ---------------------------------------------------------------------------------------------
-    def log(self, path: str) -> Iterator[str]:
+    def log(self, path: str, asker: User) -> Iterator[str]:
         """The pieces of the log that a request asks for, as they come. Raises StatusError before the first."""
         url = urlsplit(path)
         asked = _LOG.fullmatch(unquote(url.path))
@@ -73,6 +87,8 @@ class KubeletApi:
         if asked is None:
             raise StatusError(404, "NotFound", "hollow kubelets serve logs, and nothing else", details={})
         namespace, pod, container = asked.groups()
+        with self.loop.entered():
+            self._authorize(asker, namespace, pod)
         part: Part | None = None
         while True:
             with self.loop.entered():
@@ -83,6 +99,19 @@ class KubeletApi:
             yield text
             if over or query.get("follow") != "true" or self._closing.wait(LOOK_S):
                 return
+
+    def _authorize(self, asker: User, namespace: str, pod: str) -> None:
+        """Raises StatusError 403, in a kubelet's words, where the cluster does not let them; 500 where it is silent."""
+        if self._trust is None:
+            return
+        kubelet, _ = self._find(namespace, pod)
+        try:
+            allowed = self._trust.may(asker, kubelet.name)
+        except KubeError as error:
+            raise StatusError(500, "InternalError", f"Authorization error: {error}", details={}) from error
+        if not allowed:
+            said = f"Forbidden (user={asker.name}, verb=get, resource=nodes, subresource(s)=[proxy])"
+            raise StatusError(403, "Forbidden", said, details={})
 
     def _find(self, namespace: str, pod: str) -> tuple[Kubelet, PodLife]:
         for kubelet in self.kubelets():
@@ -111,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """A log, or why there is none."""
-        pieces = self.server.api.log(self.path)
+        pieces = self.server.api.log(self.path, _asker(self.connection))
         try:
             first = next(pieces)
         except StatusError as error:
@@ -159,11 +188,20 @@ def _options(query: dict[str, str]) -> Options:
     return Options(tail, limit, since, query.get("timestamps") == "true")
 
 
-def _context(address: str, authority: str) -> ssl.SSLContext:
+def _context(trust: Trust | None) -> ssl.SSLContext:
     context = Pki().server_context()
     context.verify_mode = ssl.CERT_NONE
-    if not ipaddress.ip_address(address).is_loopback:
-        if authority:
-            context.load_verify_locations(cadata=authority)
+    if trust is not None:
+        if trust.authority:
+            context.load_verify_locations(cadata=trust.authority)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _asker(connection: ssl.SSLSocket) -> User:
+    """Whom a client certificate names: its common name, and its organizations as groups. Nobody where none is asked."""
+    shown: Any = connection.getpeercert() or {}
+    named = [pair for parts in shown.get("subject", ()) for pair in parts]
+    names = [value for key, value in named if key == "commonName"]
+    groups = [value for key, value in named if key == "organizationName"]
+    return User(names[-1] if names else "", (*groups, "system:authenticated"))

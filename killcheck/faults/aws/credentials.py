@@ -81,7 +81,7 @@ class _CredentialFault(ExecutorFault):
 
     edits: ClassVar[tuple[str, ...]] = ()
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """This very executor was told so."""
         return log_line(stage, LAPSED)
 
@@ -118,7 +118,7 @@ class SsoExpired(_CredentialFault):
         self._until = until
         return [what]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Somebody who was signed in was refused by the portal, or the executor was told so."""
         said = log_line(stage, LAPSED)
         portal = stand_in(stage)
@@ -127,7 +127,7 @@ class SsoExpired(_CredentialFault):
         if portal.portal.cut_off:
             return f"the portal refused a session that had ended: {portal.portal.cut_off[0]}"
         ended = portal.portal.cut_short()
-        return f"{len(ended)} session(s) ended at {self._until}" if ended else ""
+        return f"{len(ended)} session(s) ended at {self._until}" if ended else None
 
 
 class _KeyFault(_CredentialFault):

@@ -68,10 +68,10 @@ class EcrTokenExpired(ExecutorFault):
         by = f"with Secret {', '.join(held)}" if held else "with what its ServiceAccount or its node has"
         return [what, f"the drill's copy of the Job pulls anew, {by}"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The kubelet was refused by ECR."""
         said = pull_failure(stage, *self._hosts(layer))
-        return said if any(mark in said for mark in _REFUSALS) else ""
+        return said if said is not None and any(mark in said for mark in _REFUSALS) else None
 
     @staticmethod
     def _hosts(layer: LayerRun) -> list[str]:

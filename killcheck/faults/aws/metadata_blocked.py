@@ -54,11 +54,11 @@ class MetadataBlocked(Fault):
         stage.journal.set_attribute(Capability.CLOUD, what, "metadata_blocked", True)
         return [what]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Somebody asked, and was not answered."""
         cloud = present(stage.cluster.capabilities.cloud)
         who = next(iter(cloud.metadata_unheard), "")
-        return f"{who} asked 169.254.169.254 for a token and got no answer" if who else ""
+        return f"{who} asked 169.254.169.254 for a token and got no answer" if who else None
 
 
 class MetadataDenied(EgressFault):

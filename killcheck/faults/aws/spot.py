@@ -114,12 +114,12 @@ class _AwsSpotFault(Fault):
     def strike(self, stage: Stage, instances: Sequence[Mapping[str, Any]]) -> Sequence[str]:
         """Do it; what was done, in words. Raises AskError."""
 
-    def heard(self, stage: Stage) -> str:
+    def heard(self, stage: Stage) -> str | None:
         """A handler's first word on a Node in scope, or its NodeClaim, since then; how much of the notice was left."""
         since: datetime | None = getattr(self, "_at", None)
         said = heard(stage, self.kind, since) if since is not None else None
         if said is None:
-            return ""
+            return None
         what, after_s = said
         return f"{what}, {max(0.0, after_s):.0f} s after it; {NOTICE_S - after_s:.0f} s of {NOTICE_S:.0f} s are left"
 
@@ -143,7 +143,7 @@ class SpotQueueMessage(_AwsSpotFault):
     simulates = "a spot interruption warning in the handler's SQS queue"
     reclaims: ClassVar[bool] = True
     costs = ""
-    _read = ""
+    _read: str | None = None
 
     def _queue(self, stage: Stage) -> str:
         stand_in = stage.cluster.capabilities.stand_in
@@ -167,15 +167,15 @@ class SpotQueueMessage(_AwsSpotFault):
             done.append(f"sent {body['detail-type']} for {one['InstanceId']} (message {hands.send(url, body)})")
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Whoever reads the queue said what it means."""
         self._read = self.heard(stage)
         return self._read
 
-    def leaves(self, stage: Stage) -> str:
+    def leaves(self, stage: Stage) -> str | None:
         """A message that nobody has read: no sender can take it back."""
         if not hasattr(self, "_at") or self._read:
-            return ""
+            return None
         return (
             f"{self.name}: nobody has said that they read what was sent to {self._queue(stage)}: it may be there "
             "still, and whoever reads it later takes the machine for one that goes (delete it, or let it expire)"
@@ -286,17 +286,17 @@ class SpotFis(_AwsSpotFault):
         undo = Undo("aws", action, dict(place), manual=account_undo.manual(action, place, stage.run))
         return stage.journal.change(what, undo, lever=Capability.HANDS)
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """FIS says that it interrupted them. What it refused is never taken for a bite."""
         name = getattr(self, "_experiment", "")
         if not name:
-            return ""
+            return None
         try:
             status, reason = self._hands(stage).experiment(name)
         except AskError:
-            return ""
+            return None
         if status != "completed":
-            return ""
+            return None
         heard = self.heard(stage)
         return f"FIS experiment {name}: {status} ({reason})" + (f"; {heard}" if heard else "")
 
@@ -315,15 +315,15 @@ class SpotTerminate(_AwsSpotFault):
         self._hands(stage).terminate(self._ids)
         return [f"terminated {one}" for one in self._ids]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """EC2 says so, and the cluster has felt it: a node of theirs fell silent, or left."""
         felt = silent(stage.scene, getattr(self, "_nodes", ())) or left(stage.scene, getattr(self, "_nodes", ()))
         if not felt:
-            return ""
+            return None
         try:
             found = self._hands(stage).instances(self._ids)
         except AskError:
-            return ""
+            return None
         states = {str(one["InstanceId"]): str(one["State"]["Name"]) for one in found}
         gone = [f"{name} is {state}" for name, state in states.items() if state in ("shutting-down", "terminated")]
-        return f"{', '.join(gone)}; {felt}" if gone else ""
+        return f"{', '.join(gone)}; {felt}" if gone else None

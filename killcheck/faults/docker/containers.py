@@ -35,10 +35,10 @@ class _CronContainerFault(ContainersFault, EngineFault):
 class _DoesNotFire(_CronContainerFault):
     """What does not run fires nothing."""
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The trigger met a container that is stopped or paused."""
         held = layer.not_fired()
-        return held.why if held is not None and held.reason is Hindrance.SUSPENDED else ""
+        return held.why if held is not None and held.reason is Hindrance.SUSPENDED else None
 
 
 class ContainerStopped(_DoesNotFire):

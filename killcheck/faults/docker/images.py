@@ -66,6 +66,6 @@ class TagDeleted(EngineFault):
             done.append(f"took the tag {image} from the engine's copy")
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The engine's pull failed, and names the image."""
         return pull_failure(stage, executor_image(layer))

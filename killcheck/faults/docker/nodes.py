@@ -126,7 +126,7 @@ class NodeReclaimed(_NodeFault):
         self._left = []
         return None
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The notice is over, and the engine says that a node's machine is off."""
         off = super().bitten(stage, layer) if self._due is not None and not self._left else ""
-        return f"{off}: its notice ended at {self._due:%H:%M:%S}" if off else ""
+        return f"{off}: its notice ended at {self._due:%H:%M:%S}" if off else None

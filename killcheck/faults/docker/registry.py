@@ -42,22 +42,22 @@ class RegistryStopped(EngineFault):
         stage.journal.merge(CONTAINERS, name, NAMESPACE, {"spec": {"replicas": 0}}, f"stopped container {name}")
         return [f"stopped container {name}"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A pull failed; or the registry, asked here and now, does not answer, whether anything is pulled or not."""
         image = executor_image(layer)
         return pull_failure(stage, image) or self._unanswered(stage, image)
 
     @staticmethod
-    def _unanswered(stage: Stage, image: str) -> str:
+    def _unanswered(stage: Stage, image: str) -> str | None:
         found = registry_container(stage, image)
         if dig(found, "spec", "replicas"):  # from here it may be out of reach for other reasons
-            return ""
+            return None
         engine = present(stage.cluster.capabilities.engine)
         try:
             Registry.of(image, engine.host).status()
         except KubeError as error:
             return f"container {name_of(found)} is stopped, and the registry of {image} does not answer: {error}"
-        return ""
+        return None
 
 
 class _Gate(EngineFault):
@@ -126,13 +126,13 @@ class _Gate(EngineFault):
         except KubeError:
             return False
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The engine was answered so, or would be."""
         image = executor_image(layer)
         failed = pull_failure(stage, image)
         if failed:
             return failed
-        return f"the registry of {image} answers {self.status} to whoever asks" if self._answers(stage, layer) else ""
+        return f"the registry of {image} answers {self.status} to whoever asks" if self._answers(stage, layer) else None
 
 
 def _quoted(text: str) -> str:

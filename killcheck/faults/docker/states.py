@@ -71,10 +71,10 @@ class ContainersFault(Fault):
             done.append(what)
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The engine says that it is so of one of them."""
         for name in self.names(stage, layer):
             found = stage.cluster.kube.find(CONTAINERS, name, NAMESPACE)
             if found is not None and self.state.seen(found):
                 return f"{self.called} {name} {self.state.words}"
-        return ""
+        return None

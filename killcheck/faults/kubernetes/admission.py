@@ -52,7 +52,7 @@ class QuotaExhausted(ExecutorFault):
         )
         return [f"created ResourceQuota {namespace}/{self._name(stage)}: pods {used}"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The Job controller was refused in our quota's name."""
         return refused(stage, "exceeded quota", self._name(stage))
 
@@ -115,7 +115,7 @@ class WebhookDown(ExecutorFault):
         )
         return [f"created ValidatingWebhookConfiguration {name}"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The Job controller was told that our webhook could not be called."""
         return refused(stage, "failed calling webhook", self._name(stage))
 
@@ -152,12 +152,12 @@ class PodSecurity(ExecutorFault):
         stage.journal.merge(r.NAMESPACES, namespace, None, {"metadata": {"labels": {self._LABEL: "restricted"}}}, what)
         return [what]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Our own executor was refused; or, where it complies, a pod that does not is (asked once, as a dry run)."""
         said = refused(stage, 'violates PodSecurity "restricted')
         if said or stage.observations.pods:
             return said or self._probe(stage, layer)
-        return ""
+        return None
 
     @staticmethod
     def _probe(stage: Stage, layer: LayerRun) -> str:
@@ -210,7 +210,7 @@ class NoRoom(ExecutorFault):
         stage.rewrites.append(rewrite)
         return [f"the drill's copy of the Job asks for {self.asks_for_cpus} CPUs"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The scheduler said so of this very pod."""
         for pod in stage.observations.pods.values():
             scheduled = condition(pod, "PodScheduled")

@@ -75,9 +75,9 @@ class ApiBrownout(ExecutorFault):
         stage.journal.set_attribute(Capability.WIRE, self.simulates, "interceptor", self.brownout)
         return [self.simulates]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Somebody was answered so: only executors come over the wire here."""
         met = getattr(self, "brownout", None)
         if met is None or not met.met:
-            return ""
+            return None
         return f"{len(met.met)} request(s) answered badly, first: {met.met[0]}"

@@ -49,7 +49,7 @@ class CachedCopyEvicted(ExecutorFault):
                         done.append(what)
         return done or ["no node had the image"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The executor's image was really pulled, or the pull failed: by the drill's Job, or by a firing before it."""
         own = name_of(cron_job_of(layer))[:40]
         tried = tuple(f'{word} image "{i}"' for i in images(layer) for word in _TRIED)
@@ -57,4 +57,4 @@ class CachedCopyEvicted(ExecutorFault):
             message, about = str(event.get("message", "")), str(dig(event, "involvedObject", "name", default=""))
             if message.startswith(tried) and about.startswith(own) and event_time(event) >= self._since:
                 return f"{about}: {message[:300]}"
-        return ""
+        return None

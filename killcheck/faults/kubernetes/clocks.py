@@ -101,10 +101,10 @@ class ZoneChanged(_ScheduleFault):
         stage.journal.merge(r.CRONJOBS, name_of(cron_job), namespace_of(cron_job), {"spec": {"timeZone": zone}}, what)
         return [what]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The trigger met a CronJob whose slot has moved."""
         held = layer.not_fired()
-        return held.why if held is not None and held.reason is Hindrance.SLOT_MOVED else ""
+        return held.why if held is not None and held.reason is Hindrance.SLOT_MOVED else None
 
 
 class _OwnSlot(_ScheduleFault):
@@ -181,14 +181,14 @@ class _ChangeOfClocks(_OwnSlot):
         stage.slot = slot
         return [f"the trigger is left to the schedule's own slot at {slot:%Y-%m-%d %H:%M} UTC"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The slot that was waited for is the first from the day on which clocks change."""
         if stage.slot is None or stage.timeline is None:
-            return ""
+            return None
         cron_job = cron_job_of(layer)
         where, moment, slot = self._the_night(cron_job, stage.slot - self.weekend - timedelta(days=1))
         if slot != stage.slot:
-            return ""
+            return None
         zone = dig(cron_job, "spec", "timeZone", default="") or "UTC"
         read = "" if zone == where else f"; the schedule is read in {zone}, whose clocks do not change"
         return f"the clocks of {where} change at {moment:%Y-%m-%d %H:%M} UTC{read}"
@@ -268,11 +268,11 @@ class MissedFirings(_OwnSlot):
         )
         return [f"{what} until {self._down_s(layer, stage.slot):.0f} s after the slot at {stage.slot:%H:%M} UTC"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The slot has come while the controller was down."""
         running = present(stage.cluster.capabilities.controllers)
         if stage.slot is None or stage.timeline is None or self.CONTROLLER not in running.stopped:
-            return ""
+            return None
         return f"{self.CONTROLLER} was down when the slot of {stage.slot:%H:%M} UTC came"
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:

@@ -43,10 +43,10 @@ class CommandMissing(ExecutorFault):
         """Who runs the same image."""
         return spared(stage, layer, self.name)
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """An exit with 127, or a start that failed because the file is not there."""
         for pod, status in statuses(stage):
             ended = dig(status, "state", "terminated") or dig(status, "lastState", "terminated", default={})
             if ended.get("exitCode") == 127 or ended.get("reason") == "StartError":
                 return f"{name_of(pod)}: exit code {ended.get('exitCode')} {ended.get('message', '')}".strip()
-        return ""
+        return None

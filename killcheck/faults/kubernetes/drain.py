@@ -146,20 +146,20 @@ class _Bystander(Fault):
         pod = self._pod(stage)
         return pod if pod is not None and dig(pod, "status", "phase") == "Running" else None
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The trigger was pulled, and it was seen that the bystander is left where it is."""
         pod = self._running(stage)
         node = dig(pod, "spec", "nodeName", default="")
         if pod is None or stage.timeline is None:
-            return ""
+            return None
         if node not in stage.scene.known_nodes or not needs_draining(pod) or "deletionTimestamp" in pod["metadata"]:
-            return ""
+            return None
         why = self._holds(stage, layer, pod)
-        return f"pod {namespace_of(pod)}/{name_of(pod)} runs on {node}: {why}" if why else ""
+        return f"pod {namespace_of(pod)}/{name_of(pod)} runs on {node}: {why}" if why else None
 
     @abstractmethod
-    def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str:
-        """What was seen of its being left where it is; empty: nothing yet. Asked at every deadline, too."""
+    def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str | None:
+        """What was seen of its being left where it is; None: nothing yet. Asked at every deadline, too."""
 
     def _name(self, stage: Stage) -> str:
         return f"killcheck-{self.name}-{stage.run[-6:]}"
@@ -186,7 +186,7 @@ class PdbBlocks(_Bystander):
         tried = Permission("create", "", "pods", "eviction", self._namespace(stage, layer))
         return replace(made, permissions=(*made.permissions, tried))
 
-    def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str:
+    def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str | None:
         """An eviction of it, as a dry run, is refused in the budget's name (registry/core/pod/storage/eviction.go)."""
         if not self._refused:
             try:
@@ -195,7 +195,7 @@ class PdbBlocks(_Bystander):
                 if "disruption budget" in error.message:
                     self._refused = f"to evict it is refused: {error.message}"
             except KubeError:
-                return ""
+                return None
         return self._refused
 
     _refused = ""
@@ -209,7 +209,7 @@ class DoNotDisrupt(_Bystander):
     failures = (43, 46)
     annotations = {"karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
-    def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str:
+    def _holds(self, stage: Stage, layer: LayerRun, pod: Obj) -> str | None:
         """Whoever removes nodes says that it is left alone; or its node should have been drained by now, and is not."""
         assert stage.timeline is not None
         about = (name_of(pod), dig(pod, "spec", "nodeName", default=""))
@@ -223,7 +223,7 @@ class DoNotDisrupt(_Bystander):
         late_s = stage.kill_path.deadlines_for(layer.layer).node_drained_s
         if (stage.cluster.loop.now() - stage.timeline.start).total_seconds() > late_s:
             return f"nobody has moved it within {late_s:.0f} s"
-        return ""
+        return None
 
 
 class Finalizer(Fault):
@@ -259,13 +259,13 @@ class Finalizer(Fault):
             done.append(what)
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A pod is Terminating, and our finalizer is on it."""
         for held in stage.scene.gpu_pods():
             pod = stage.scene.pods.get(held.name, held.namespace)
             if pod is not None and held.terminating and self.MARK in dig(pod, "metadata", "finalizers", default=[]):
                 return f"{held}: finalizers {dig(pod, 'metadata', 'finalizers')}"
-        return ""
+        return None
 
 
 class LongGrace(Fault):
@@ -390,7 +390,7 @@ class LongGrace(Fault):
     _before_s = 30
     _looks = False
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A pod uses that grace: it is still there when its own would have been over (a server may stop at SIGTERM)."""
         grace_s, now = self._grace_s(stage, layer), stage.cluster.loop.now()
         for held in stage.scene.gpu_pods():
@@ -403,7 +403,7 @@ class LongGrace(Fault):
                     f"{held}: told to go {(now - told).total_seconds():.0f} s ago (its own grace is "
                     f"{self._before_s} s), deletionGracePeriodSeconds {grace_s}"
                 )
-        return ""
+        return None
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Look again when its own grace would have been over: that shows in no change."""

@@ -191,19 +191,19 @@ def statuses(stage: Stage) -> Iterator[tuple[Obj, Obj]]:
                 yield pod, status
 
 
-def log_line(stage: Stage, pattern: str, unless: Callable[[str], bool] = lambda line: False) -> str:
+def log_line(stage: Stage, pattern: str, unless: Callable[[str], bool] = lambda line: False) -> str | None:
     """The first line of the executor's logs that matches a regular expression (case ignored), with its pod."""
     for (pod, _), text in stage.observations.logs.items():
         for line in matching(text, pattern):
             if not unless(line):
                 return f"{pod}: {line[:300]}"
-    return ""
+    return None
 
 
-def refused(stage: Stage, *marks: str) -> str:
+def refused(stage: Stage, *marks: str) -> str | None:
     """What the Job controller was told when it could not create the executor's pod, if it names all ``marks``."""
     for event in stage.observations.events.values():
         message = str(event.get("message", ""))
         if event.get("reason") == "FailedCreate" and all(mark in message for mark in marks):
             return f"FailedCreate: {message[:400]}"
-    return ""
+    return None

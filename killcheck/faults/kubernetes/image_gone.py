@@ -21,7 +21,7 @@ def without_tag(image: str) -> str:
     return head + slash + last.partition(":")[0]
 
 
-def pull_failure(stage: Stage, *marks: str) -> str:
+def pull_failure(stage: Stage, *marks: str) -> str | None:
     """The kubelet's waiting reason of the drill's executor, if it or its image names one of ``marks``."""
     for pod, status in statuses(stage):
         waiting = dig(status, "state", "waiting", default={})
@@ -30,7 +30,7 @@ def pull_failure(stage: Stage, *marks: str) -> str:
             mark in told for mark in marks
         ):
             return f"{name_of(pod)}: {waiting['reason']}: {waiting.get('message', '')}"
-    return ""
+    return None
 
 
 class ImageGone(ExecutorFault):
@@ -71,7 +71,7 @@ class ImageGone(ExecutorFault):
         """Who runs the same image."""
         return spared(stage, layer, self.name)
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A waiting reason of the kubelet that names our image."""
         return pull_failure(stage, self._tag(stage))
 

@@ -97,7 +97,7 @@ class EgressFault(ExecutorFault):
             done.append(f"with it: {probe_pod.probe_after(stage, layer, labels, self.reaches, self.port)}")
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """This executor said that it could not get through."""
         return log_line(stage, self.words)
 

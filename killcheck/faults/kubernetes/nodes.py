@@ -59,7 +59,7 @@ class NodePartitioned(Fault):
             done.append(what)
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The API server has not heard of a node in scope for so long that its state is unknown."""
         return silent(stage.scene, list(stage.scene.known_nodes))
 
@@ -106,20 +106,20 @@ class _SpotFault(Fault):
         self._nodes = [one.node_name for one in struck]
         return [self.strike(present(stage.cluster.capabilities.cloud), one) for one in self.struck]
 
-    def heard(self, stage: Stage) -> str:
-        """A handler's first word on a struck machine's node, and how long after; empty: nobody has said anything."""
+    def heard(self, stage: Stage) -> str | None:
+        """A handler's first word on a struck machine's node, and how long after; None: nobody has said anything."""
         said = heard(stage, self.kind, self._at, self._nodes) if self._at is not None else None
-        return f"{said[0]}, {max(0.0, said[1]):.0f} s after it" if said is not None else ""
+        return f"{said[0]}, {max(0.0, said[1]):.0f} s after it" if said is not None else None
 
-    def gone(self, stage: Stage) -> str:
-        """A struck machine that has ended, and whose node has felt it: silent, or gone; empty: there is none."""
+    def gone(self, stage: Stage) -> str | None:
+        """A struck machine that has ended, and whose node has felt it: silent, or gone; None: there is none."""
         cloud = present(stage.cluster.capabilities.cloud)
         for instance_id, node in zip(self.struck, self._nodes, strict=True):
             instance = cloud.instances[instance_id]
             felt = silent(stage.scene, [node]) or left(stage.scene, [node])
             if instance.state in _ENDED and felt:
                 return f"instance {instance_id} is {instance.state} (ended by {instance.terminated_by}); {felt}"
-        return ""
+        return None
 
     #: What a handler would hear of: a key of :data:`killcheck.faults.witnessed.HEARD`.
     kind: ClassVar[str] = "interruption"
@@ -147,19 +147,19 @@ class SpotNotice(_SpotFault):
         notice = cloud.interrupt(instance_id).notice
         return f"spot interruption notice for {instance_id}: terminated at {notice:%H:%M:%S}"
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A handler has heard of it, or the machine went."""
         felt = self.heard(stage) or self.gone(stage)
         told = self.told(stage) if felt else ""
-        return f"{told}; {felt}" if told else ""
+        return f"{told}; {felt}" if told else None
 
-    def told(self, stage: Stage) -> str:
-        """For when an instance has notice, and by which way; empty: none has."""
+    def told(self, stage: Stage) -> str | None:
+        """For when an instance has notice, and by which way; None: none has."""
         cloud = present(stage.cluster.capabilities.cloud)
         for instance_id in self.struck:
             if cloud.instances[instance_id].notice is not None:
                 return f"instance {instance_id} had notice for {cloud.instances[instance_id].notice:%H:%M:%S}"
-        return ""
+        return None
 
 
 class _NoticeByOneWay(SpotNotice):
@@ -181,13 +181,13 @@ class SpotNoticeQueue(_NoticeByOneWay):
     simulates = "a spot interruption notice by queue message alone"
     way = "queue"
 
-    def told(self, stage: Stage) -> str:
+    def told(self, stage: Stage) -> str | None:
         """The queue was sent the warning."""
         cloud = present(stage.cluster.capabilities.cloud)
         for instance_id in self.struck:
             if any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent):
                 return f"{super().told(stage)}: the queue was told, the instance's metadata was not"
-        return ""
+        return None
 
 
 class SpotNoticeMetadata(_NoticeByOneWay):
@@ -197,14 +197,14 @@ class SpotNoticeMetadata(_NoticeByOneWay):
     simulates = "a spot interruption notice by instance metadata alone"
     way = "metadata"
 
-    def told(self, stage: Stage) -> str:
+    def told(self, stage: Stage) -> str | None:
         """The instance's metadata tells of it, and the queue does not."""
         cloud = present(stage.cluster.capabilities.cloud)
         for instance_id in self.struck:
             queued = any("Interruption Warning" in text and instance_id in text for text in cloud.queue.sent)
             if cloud.instances[instance_id].metadata_tells and not queued:
                 return f"{super().told(stage)}: its metadata told, no queue did"
-        return ""
+        return None
 
 
 class SpotRebalance(_SpotFault):
@@ -220,12 +220,12 @@ class SpotRebalance(_SpotFault):
         cloud.recommend_rebalance(instance_id)
         return f"rebalance recommendation for {instance_id}"
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Whoever reads the queue or the machine's metadata said what it means."""
         cloud = present(stage.cluster.capabilities.cloud)
         said = self.heard(stage)
         made = next((cloud.instances[one].rebalance for one in self.struck if cloud.instances[one].rebalance), None)
-        return f"rebalance recommended at {made:%H:%M:%S}; {said}" if said and made else ""
+        return f"rebalance recommended at {made:%H:%M:%S}; {said}" if said and made else None
 
 
 class SpotReclaim(_SpotFault):
@@ -240,7 +240,7 @@ class SpotReclaim(_SpotFault):
         cloud.reclaim(instance_id)
         return f"reclaimed {instance_id}"
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The machine has ended, and its node is silent, or gone."""
         return self.gone(stage)
 
@@ -301,35 +301,35 @@ class AutoscalerDown(Fault):
             done.append(what)
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """It does not run, and was missed: an empty node stands past its deadline, or another hand ended one."""
         down = self._down(stage)
         missed = self._missed(stage, layer) if down else ""
-        return f"{down}; {missed}" if missed else ""
+        return f"{down}; {missed}" if missed else None
 
-    def _down(self, stage: Stage) -> str:
-        """Which autoscalers do not run; empty: none, or not all."""
+    def _down(self, stage: Stage) -> str | None:
+        """Which autoscalers do not run; None: none, or not all."""
         if stage.cluster.capabilities.controllers is not None:
             stopped = present(stage.cluster.capabilities.controllers).stopped
             return "; ".join(f"{name} is stopped" for name in self.NAMES if name in stopped)
         found = self._deployments(stage)
         if found and not any(dig(d, "status", "replicas") for d in found):
             return "; ".join(f"Deployment {namespace_of(d)}/{name_of(d)} has no pod" for d in found)
-        return ""
+        return None
 
     @staticmethod
-    def _missed(stage: Stage, layer: LayerRun) -> str:
-        """The occasion on which it would have acted; empty: there was none yet. Asked at every deadline, too."""
+    def _missed(stage: Stage, layer: LayerRun) -> str | None:
+        """The occasion on which it would have acted; None: there was none yet. Asked at every deadline, too."""
         if stage.timeline is None or "pods_gone" not in stage.timeline.reached:
-            return ""
+            return None
         since = [name for name, gone in stage.scene.gone_at.items() if gone > stage.timeline.start]
         late_s = stage.kill_path.deadlines_for(layer.layer).node_drained_s
         if since:
             return f"{left(stage.scene, since)}, by another hand"
         if (stage.cluster.loop.now() - stage.timeline.start).total_seconds() <= late_s:
-            return ""
+            return None
         empty = (name_of(node) for node in stage.scene.pool_nodes() if not stage.scene.pods_on(name_of(node)))
-        return next((f"node {name} is empty, and nobody has removed it within {late_s:.0f} s" for name in empty), "")
+        return next((f"node {name} is empty, and nobody has removed it within {late_s:.0f} s" for name in empty), None)
 
     def _deployments(self, stage: Stage) -> list[Obj]:
         return [
@@ -371,15 +371,15 @@ class ControllerManagerDown(Fault):
         """Stop them."""
         return _stop(stage, [name for name in self.NAMES if name in _controllers(stage)])
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """They do not run, and what they would have done long ago is not done: to a Job, its pod, or a Deployment."""
         if "job-controller" not in present(stage.cluster.capabilities.controllers).stopped:
-            return ""
+            return None
         if (
             stage.timeline is None
             or (stage.cluster.loop.now() - stage.timeline.start).total_seconds() < self.acts_within_s
         ):
-            return ""
+            return None
         job = stage.observations.job or self._ours(stage, layer)
         if job is not None and not dig(job, "status", "startTime"):
             return f"Job {name_of(job)} has no status: the job controller is down"
@@ -396,7 +396,7 @@ class ControllerManagerDown(Fault):
                 seen = dig(obj, "status", "observedGeneration", default=0)
                 if stage.timeline is not None and dig(obj, "metadata", "generation", default=0) > seen:
                     return f"{target}: nobody has observed generation {obj['metadata']['generation']}"
-        return ""
+        return None
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Look again when they would have acted: that nothing happens shows in no change."""

@@ -132,10 +132,11 @@ class PullSecretExpired(ExecutorFault):
                 ("set_access", host.name, *before),
             )
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The kubelet was refused by the registry."""
         said = pull_failure(stage, "")  # a short name says no host
-        return said if is_refusal(said, ecr=any(map(registry_of, images(layer)))) else ""
+        refused = said is not None and is_refusal(said, ecr=any(map(registry_of, images(layer))))
+        return said if refused else None
 
 
 def _without_secret(layer_name: str) -> str:

@@ -49,18 +49,18 @@ class _RegistryFault(ExecutorFault):
             done.append(what)
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A kubelet's pull failed; or one that is tried here and now does, whether the executor had a copy or not."""
         hosts = self._hosts(layer)
         return (pull_failure(stage, *hosts) if hosts else "") or self._tried(stage, layer)
 
-    def _tried(self, stage: Stage, layer: LayerRun) -> str:
-        """What every image of the executor's is answered to a pull; empty: one of them can be had."""
+    def _tried(self, stage: Stage, layer: LayerRun) -> str | None:
+        """What every image of the executor's is answered to a pull; None: one of them can be had."""
         if stage.timeline is None:
-            return ""
+            return None
         registry = present(stage.cluster.capabilities.registry)
         said = [registry.would_refuse(image, stage.cluster.loop.now()) for image in images(layer)]
-        return f"a pull that was tried now: {said[0]}" if said and all(said) else ""
+        return f"a pull that was tried now: {said[0]}" if said and all(said) else None
 
     @staticmethod
     def _hosts(layer: LayerRun) -> list[str]:
@@ -114,7 +114,7 @@ class RegistryUnreachable(_RegistryFault):
         """Who runs the same image, where it is the drill's own copy that asks another registry."""
         return () if stage.cluster.capabilities.registry is not None else spared(stage, layer, self.name)
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The registry's state, or the kubelet's waiting reason."""
         if stage.cluster.capabilities.registry is not None:
             return super().bitten(stage, layer)

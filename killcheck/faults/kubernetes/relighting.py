@@ -33,7 +33,7 @@ class _Relighting(Fault):
 
     def __init__(self) -> None:
         self._on: dict[tuple[str, str, str], int] = {}
-        self._relit = ""
+        self._relit: str | None = None
 
     def unsuited_layer(self, layer: Layer) -> str | None:
         """Wherever a layer turns something off."""
@@ -82,7 +82,7 @@ class _Relighting(Fault):
     def _key(obj: Obj) -> tuple[str, str, str]:
         return str(obj.get("kind")), namespace_of(obj), name_of(obj)
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """It lit a target again that had been at zero."""
         return self._relit
 

@@ -50,13 +50,13 @@ class _RivalFault(Fault):
         return none_scaled(kill_path, layer)
 
     @staticmethod
-    def _relit(stage: Stage, layer: LayerRun, manager: str) -> str:
+    def _relit(stage: Stage, layer: LayerRun, manager: str) -> str | None:
         """A target that is on, and whose replicas this manager wrote after the trigger was pulled.
 
         The API server writes whole seconds: what has the trigger's own second in it may have been before it.
         """
         if stage.timeline is None:
-            return ""
+            return None
         start = stage.timeline.start
         for target in _targets(stage, layer):
             for obj in stage.scene.objects_of(target):
@@ -71,7 +71,7 @@ class _RivalFault(Fault):
                         f"{target.kind} {namespace_of(obj)}/{name_of(obj)}: {manager} set replicas to "
                         f"{dig(obj, 'spec', 'replicas')}"
                     )
-        return ""
+        return None
 
 
 class KedaMinimum(_RivalFault):
@@ -146,7 +146,7 @@ class KedaMinimum(_RivalFault):
             done.append(f"created ScaledObject {target.namespace}/{name}: minReplicaCount {on}")
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """KEDA said that it scaled for our ScaledObject, or its hand is on the replicas."""
         ours = f"killcheck-minimum-{stage.run[-6:]}"
         return _said_of(stage, "ScaledObject", ours, "KEDAScaleTargetActivated") or self._relit(stage, layer, "keda")
@@ -212,18 +212,18 @@ class ArgoSelfHeal(_RivalFault):
         )
         return [*done, f"created Application {namespace}/{name} with selfHeal"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Argo CD started a sync of our Application."""
         return _said_of(stage, "Application", f"killcheck-{stage.run[-6:]}", "OperationStarted")
 
 
-def _said_of(stage: Stage, kind: str, name: str, reason: str) -> str:
+def _said_of(stage: Stage, kind: str, name: str, reason: str) -> str | None:
     """An event about an object of our own."""
     for event in stage.scene.events.values():
         about = event.get("involvedObject") or {}
         if about.get("kind") == kind and str(about.get("name")).startswith(name) and event.get("reason") == reason:
             return f"{event_time(event)}: {reason}: {event.get('message')}"
-    return ""
+    return None
 
 
 class PoolFloor(Fault):
@@ -259,10 +259,10 @@ class PoolFloor(Fault):
             done.append(what)
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """An empty node of the pool is not up for consolidation."""
         if stage.timeline is None or "pods_gone" not in stage.timeline.reached or not self._set(stage):
-            return ""
+            return None
         for claim in stage.scene.claims.values():
             node = dig(claim, "status", "nodeName", default="")
             up = condition(claim, "Consolidatable")
@@ -273,7 +273,7 @@ class PoolFloor(Fault):
                 and "deletionTimestamp" not in claim["metadata"]
             ):
                 return f"node {node} is empty, and NodeClaim {name_of(claim)} is not Consolidatable"
-        return ""
+        return None
 
     def _set(self, stage: Stage) -> bool:
         """Whether every pool is as we left it."""

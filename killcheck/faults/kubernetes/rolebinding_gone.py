@@ -91,7 +91,7 @@ class RoleBindingGone(ExecutorFault):
             done.append(what)
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A 403 seen by this very executor."""
         return log_line(stage, FORBIDDEN)
 

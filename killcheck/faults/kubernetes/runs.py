@@ -138,14 +138,14 @@ class RunNeverFinishes(Fault):
 
     _looks = False
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The run is still at it when the layer has acted, or long after it should have."""
         pod = self._running(stage)
         if pod is None or stage.timeline is None:
-            return ""
+            return None
         waited_s = (stage.cluster.loop.now() - stage.timeline.start).total_seconds()
         if waited_s < self.waited_for_s and not _ACTED & set(stage.timeline.reached):
-            return ""
+            return None
         return f"Job {namespace_of(pod)}/{self._name(stage)} is active, and its pod {name_of(pod)} runs on"
 
 
@@ -199,15 +199,15 @@ class LaptopKilled(RunNeverFinishes):
             f"{self.silent_after_s} s",
         ]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The run goes on, and its driver has been silent for longer than its Lease lasts."""
         run = super().bitten(stage, layer)
         if not run or stage.timeline is None:
-            return ""
+            return None
         now = stage.cluster.loop.now()
         kube, namespace = stage.cluster.kube, self._namespace(stage, layer)
         lease = retry(stage.cluster.loop, lambda: kube.find(r.LEASES, self._name(stage), namespace))
         renewed = dig(lease or {}, "spec", "renewTime")
         if not renewed or parse_time(renewed) + timedelta(seconds=self.silent_after_s) >= now:
-            return ""
+            return None
         return f"{run}; whoever drives it was last heard of at {parse_time(renewed):%H:%M:%S}"

@@ -42,10 +42,10 @@ class Suspended(ExecutorFault):
         stage.journal.merge(r.CRONJOBS, name_of(cron_job), namespace_of(cron_job), {"spec": {"suspend": True}}, what)
         return [what]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The trigger met a suspended CronJob."""
         held = layer.not_fired()
-        return held.why if held is not None and held.reason is Hindrance.SUSPENDED else ""
+        return held.why if held is not None and held.reason is Hindrance.SUSPENDED else None
 
 
 class JobHungUnderForbid(ExecutorFault):
@@ -122,13 +122,13 @@ class JobHungUnderForbid(ExecutorFault):
         }
 
     @staticmethod
-    def _active(stage: Stage) -> str:
+    def _active(stage: Stage) -> str | None:
         for job in stage.scene.jobs.values():
             if "-hung-" in name_of(job) and stage.run[-6:] in name_of(job) and dig(job, "status", "active"):
                 return f"Job {name_of(job)} is active: {dig(job, 'status', 'active')} pod(s) that cannot start"
-        return ""
+        return None
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The hung Job is active, or held up the firing."""
         held = layer.not_fired()
         return held.why if held is not None and held.reason is Hindrance.STILL_ACTIVE else self._active(stage)

@@ -116,7 +116,7 @@ class TokenDead(_TokenFault):
             "metadata": {"name": f"killcheck-{what}-{stage.run[-6:]}", "namespace": namespace},
         }
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A 401 seen by this very executor."""
         return log_line(stage, UNAUTHORIZED)
 
@@ -145,7 +145,7 @@ class TokenAudience(_TokenFault):
         )
         return [f"the drill's copy of the Job has a token for audience {audience}"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A 401 seen by this very executor."""
         return log_line(stage, UNAUTHORIZED)
 
@@ -179,6 +179,6 @@ class TokenNotMounted(_TokenFault):
             + (" but the one that its own volume projects" if mounted else "")
         ]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The executor missed the file, or was taken for anonymous."""
         return log_line(stage, f"{NO_TOKEN}|{UNAUTHORIZED}")

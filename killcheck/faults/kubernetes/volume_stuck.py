@@ -69,7 +69,7 @@ class VolumeStuck(Fault):
             done.append(f"created VolumeAttachment {name} on node {name_of(node)}")
         return done
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Karpenter says that it waits for our attachment, or waits for one while ours is on that node."""
         for event in stage.scene.events.values():
             if event.get("reason") == "AwaitingVolumeDetachment" and self._prefix(stage) in str(event.get("message")):
@@ -83,7 +83,7 @@ class VolumeStuck(Fault):
                 and any(dig(one, "spec", "nodeName") == node for one in self._ours(stage))
             ):
                 return f"NodeClaim {name_of(claim)}: VolumesDetached {waits.get('status')}: {waits.get('reason')}"
-        return ""
+        return None
 
     def _ours(self, stage: Stage) -> list[Obj]:
         kube = stage.cluster.kube

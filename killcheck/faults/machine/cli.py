@@ -103,14 +103,14 @@ class _Cli(MachineFault):
     def text(self, name: str) -> str:
         """The program that takes one's place; empty: none does, and the real one is not found either."""
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A call met it since the trigger was pulled."""
         if stage.timeline is None or not self._folder:
-            return ""
+            return None
         begun = int(stage.timeline.start.timestamp())
         met = [call.partition(" ") for call in stage.programs.met(self._folder)]
         since = [call for when, _, call in met if when.isdigit() and int(when) >= begun]
-        return f"{since[0]}: met a program that answers in its place ({len(since)} call(s))" if since else ""
+        return f"{since[0]}: met a program that answers in its place ({len(since)} call(s))" if since else None
 
 
 class CliGone(_Cli):
@@ -125,12 +125,12 @@ class CliGone(_Cli):
         """None."""
         return ""
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The machine's programs do not find it, and the layer's has run without."""
         if layer.ran is None or not self._names:
-            return ""
+            return None
         found = [name for name in self._names if stage.programs.finds(name)]
-        return "" if found else f"{', '.join(self._names)}: nowhere on the PATH of {layer.layer.command}"
+        return None if found else f"{', '.join(self._names)}: nowhere on the PATH of {layer.layer.command}"
 
 
 class _Refused(_Cli):

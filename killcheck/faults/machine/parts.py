@@ -57,13 +57,13 @@ class _Script(MachineFault):
         stage.journal.call(Capability.MACHINE, what, ["lose_script", name, self.how], ["find_script", name])
         return [what]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Starting it failed in just that way; what the script itself does not find is another matter."""
         ended = layer.ran
         said = ended.errors if ended is not None and ended.code in (126, 127, 2) else ""
         file = re.escape(PurePath(self._script(stage, layer)).name)
         found = re.compile(rf"{file}\W?: (\[Errno \d+\] )?(cannot execute: |command )?{self.words}")
-        return next((line.strip()[:300] for line in said.splitlines() if found.search(line)), "")
+        return next((line.strip()[:300] for line in said.splitlines() if found.search(line)), None)
 
 
 class ScriptGone(_Script):
@@ -146,12 +146,12 @@ class _Lock(MachineFault):
     def take(self, stage: Stage, lock: scripts.Lock, what: str) -> None:
         """Through the journal. Raises OSError."""
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """It was there when the program ran."""
         if stage.timeline is None or not self._taken:
-            return ""
+            return None
         ended = layer.ran
-        return f"{', '.join(self._taken)} was taken when {ended.command} ran" if ended is not None else ""
+        return f"{', '.join(self._taken)} was taken when {ended.command} ran" if ended is not None else None
 
 
 class LockStale(_Lock):
@@ -205,11 +205,11 @@ class DiskReadOnly(MachineFault):
         stage.journal.set_attribute(Capability.MACHINE, self.simulates, "read_only", True)
         return [self.simulates]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """A program of the machine cannot write, and the layer's has run."""
         if layer.ran is None:
-            return ""
-        return present(stage.cluster.capabilities.machine).cannot_write() or ""
+            return None
+        return present(stage.cluster.capabilities.machine).cannot_write() or None
 
 
 class SentinelLost(MachineFault):
@@ -225,7 +225,7 @@ class SentinelLost(MachineFault):
     needs = (Capability.FILES,)
 
     def __init__(self) -> None:
-        self._gone = ""
+        self._gone: str | None = None
 
     def unsuited_layer(self, layer: Layer) -> str | None:
         """Only to a sentinel that is a file."""
@@ -245,7 +245,7 @@ class SentinelLost(MachineFault):
         """Wait until it is set, and everything off."""
         return [f"{self._path(layer)} will be removed again"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """It was there, and is not any more."""
         return self._gone
 

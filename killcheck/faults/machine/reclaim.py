@@ -55,10 +55,10 @@ class ReclaimedWhileStopping(CliNoEffect):
         """Refuses once, and lets it go off."""
         return refusing_once(name, self._mark)
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """It was refused, and has started it again."""
         refused, again = super().bitten(stage, layer), self._back.bitten(stage, layer)
-        return f"{refused}; started again: {again}" if refused and again else ""
+        return f"{refused}; started again: {again}" if refused and again else None
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Start it again, once it was reclaimed."""

@@ -38,7 +38,7 @@ class _Timer(MachineFault):
             edits=(f"the machine's timer of {layer.layer.name}",),
         )
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The trigger met it."""
         return str(layer.not_fired() or "")
 
@@ -105,14 +105,14 @@ class ClockBehind(_Timer):
         stage.journal.call(Capability.TIMERS, self.simulates, ["set_clock", self.behind_s], ["set_clock", 0.0])
         return [self.simulates]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Its slot comes late, or the program has run by a clock that is behind."""
         held = layer.not_fired()
         if held is not None or layer.ran is None:
             return str(held or "")
         told = stage.programs.run(Command(("date", "+%s")))
         behind = (told.begun - timedelta(seconds=float(told.output))).timestamp() if told.ok else 0.0
-        return f"the machine's clock is {behind:.0f} s behind" if behind > self.behind_s / 2 else ""
+        return f"the machine's clock is {behind:.0f} s behind" if behind > self.behind_s / 2 else None
 
 
 class SecondController(MachineFault):
@@ -152,9 +152,9 @@ class SecondController(MachineFault):
         """Wait for zero."""
         return [f"another controller watches {', '.join(layer.layer.covers)}"]
 
-    def bitten(self, stage: Stage, layer: LayerRun) -> str:
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """It has started them."""
-        return next((f"{one.command} at {one.ended:%H:%M:%S}" for one in self._started if one.ok), "")
+        return next((f"{one.command} at {one.ended:%H:%M:%S}" for one in self._started if one.ok), None)
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Start them once, a while after zero."""

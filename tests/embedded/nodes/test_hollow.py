@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import http.client
+import ssl
+from types import SimpleNamespace
+
 import pytest
 
+from killcheck.clock import WallLoop
 from killcheck.cluster.hollow_nodes import HollowNodes, Shape
 from killcheck.embedded.cluster import Cluster
+from killcheck.embedded.containerlog import ContainerLog
+from killcheck.embedded.nodes.kubelet_api import KubeletApi, Trust
+from killcheck.embedded.pki import Pki
 from killcheck.kube import resources as r
-from killcheck.kube.errors import NotFound
+from killcheck.kube.errors import NotFound, ServerFault
 from killcheck.kube.objects import dig, name_of
 
 TOLERATED = [{"key": "killcheck.dev/hollow", "operator": "Exists"}]
@@ -83,3 +91,65 @@ def test_what_was_on_them_goes_with_them(world):
         cluster.kube.get(r.PODS, "a", "studio")
     leases = {name_of(one) for one in cluster.kube.list(r.LEASES).items}
     assert not leases & {*hollow.names, f"killcheck-{hollow.run}"}
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """Kubelets without a pod that answer as off the loopback; the CA of those whom they may answer, and their port."""
+    pki = Pki()
+    asked = []
+
+    def may(who, node):
+        asked.append((who.name, who.groups, node))
+        if who.name == "ghost":
+            raise ServerFault(503, {"message": "no route"})
+        return "kubelet-readers" in who.groups
+
+    life = SimpleNamespace(key=("studio", "a"), pod={}, everything=())
+    kubelet = SimpleNamespace(name="gpu-1", pods={"": life}, log=lambda *_, **__: ContainerLog())
+    api = KubeletApi(lambda: [kubelet], WallLoop(), "127.0.0.1", Trust(pki.ca_pem, may))
+    port = api.start()
+    yield pki, port, asked
+    api.stop()
+
+
+def answer(port, tmp_path, identity=None):
+    """What a client of that identity gets for a log: a status and a text; None where TLS ends it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if identity is not None:
+        file = tmp_path / "client.pem"
+        file.write_text(identity.certificate_pem + identity.key_pem)
+        context.load_cert_chain(file)
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=10)
+    try:
+        connection.request("GET", "/containerLogs/studio/a/main")
+        got = connection.getresponse()
+        return got.status, got.read().decode()
+    except (ssl.SSLError, ConnectionError):
+        return None
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "status", "says"),
+    [
+        ("apiserver", ("kubelet-readers",), 200, ""),
+        ("system:node:gpu-7", ("system:nodes",), 403, "Forbidden (user=system:node:gpu-7, verb=get, resource=nodes"),
+        ("ghost", ("kubelet-readers",), 500, "Authorization error"),
+    ],
+)
+def test_off_the_loopback_a_log_is_for_whom_the_cluster_lets(guarded, tmp_path, name, groups, status, says):
+    pki, port, asked = guarded
+    code, text = answer(port, tmp_path, pki.client(name, groups))
+    assert (code, says in text) == (status, True)
+    assert asked[-1] == (name, (*groups, "system:authenticated"), "gpu-1")
+
+
+@pytest.mark.parametrize("stranger", [None, "another authority's"])
+def test_off_the_loopback_nobody_else_is_spoken_to(guarded, tmp_path, stranger):
+    _, port, asked = guarded
+    before = len(asked)
+    assert answer(port, tmp_path, Pki().client("apiserver", ("kubelet-readers",)) if stranger else None) is None
+    assert len(asked) == before
