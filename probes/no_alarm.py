@@ -10,6 +10,8 @@ from killcheck.probes.world import World
 
 from killcheck.discover.deadlines import go_duration_s
 from killcheck.kube.objects import dig, name_of
+from killcheck.promql import exporters
+from killcheck.promql.language import Unsupported, parse
 
 __all__ = ["NoAlarm"]
 
@@ -65,6 +67,12 @@ class NoAlarm(Probe):
 
 def _never(world: World, expr: str) -> str:
     """Why an expression is never true of this kill path; empty where it may be."""
+    nobody = next(filter(None, map(exporters.missing, _metrics(expr))), None)
+    if nobody is not None and "absent" not in expr and not re.search(r"\bor\b", expr):
+        return nobody
+    unlabelled = _unlabelled(world, expr)
+    if unlabelled is not None:
+        return unlabelled
     below = re.search(r"<\s*(0(?:\.0*)?|-\d\S*)\s*$", expr.strip())
     if below and re.search(r"DCGM_|util|gpu", expr, re.IGNORECASE):
         return f"no utilisation is below {below[1]}"
@@ -78,6 +86,29 @@ def _never(world: World, expr: str) -> str:
         if label == "job_name" and names and not _some(operator, value, {f"{name}-29471580" for name in names}):
             return f'{label}{operator}"{value}" is no Job of its CronJobs ({", ".join(sorted(names))})'
     return ""
+
+
+def _metrics(expr: str) -> list[str]:
+    """The metrics that an expression reads; none where it is not understood."""
+    try:
+        return sorted(parse(expr).metrics)
+    except Unsupported:
+        return []
+
+
+def _unlabelled(world: World, expr: str) -> str | None:
+    """Labels of objects that the kube-state-metrics here does not export; None where it does, or is not here."""
+    read = re.findall(r"\bkube_(\w+?)_labels\b", expr)
+    setups = [
+        " ".join(map(str, [*(container.get("command") or ()), *(container.get("args") or ())]))
+        for deployment in world.of("Deployment")
+        for container in dig(deployment, "spec", "template", "spec", "containers", default=[])
+        if "kube-state-metrics" in str(container.get("image", ""))
+    ]
+    for kind in read if setups else ():
+        if not any(f"{kind}s=[" in said for said in setups):
+            return f"kube-state-metrics makes no kube_{kind}_labels without --metric-labels-allowlist={kind}s=[...]"
+    return None
 
 
 def _some(operator: str, value: str, among: set[str]) -> bool:

@@ -41,4 +41,6 @@ def still_on(result: Mapping[str, Any]) -> str:
         return f"GPUs off after {span(zero)}, too late"
     if any(row["phase"] == "node_drained" and row["at_s"] is None for row in bound):
         return f"GPU pods gone after {span(zero)}, their nodes still on after {watched}"
+    if result.get("stuck_at") in ("alarm", "results"):
+        return f"GPUs off after {span(zero)}, and what else must be proven is not so"
     return f"GPUs off after {span(zero)}, and not for good"

@@ -24,7 +24,10 @@ from killcheck.spec.cloud_access import Alarm
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Proof
 from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import Timeline
-from killcheck.witnesses.alarms import Evaluated, History, Rule, evaluate, rules_of, samples
+from killcheck.witnesses.alarms import evaluate
+from killcheck.witnesses.exported import Exporters, allowed_labels, samples
+from killcheck.witnesses.rules import Evaluated, Record, Rule, records_of, rules_of
+from killcheck.witnesses.series import History
 
 if TYPE_CHECKING:
     pass
@@ -67,6 +70,8 @@ class Witnesses:
         self._wants_alarm = Proof.P5 in kill_path.proof
         self._wanted = kill_path.alarm or Alarm()
         self._rules: list[Rule] | None = None
+        self._records: list[Record] = []
+        self._exporters = Exporters(discovered=cluster.real)
         self._histories: list[History] = []
         self.results = Results(aws, urls) if aws is not None and urls else None
         self._aws = aws
@@ -116,13 +121,25 @@ class Witnesses:
         kube = self.cluster.kube
         try:
             resource = kube.resource_for("monitoring.coreos.com/v1", "PrometheusRule")
-            return rules_of(kube.list(resource).items, self._wanted)
+            objects = kube.list(resource).items
         except NotFound:
             return []
         except KubeError as error:
             if self._wants_alarm:
                 raise Unproven(f"P5 unproven: the alert rules cannot be read: {error}") from error
             return []
+        rules, self._records = rules_of(objects, self._wanted), records_of(objects)
+        expressions = [*(one.expr for one in rules), *(one.expr for one in self._records)]
+        if any("_labels" in expr for expr in expressions):
+            self._exporters = Exporters(self._labels(), discovered=self.cluster.real)
+        return rules
+
+    def _labels(self) -> dict[str, frozenset[str]] | None:
+        """Which labels kube-state-metrics exports; None where it is not seen."""
+        try:
+            return allowed_labels(self.cluster.kube.list(r.DEPLOYMENTS).items)
+        except KubeError:
+            return None
 
     def _why_unknown(self, node: str) -> str:
         if self.instances is None:
@@ -136,7 +153,8 @@ class Witnesses:
     def begin(self, now: datetime) -> None:
         """The trigger is pulled: what is on is taken to be idle from now on."""
         if self._rules is not None:
-            self._histories = [History(now), History(now, stay_on=True)]
+            taken = self._exporters.labels is None
+            self._histories = [History(now, labels_taken=taken), History(now, stay_on=True, labels_taken=taken)]
             self.sample(now)
 
     def sample(self, now: datetime) -> None:
@@ -146,7 +164,7 @@ class Witnesses:
         held = {(pod.namespace, pod.name) for pod in self.scene.gpu_pods()}
         pods = [pod for pod in self.scene.pods.values() if (namespace_of(pod), name_of(pod)) in held]
         targets = [obj for t in self.kill_path.targets if t.kind for obj in self.scene.objects_of(t)]
-        told = list(samples(pods, self.scene.pool_nodes(), self.scene.jobs.values(), targets))
+        told = list(samples(pods, self.scene.pool_nodes(), self.scene.jobs.values(), targets, self._exporters))
         for history in self._histories:
             history.record(now, told)
 
@@ -280,13 +298,16 @@ class Witnesses:
                 night = "" if stayed_on else ", had the GPUs stayed on and idle"
                 yield (
                     f"alert {one.rule.alert} fires {one.fires_s / 60:.0f} min after the trigger{night} (evaluated; "
-                    "whether anybody would be told was not seen)"
+                    f"whether anybody would be told was not seen{''.join(f'; taken: {what}' for what in one.taken)})"
                 )
+            elif one.silent:
+                yield f"alert {one.rule.alert} never fires: {one.silent}"
 
     def _evaluated(self, *, stayed_on: bool) -> list[Evaluated]:
         if not self._histories:
             return []
-        return evaluate(self._rules or (), self._histories[0 if stayed_on else 1], self._wanted.within_s)
+        history = self._histories[0 if stayed_on else 1]
+        return evaluate(self._rules or (), history, self._wanted.within_s, self._records)
 
     def _silent(self) -> Lack | None:
         told = self._evaluated(stayed_on=False)
@@ -297,7 +318,8 @@ class Witnesses:
             raise Unproven(f"P5 unproven: {'; '.join(unproven)}")
         within = f"within {self._wanted.within_s / 60:.0f} min"
         if told:
-            cause = f"no alarm would be raised {within}: {', '.join(one.rule.alert for one in told)} would not fire"
+            names = (f"{one.rule.alert} ({one.silent})" if one.silent else one.rule.alert for one in told)
+            cause = f"no alarm would be raised {within}: {', '.join(names)} would not fire"
         else:
             cause = f"no alarm would be raised {within}: no alert is about " + (
                 f"{', '.join(self._wanted.alerts)}" if self._wanted.alerts else "idle GPUs"

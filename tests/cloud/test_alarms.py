@@ -1,6 +1,7 @@
 """P5: alert rules evaluated on what a drill produced; what PromQL is understood, and what is not is said to be not."""
 
 import math
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -8,15 +9,15 @@ import pytest
 
 from killcheck import fixtures
 from killcheck.drill.sequence import Options
+from killcheck.promql.language import Unsupported, duration_s, parse
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import Alarm
 from killcheck.spec.killpath import Proof
-from killcheck.witnesses import alarms
-from killcheck.witnesses.alarms import History
-from killcheck.witnesses.promql import Unsupported, duration_s, parse
+from killcheck.witnesses import alarms, exported, rules
+from killcheck.witnesses.series import History
 
 
 class Series:
@@ -34,7 +35,8 @@ class Series:
         return self.metrics.get(name, {})
 
     def window(self, name, at, length):
-        return {labels: [value] * max(1, int(length // 30)) for labels, value in self.instant(name, at).items()}
+        moments = [at - 30.0 * n for n in reversed(range(max(1, int(length // 30))))]
+        return {labels: [(one, value) for one in moments] for labels, value in self.instant(name, at).items()}
 
     def epoch(self, at):
         return 1000.0 + at
@@ -88,29 +90,23 @@ def test_what_is_understood_means_what_prometheus_means(text, expected):
     assert value(text) == expected
 
 
-def test_a_division_by_zero_is_no_number_and_fires_nothing():
-    assert all(math.isnan(one) for one in value("other / on(pod) util").values())
-    assert value("other / on(pod) util > 0") == {}
+def test_a_division_by_zero_is_infinite_as_in_prometheus_and_nothing_by_nothing_is_no_number():
+    assert value("other / on(pod) util > 0") == {(("pod", "a"),): math.inf}
+    assert all(math.isnan(one) for one in value("util{pod='a'} / util{pod='a'}").values())
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "rate(util[5m])",
-        "increase(util[1h])",
-        "util offset 1h",
         "util[5m]",
         "histogram_quantile(0.9, util)",
-        "util * on(pod) group_left other",
         '{__name__="util"}',
         "util >",
         "sum(util",
         "util{ns=x}",
         "util{ns=~'('}",
-        "max_over_time(util[1h:5m])",
         "sum(1)",
         "unknown_metric > 0",
-        "topk(1, util)",
         "util @ 5",
         "",
     ],
@@ -136,9 +132,9 @@ POD = {
 
 def history(*, stay_on=False, gone_at=None):
     made = History(START, stay_on=stay_on)
-    made.record(START, alarms.samples([POD], [], [], []))
+    made.record(START, exported.samples([POD], [], [], []))
     if gone_at is not None:
-        made.record(START + timedelta(seconds=gone_at), alarms.samples([], [], [], []))
+        made.record(START + timedelta(seconds=gone_at), exported.samples([], [], [], []))
     return made
 
 
@@ -151,7 +147,7 @@ def rule(expr, wait="0s", name="GPUIdle"):
             ]
         },
     }
-    return alarms.rules_of([obj], Alarm())
+    return rules.rules_of([obj], Alarm())
 
 
 @pytest.mark.parametrize(
@@ -165,12 +161,90 @@ def rule(expr, wait="0s", name="GPUIdle"):
         ("avg_over_time(DCGM_FI_DEV_GPU_UTIL[30m]) < 0", "0s", None),
         ("DCGM_FI_DEV_GPU_UTIL < 5", "2h", None),
         ('DCGM_FI_DEV_GPU_UTIL{exported_namespace="other"} < 5', "0s", None),
-        ('sum(kube_pod_container_resource_requests{resource="nvidia_com_gpu"}) > 1', "5m", 300.0),
+        ("increase(DCGM_FI_DEV_GPU_UTIL[5m]) < 0", "0s", None),
+        ('DCGM_FI_DEV_GPU_UTIL < 5 and on(pod) kube_pod_status_phase{phase="Running"} == 1', "10m", 600.0),
+        ("DCGM_FI_DEV_GPU_UTIL offset 10m < 5", "0s", 600.0),
+        ("max_over_time(DCGM_FI_DEV_GPU_UTIL[20m:1m]) < 5", "0s", 1140.0),
+        ("gpu:idle:sum > 0", "5m", 300.0),
     ],
 )
 def test_when_a_rule_fires_while_the_gpus_stay_on(expr, wait, fires):
-    (told,) = alarms.evaluate(rule(expr, wait), history(), 3600.0)
+    recorded = [rules.Record("gpu:idle:sum", "sum by (pod) (DCGM_FI_DEV_GPU_UTIL < bool 5)", (("team", "x"),))]
+    (told,) = alarms.evaluate(rule(expr, wait), history(), 3600.0, recorded)
     assert (told.fires_s, told.unproven) == (fires, "")
+
+
+#: The fourth article's own.
+ARTICLE = '(DCGM_FI_DEV_GPU_UTIL < 5) * on(node) group_left() (kube_node_labels{label_karpenter_sh_capacity_type="on-demand"})'
+
+
+@pytest.mark.parametrize(
+    ("capacity", "allowed", "fires", "silent"),
+    [
+        ("on-demand", None, 3600.0, False),
+        ("on-demand", {"nodes": frozenset({"karpenter.sh/capacity-type"})}, 3600.0, False),
+        ("on-demand", {"nodes": frozenset({"team"})}, None, False),  # the label is not exported
+        ("on-demand", {}, None, False),  # no series at all
+        ("spot", None, None, False),
+    ],
+)
+def test_the_alert_of_the_fourth_article_joins_cards_to_their_nodes_labels(capacity, allowed, fires, silent):
+    node = {"metadata": {"name": "n1", "labels": {"karpenter.sh/capacity-type": capacity}}, "status": {}}
+    made = History(START, labels_taken=allowed is None)
+    made.record(START, exported.samples([POD], [node], [], [], exported.Exporters(allowed)))
+    (told,) = alarms.evaluate(rule(ARTICLE, "1h"), made, 3600.0)
+    assert (told.fires_s, told.unproven) == (fires, "")
+    taken = " ".join(told.taken)
+    assert "label node" in taken
+    assert ("--metric-labels-allowlist" in taken) is (allowed is None)
+
+
+def test_a_mistyped_metric_never_fires_and_its_name_is_told():
+    (told,) = alarms.evaluate(rule("DCGM_FI_DEV_GPU_UTILISATION < 5"), history(), 3600.0)
+    assert (told.fires_s, told.unproven) == (None, "")
+    assert "it makes DCGM_FI_DEV_GPU_UTIL" in told.silent
+
+
+def test_what_fires_while_the_gpus_work_says_nothing_of_a_night():
+    told = alarms.evaluate(
+        rule('sum(kube_pod_container_resource_requests{resource="nvidia_com_gpu"}) > 1'), history(), 60.0
+    )
+    assert "while the GPUs work too" in told[0].unproven
+
+
+def test_a_label_that_a_program_on_the_node_gives_is_unknown_where_none_was_seen():
+    expr = 'kube_node_labels{label_nvidia_com_gpu_product="H100"} unless on(node) DCGM_FI_DEV_GPU_UTIL > 5'
+    assert "label_nvidia_com_gpu_product" in alarms.evaluate(rule(expr), history(), 60.0)[0].unproven
+
+
+@pytest.mark.parametrize(
+    ("words", "allowed"),
+    [
+        (["--metric-labels-allowlist=nodes=[karpenter.sh/capacity-type,team],pods=[*]"], {"nodes", "pods"}),
+        (["--port=8080"], set()),
+    ],
+)
+def test_which_labels_kube_state_metrics_exports_is_read_from_its_arguments(words, allowed):
+    image = "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.17.0"
+    deployment = {"spec": {"template": {"spec": {"containers": [{"image": image, "args": words}]}}}}
+    assert set(exported.allowed_labels([deployment])) == allowed
+    assert exported.allowed_labels([{"spec": {"template": {"spec": {"containers": [{"image": "nginx"}]}}}}]) is None
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool here")
+@pytest.mark.parametrize(
+    ("expr", "fires", "says"),
+    [
+        ("histogram_quantile(0.9, DCGM_FI_DEV_GPU_UTIL) > 0 or deriv(DCGM_FI_DEV_GPU_UTIL[10m]) < 0", 0.0, ""),
+        ("predict_linear(DCGM_FI_DEV_GPU_UTIL[5m], 60) < 5", 300.0, ""),
+        ("DCGM_FI_DEV_GPU_UTIL <<< 5", None, "Prometheus refuses it"),
+    ],
+)
+def test_prometheus_own_engine_is_asked_what_is_not_understood_here(expr, fires, says):
+    (told,) = alarms.evaluate(rule(expr), history(), 1200.0)
+    assert told.unproven == ""
+    assert (told.fires_s is None) is (fires is None)
+    assert says in told.silent
 
 
 def test_gpus_that_went_off_ring_nothing_and_the_same_night_with_them_on_does():
@@ -182,7 +256,7 @@ def test_gpus_that_went_off_ring_nothing_and_the_same_night_with_them_on_does():
 def test_only_alerts_about_gpus_or_those_that_are_named():
     assert rule("up == 0") == []
     obj = {"metadata": {"name": "x"}, "spec": {"groups": [{"rules": [{"alert": "Down", "expr": "up == 0"}]}]}}
-    (named,) = alarms.rules_of([obj], Alarm(alerts=("Do*",)))
+    (named,) = rules.rules_of([obj], Alarm(alerts=("Do*",)))
     assert "up is nothing that a drill produces" in alarms.evaluate([named], history(), 3600.0)[0].unproven
 
 
@@ -227,9 +301,14 @@ def test_p5_is_proven_by_a_rule_that_would_fire(tmp_path):
         ([], "exposed", "no alert is about idle GPUs"),
         ([{**IDLE, "for": "12h"}], "exposed", "GPUIdle would not fire"),
         (
+            [{**IDLE, "expr": "DCGM_FI_DEV_GPU_UTILISATION < 3"}],
+            "exposed",
+            "dcgm-exporter makes no DCGM_FI_DEV_GPU_UTILISATION (it makes DCGM_FI_DEV_GPU_UTIL)",
+        ),
+        (
             [{**IDLE, "expr": "rate(DCGM_FI_DEV_GPU_UTIL[5m]) == 0"}],
             "inconclusive",
-            "P5 unproven: GPUIdle: not evaluated",
+            "P5 unproven: GPUIdle: it fires while the GPUs work too",
         ),
     ],
 )
