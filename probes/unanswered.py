@@ -43,7 +43,7 @@ class Unanswered(Probe):
                     "is ready as soon as it is started: the request that wakes it is sent before the model is loaded"
                 )
                 remedy = "Give it a readinessProbe that waits for the model."
-                yield self.finding(world, workload, (), message, severity="warning", remedy=remedy)
+                yield self.finding(world, workload, (), message, severity="note", remedy=remedy)
 
     @staticmethod
     def _workload(world: World, declared: Obj) -> Obj | None:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from killcheck.fence import authority, awsgroups, otherclouds
+from killcheck.fence import authority, awsgroups, otherclouds, policies
 from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.inside import Ask, ask, queues
@@ -116,7 +116,8 @@ def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str)
     pools += _unevaluated(objects, types)
     notes += price_notes(objects)
     notes += [f"Fargate profile {name}: Fargate has no devices" for name in account.fargate]
-    return _World(pools, context, (*notes, *admins), tuple(account.unknown))
+    widening, refusing = policies.told(objects)
+    return _World(pools, context, (*notes, *refusing, *admins), (*account.unknown, *widening))
 
 
 def _role(
