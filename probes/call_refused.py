@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
@@ -17,7 +18,10 @@ from killcheck.text.yamlfile import Path
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Call, Firing
 
-__all__ = ["CallRefused", "is_own_limit"]
+__all__ = ["CallRefused", "is_own_limit", "mistaken"]
+
+#: How alike names are of which one is the other misspelt (0 to 1).
+_MISSPELT = 0.8
 
 
 class CallRefused(Probe):
@@ -52,7 +56,7 @@ class CallRefused(Probe):
             path,
             f"{call}{_near(world, call)}",
             remedy=_remedy(world, one, call),
-            severity="error" if call.writes or not first.off else "warning",
+            severity="error" if call.writes or not first.off or mistaken(call, first) else "warning",
         )
 
 
@@ -77,6 +81,16 @@ def _home(call: Call) -> str | None:
     homes = [kind.resource.group for kind in builtin() if kind.resource.plural == call.resource]
     ours = call.group in {kind.resource.group for kind in builtin()}
     return homes[0] if ours and homes and call.group not in homes else None
+
+
+def mistaken(call: Call, firing: Firing) -> bool:
+    """Whether a program looked for an object that is not there, where one of nearly that name, or of that name in
+    another namespace or of another kind, holds GPUs and stays on."""
+    if call.status != 404 or call.resource not in SCALED or not call.name or _is_not_served(call):
+        return False
+    stay = [change for change in firing.changes if not change.off and change.after]
+    near = [change.name for change in stay if change.namespace == call.namespace]
+    return call.name in [change.name for change in stay] or bool(get_close_matches(call.name, near, 1, _MISSPELT))
 
 
 def _is_by_the_way(call: Call, first: Firing) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
@@ -13,6 +14,7 @@ from killcheck import executor
 from killcheck.executor import Reading
 from killcheck.images.contents import Contents, contents_of
 from killcheck.images.reference import InvalidReference, parse
+from killcheck.kube.objects import Obj
 from killcheck.text.yamlfile import Path
 
 if TYPE_CHECKING:
@@ -39,6 +41,21 @@ def known(image: str) -> bool:
         return False
 
 
+def _mode(spec: Obj, container: Obj, path: str) -> int | None:
+    """The mode of a file that a volume of ConfigMaps or Secrets puts at a path; None: none does."""
+    volumes = {str(volume.get("name")): volume for volume in spec.get("volumes") or ()}
+    mounts = sorted(container.get("volumeMounts") or (), key=lambda mount: -len(str(mount.get("mountPath", ""))))
+    for mount in mounts:
+        base = str(mount.get("mountPath", "")).rstrip("/")
+        if path == base or path.startswith(base + "/"):
+            volume = volumes.get(str(mount.get("name")), {})
+            source = volume.get("configMap") or volume.get("secret") or {}
+            own = [item.get("mode") for item in source.get("items") or () if path.endswith(f"/{item.get('path')}")]
+            mode = own[0] if own and own[0] is not None else source.get("defaultMode", 0o644)
+            return mode if source and isinstance(mode, int) else None
+    return None
+
+
 class CommandMissing(Probe):
     """A slim Python image has no curl (exit 127), a distroless kubectl no shell (StartError)."""
 
@@ -56,6 +73,7 @@ class CommandMissing(Probe):
             if one.seen is not None and one.seen.ran:
                 continue
             for path, container in one.containers:
+                yield from self._bare_file(world, one, path, container)
                 image = str(container.get("image", ""))
                 try:
                     contents = contents_of(parse(image))
@@ -78,6 +96,15 @@ class CommandMissing(Probe):
                         severity="warning" if contents.assumed else "error",
                         also=[(one.owner, (*path, "command" if container.get("command") else "args"))],
                     )
+
+    def _bare_file(self, world: World, one: Executor, path: Path, container: Obj) -> Iterable[Finding]:
+        """A script of a ConfigMap that is run by its path, and whose mode says that it is no program."""
+        program = str((container.get("command") or [""])[0])
+        mode = _mode(one.spec, container, normpath(join(str(container.get("workingDir") or "/"), program)))
+        if "/" in program and mode is not None and not mode & 0o111:
+            message = f"{program} is a file of a volume with mode {mode:04o}: permission denied"
+            remedy = "Set the volume's defaultMode: 0755, or run it by its interpreter (sh FILE)."
+            yield self.finding(world, one.owner, (*path, "command"), message, remedy=remedy)
 
     def _seen(self, world: World, one: Executor) -> Iterable[Finding]:
         """What shells said in a rehearsal, where something is known of the image; else this host may lack it."""

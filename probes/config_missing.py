@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import Executor, World
 
-from killcheck.kube.objects import name_of
+from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.text.suggestions import did_you_mean
 from killcheck.text.yamlfile import Path
 
@@ -27,9 +27,11 @@ class ConfigMissing(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """Volumes, envFrom and env of each layer's pods. Of Secrets nothing is asked: they are not read."""
         for one in world.layer_executors:
-            there = [name_of(o) for o in world.in_namespace("ConfigMap", one.namespace)]
-            for path, name in _needed(one):
+            maps = {name_of(o): o for o in world.in_namespace("ConfigMap", one.namespace)}
+            there = list(maps)
+            for path, name, keys in _needed(one):
                 if name in there:
+                    yield from self._keys(world, one, path, maps[name], keys)
                     continue
                 near = did_you_mean(name, there)
                 message = f"needs ConfigMap {one.namespace}/{name}, which is not there{near}: its pod never starts"
@@ -42,13 +44,24 @@ class ConfigMissing(Probe):
                         f"whether ConfigMap {one.namespace}/{name} exists: it is not among these manifests",
                     )
 
+    def _keys(self, world: World, one: Executor, path: Path, found: Obj, keys: Sequence[str]) -> Iterable[Finding]:
+        """Keys that are named of a ConfigMap which is there, and that it has not."""
+        has = [*dig(found, "data", default={}), *dig(found, "binaryData", default={})]
+        for key in keys if one.seen is None else ():  # fails-when-fired has seen it
+            if key not in has:
+                where = f"ConfigMap {one.namespace}/{name_of(found)}"
+                message = f"needs the key {key} of {where}, which it has not{did_you_mean(key, has)}"
+                yield self.finding(world, one.owner, path, f"{message}: its pod never starts")
 
-def _needed(one: Executor) -> Iterator[tuple[Path, str]]:
-    """(path, name) of every reference that is not optional; kube-root-ca.crt is every namespace's own."""
+
+def _needed(one: Executor) -> Iterator[tuple[Path, str, Sequence[str]]]:
+    """(path, name, its keys) of every reference that is not optional; kube-root-ca.crt is every namespace's own."""
     for path, reference in _references(one):
         name = str(reference.get("name", ""))
         if name and not reference.get("optional") and name != "kube-root-ca.crt":
-            yield path, name
+            items = reference.get("items")
+            named = [item.get("key") for item in items] if isinstance(items, list) else [reference.get("key")]
+            yield path, name, [str(key) for key in named if key]
 
 
 def _references(one: Executor) -> Iterator[tuple[Path, dict[str, object]]]:

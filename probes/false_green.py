@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
+from killcheck.probes.call_refused import mistaken
 from killcheck.probes.where import command_path
 from killcheck.probes.world import SCALED, Executor, World
 
@@ -56,6 +57,8 @@ def _matters(call: Call, firing: Firing) -> bool:
     """Whether a refused call should have ended the program: a write, or a look at what it then did not change."""
     if call.writes:
         return call.status not in (404, 409) or call.verb not in ("create", "delete")
+    if mistaken(call, firing):
+        return True
     missed = call.status == 404 and call.resource in SCALED and bool(call.name)
     return not firing.off and (call.status in (401, 403) or missed) and call.resource != "namespaces"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import Executor, World
 
-from killcheck.discover.plurals import plural_of
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
+from killcheck.kube.plurals import plural_of
 from killcheck.spec.killpath import Target
 
 __all__ = ["FinalizerHolds"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe, merge_patch
-from killcheck.probes.world import World, namespace_or_default
+from killcheck.probes.world import Executor, World, namespace_or_default
 
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
+from killcheck.kube.plurals import plural_of
+from killcheck.spec.killpath import Target
 
 __all__ = ["KedaFloor", "scales"]
 
@@ -28,7 +30,7 @@ class KedaFloor(Probe):
         """ScaledObjects whose scaleTargetRef is a target."""
         for target, obj in world.targets:
             for scaler in world.of("ScaledObject", "HTTPScaledObject"):
-                if scales(scaler, obj):
+                if scales(scaler, obj) and not _is_stopped_too(world, target, obj, scaler):
                     yield from self._about(world, scaler, str(target), bool(world.zeroes(target)))
 
     def _about(self, world: World, scaler: Obj, target: str, others: bool) -> Iterable[Finding]:
@@ -59,6 +61,24 @@ class KedaFloor(Probe):
                 f"keeps at least {floor} of {target}: {undone}",
                 patch="" if http else merge_patch(scaler, {"spec": {"minReplicaCount": 0}}),
             )
+
+
+def _is_stopped_too(world: World, target: Target, obj: Obj, scaler: Obj) -> bool:
+    """Whether each layer that turns a target off acts on its scaler (pauses it, deletes it), or was seen to work."""
+    layers = world.zeroes(target)
+    acting = [one for one in world.layer_executors if one.layer in layers]
+    return bool(layers) and len(acting) == len(layers) and all(_stops(one, obj, scaler) for one in acting)
+
+
+def _stops(one: Executor, obj: Obj, scaler: Obj) -> bool:
+    if one.seen is not None and one.seen.ran:
+        key = (obj.get("kind"), namespace_or_default(obj), name_of(obj))
+        return key in [(change.kind, change.namespace, change.name) for change in one.seen.first.off]
+    return any(
+        (call.resource, call.name) == (plural_of(str(scaler.get("kind"))), name_of(scaler))
+        and (call.verb == "delete" or "autoscaling.keda.sh/paused-replicas" in one.text)
+        for call in one.reading.writes
+    )
 
 
 def scales(scaler: Obj, obj: Obj) -> bool:

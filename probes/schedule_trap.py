@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from killcheck.probes.base import Finding, Probe, Severity, merge_patch
 from killcheck.probes.firings import period_s
-from killcheck.probes.world import World
+from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
@@ -49,13 +50,16 @@ class ScheduleTrap(Probe):
 
     def _turned_round(self, world: World, obj: Obj, zone: str, signed: re.Match[str]) -> Finding:
         utc = f"UTC{'-' if signed[1] == '+' else '+'}{signed[2]}"
+        meant = timedelta(hours=int(signed[1] + signed[2]))
+        beside = next((other for other in _zones_beside(world, obj) if meant in _offsets(other)), None)
+        also = f"; {beside}, beside it, is UTC{signed[1]}{signed[2]}" if beside else ""
         return self.finding(
             world,
             obj,
             ("spec", "timeZone"),
-            f"{zone} is {utc}: the signs of Etc/GMT are turned round (POSIX)",
+            f"{zone} is {utc}: the signs of Etc/GMT are turned round (POSIX){also}",
             remedy="Name a place (Europe/Lisbon), or use Etc/UTC.",
-            severity="note",
+            severity="warning" if beside else "note",
         )
 
     def _clocks(self, world: World, obj: Obj, schedule: Schedule) -> Iterable[Finding]:
@@ -91,6 +95,22 @@ class ScheduleTrap(Probe):
             message = f"a firing that is {limit} s late is dropped until the next one, {period / 3600:.0f} h later"
             severity: Severity = "warning" if limit < _FAILOVER_S else "note"
             yield self.finding(world, obj, path, message, severity=severity, patch=patch)
+
+
+def _zones_beside(world: World, obj: Obj) -> list[str]:
+    """The zones of places that the other CronJobs of a namespace name."""
+    jobs = [job for job in world.in_namespace("CronJob", namespace_or_default(obj)) if job is not obj]
+    zones = [str(dig(job, "spec", "timeZone", default="")) for job in jobs]
+    return [zone for zone in zones if zone and not zone.startswith("Etc/")]
+
+
+def _offsets(zone: str) -> set[timedelta | None]:
+    """How far a zone is from UTC, in winter and in summer; empty for one that is not known."""
+    try:
+        place = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        return set()
+    return {datetime(2026, month, 1, tzinfo=place).utcoffset() for month in (1, 7)}
 
 
 #: Seconds that a control plane may take until another of its controllers has the lease, or an API server is back.

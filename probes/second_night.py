@@ -23,13 +23,14 @@ class SecondNight(Probe):
     sources = ("KK#101584", "kubernetes.io/docs: Jobs are to be idempotent")
 
     def ask(self, world: World) -> Iterable[Finding]:
-        """Where the first night ended well, and the second did not, or turned less off."""
+        """Where the second night turned less off than the first, or fails where that ended well."""
         for one in world.watched:
             first, second = (one.seen.first, one.seen.second) if one.seen else (None, None)
-            if first is None or second is None or first.exit_code != 0:
+            if first is None or second is None:
                 continue
             less = len(second.off) < len(first.off)
-            if second.exit_code == 0 and not less:
+            fails = first.exit_code == 0 and second.exit_code != 0
+            if not less and not fails:
                 continue
             refused = next((str(call) for call in second.refused if call.writes), "")
             said = refused or (telling(second.failed) if second.failed else "")

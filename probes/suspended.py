@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.world import Executor, World
 
-from killcheck.discover.plurals import plural_of
 from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.kube.plurals import plural_of
 from killcheck.spec.killpath import Layer
 
 __all__ = ["Suspended"]

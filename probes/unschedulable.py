@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.world import World
+from killcheck.probes.world import Executor, World
 
-from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.instances.requirements import RequirementError, Requirements
+from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.kube.quantities import parse
 
 __all__ = ["Unschedulable"]
+
+#: Domains of labels that nodes of any pool carry: their system, their zone, their machine's type.
+_ANY_NODES = re.compile(r"(.*\.)?(kubernetes\.io|k8s\.io)|karpenter\..+")
 
 
 class Unschedulable(Probe):
@@ -27,10 +32,12 @@ class Unschedulable(Probe):
         """Node by node: labels, taints, the size of the node. What else runs there is not counted."""
         nodes = [node for node in world.of("Node") if not dig(node, "spec", "unschedulable")]
         for one in world.layer_executors:
+            if one.seen is None:  # fails-when-fired has seen it
+                yield from self._of_pools(world, one, nodes)
             if not nodes or len(list(world.of("NodePool"))) > len(world.gpu_pools):
                 continue  # Karpenter makes the node that is missing
             wanted = dig(one.spec, "nodeSelector", default={})
-            labelled = [n for n in nodes if all(labels_of(n).get(k) == v for k, v in wanted.items())]
+            labelled = [n for n in nodes if _has(n, wanted)]
             tolerated = [n for n in labelled if not _untolerated(n, one.spec)]
             if not labelled:
                 message = f"no node has the labels that it selects ({', '.join(f'{k}={v}' for k, v in wanted.items())})"
@@ -41,6 +48,43 @@ class Unschedulable(Probe):
                 yield self.finding(world, one.owner, one.path, message)
             elif not any(_fits(n, one.spec) for n in tolerated):
                 yield self.finding(world, one.owner, one.path, "asks for more CPU or memory than any node has")
+
+    def _of_pools(self, world: World, one: Executor, nodes: list[Obj]) -> Iterable[Finding]:
+        """A node selector for NodePools of which each one's nodes have a taint that the pod does not tolerate."""
+        wanted = dig(one.spec, "nodeSelector", default={})
+        pools = [pool for pool in world.of("NodePool") if wanted and _offers(pool, wanted)]
+        taints = [_untolerated(dig(pool, "spec", "template", default={}), one.spec) for pool in pools]
+        there = any(_has(node, wanted) and not _untolerated(node, one.spec) for node in nodes)
+        if pools and all(taints) and not there:
+            selected = ", ".join(f"{key}={value}" for key, value in wanted.items())
+            message = (
+                f"selects {selected}, and does not tolerate the taint of NodePool {name_of(pools[0])}: {taints[0]}"
+            )
+            yield self.finding(world, one.owner, (*one.path, "nodeSelector"), message)
+
+
+def _has(node: Obj, wanted: Mapping[str, str]) -> bool:
+    return all(labels_of(node).get(key) == value for key, value in wanted.items())
+
+
+def _offers(pool: Obj, wanted: Mapping[str, str]) -> bool:
+    """Whether a NodePool's own labels or requirements name something that is selected, and none of them another."""
+    template = dig(pool, "spec", "template", default={})
+    labels = {**dig(template, "metadata", "labels", default={}), "karpenter.sh/nodepool": name_of(pool)}
+    try:
+        own = Requirements.of(dig(template, "spec", "requirements", default=[]), labels)
+        asked = Requirements.of((), wanted)
+    except RequirementError:
+        return False
+    return any(key in own and _is_a_pools(key) for key in asked) and not asked.conflicts(own)
+
+
+def _is_a_pools(label: str) -> bool:
+    """Whether a label tells pools apart, rather than being one that nodes of any kind carry."""
+    domain = label.partition("/")[0] if "/" in label else ""
+    return label == "karpenter.sh/nodepool" or not re.fullmatch(
+        r"(.*\.)?(kubernetes\.io|k8s\.io|karpenter\.\S+)", domain
+    )
 
 
 def _untolerated(node: Obj, spec: Obj) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +66,8 @@ def suggest(
 
     ``ran_s``: how many seconds its programs took in a rehearsal, where there was one; twice that is allowed for.
     """
-    run_s = max([*(_run_s(job) for job in cron_jobs), *(2 * seconds for seconds in ran_s)], default=_EXECUTOR_S)
+    took = [*(_run_s(job) for job in cron_jobs), *(2.0 * math.ceil(seconds) for seconds in ran_s)]
+    run_s = max(took, default=_EXECUTOR_S)
     start_s = _SCHEDULE_S + _PULL_S + _START_S
     written_s = start_s + run_s
     grace_s, grace_why = max((grace(obj) for obj in targets), default=(float(_GRACE_S), ""))

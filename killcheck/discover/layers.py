@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from killcheck import executor
 from killcheck.discover.other_programs import fired_elsewhere, told_as_opaque
 from killcheck.discover.other_scalers import others
-from killcheck.discover.plurals import plural_of
 from killcheck.discover.seen import Seen
 from killcheck.discover.seen import of as seen_of
 from killcheck.discover.stopping import Stopping
@@ -23,6 +22,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions
+from killcheck.kube.plurals import plural_of
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
@@ -234,6 +234,7 @@ class _Finder:
                 "seen in a rehearsal: fired once, it turned off "
                 + (", ".join(seen.off) or "nothing")
                 + (f" (tried: {', '.join(seen.tried)})" if seen.tried else "")
+                + (f" (no operator was there: {', '.join(seen.asked)} had no pods)" if seen.asked else "")
             )
             return tuple(t.name for t in self.targets if t.name in (*seen.off, *seen.tried))
         if seen.lit:

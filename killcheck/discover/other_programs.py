@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from killcheck import executor
-from killcheck.discover.plurals import plural_of
 from killcheck.discover.stopping import Stopping
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall, replicas_in
 from killcheck.executor.reading import ConfigMaps
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, namespace_of, ref_of
+from killcheck.kube.plurals import plural_of
 from killcheck.text.yamlfile import YamlError, documents
 
 __all__ = ["fired_elsewhere", "told_as_opaque"]

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from killcheck.discover.plurals import plural_of
 from killcheck.kube.objects import Obj, labels_of, name_of, namespace_of
+from killcheck.kube.plurals import plural_of
 from killcheck.spec.killpath import Target
 
 if TYPE_CHECKING:
@@ -23,33 +23,39 @@ __all__ = ["Seen", "of"]
 class Seen:
     """Names of targets: ``off`` went off; ``tried`` were asked for and stayed, at least in part; ``lit`` were put up.
 
-    ``ended_well``: it was run to its end, with exit code 0.
+    ``asked``: those of ``off`` that had no pod to lose, as nothing in a rehearsal acts on their kind: they ask for none
+    now. ``ended_well``: it was run to its end, with exit code 0.
     """
 
     off: tuple[str, ...] = ()
     tried: tuple[str, ...] = ()
     lit: tuple[str, ...] = ()
     ended_well: bool = False
+    asked: tuple[str, ...] = ()
 
 
 def of(rehearsed: Rehearsed, targets: Sequence[Target], by_target: Mapping[str, Obj]) -> Seen:
     """What one program's first firing did to each target."""
     first = rehearsed.first
-    off, tried, lit = [], [], []
+    off, tried, lit, asked = [], [], [], []
     for target in targets:
         obj = by_target[target.name]
         changes = [change for change in first.changes if _is(change, obj)]
         if any(change.off for change in changes):
             off.append(target.name)
+            if not any(change.pods_before for change in changes):
+                asked.append(target.name)
+        elif any(_lowers(call, target, changes) for call in first.writes):
+            tried.append(target.name)
         elif any(_raises(call, target, changes) for call in first.writes):
             lit.append(target.name)
         elif (
             any(change.after < change.before for change in changes)
             or any(_meant(call, target) for call in first.refused if not call.replicas)
-            or any(call.about[1:] == (plural_of(target.kind), target.namespace, target.object) for call in first.writes)
+            or any(_is_of(call, target) for call in first.writes)
         ):
             tried.append(target.name)
-    return Seen(tuple(off), tuple(tried), tuple(lit), first.exit_code == 0)
+    return Seen(tuple(off), tuple(tried), tuple(lit), first.exit_code == 0, tuple(asked))
 
 
 def _is(change: Change, obj: Obj) -> bool:
@@ -59,10 +65,20 @@ def _is(change: Change, obj: Obj) -> bool:
     return change.name == name_of(obj) or (not name_of(obj) and bool(labels_of(obj)))
 
 
+def _lowers(call: Call, target: Target, changes: list[Change]) -> bool:
+    """Whether a write, taken or refused, asks for fewer replicas of a target than it had."""
+    wanted = call.replicas
+    return wanted is not None and _is_of(call, target) and any(wanted < change.before for change in changes)
+
+
 def _raises(call: Call, target: Target, changes: list[Change]) -> bool:
     """Whether a write keeps a target's replicas where they are, or puts them up."""
-    same = (call.resource, call.namespace, call.name) == (plural_of(target.kind), target.namespace, target.object)
-    return same and bool(call.replicas) and any((call.replicas or 0) >= change.before for change in changes)
+    wanted = call.replicas or 0
+    return bool(wanted) and _is_of(call, target) and any(wanted >= change.before for change in changes)
+
+
+def _is_of(call: Call, target: Target) -> bool:
+    return call.about[1:] == (plural_of(target.kind), target.namespace, target.object)
 
 
 def _meant(call: Call, target: Target) -> bool:

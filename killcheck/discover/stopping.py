@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from killcheck.discover.plurals import plural_of
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permissions
+from killcheck.kube.plurals import plural_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Target
 

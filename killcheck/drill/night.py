@@ -15,9 +15,11 @@ from typing import ClassVar
 
 from killcheck import executor
 from killcheck.clock import VirtualLoop
+from killcheck.drill import other_nights
 from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, WorksOnce
 from killcheck.kube import resources as r
-from killcheck.kube.objects import Obj, controller_of, dig, name_of, namespace_of, parse_time
+from killcheck.kube.errors import KubeError
+from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.layers.base import LayerRun, Stage, writer_of
 from killcheck.layers.rivals import lighter
@@ -37,6 +39,8 @@ COMES_ON_S = 1800.0
 JUST_ENDED_S = 15.0
 #: CronJobs that fire more often than this are played a few times, and then held for the rest of the night, in seconds.
 OFTEN_S = 3600.0
+#: How long before a firing far ahead everything that is scheduled is let go, in seconds.
+ALL_AT_WORK_S = 3 * 3600.0
 #: Who cannot be told.
 UNKNOWN = "something"
 #: How many firings of such a one are played: the cluster is as it was, so the next would do what these did.
@@ -96,6 +100,8 @@ def rest_of(
     if stage.cluster.real and stage.kill_path.in_kubernetes:
         for said in starts.scheduled(stage.cluster.kube, stage.kill_path, since, night.until()):
             note(said)
+        for said in night.not_seen():
+            note(said)
     if not night.possible():
         return None
     relight = night.play(changed)
@@ -103,7 +109,10 @@ def rest_of(
         return relight
     if relight is not None:
         note(relight.told(since))
-    return night.next_firing() or relight
+    later = night.next_firing()
+    for said in night.tried:
+        note(said)
+    return later or relight
 
 
 class Night:
@@ -126,6 +135,8 @@ class Night:
         self._paused: list[Obj] = []
         #: Those that were held in it.
         self._held_crons: list[Obj] = []
+        #: What is to be said of the nights that were tried, a sentence each.
+        self.tried: list[str] = []
 
     def possible(self) -> bool:
         """Whether it can be played on: the clock is virtual, and no program outside Kubernetes would run all night."""
@@ -177,9 +188,44 @@ class Night:
             self._run(lambda: False, due - timedelta(seconds=LEAD_S))
             firing.prepare()
             self._let_go(self._is_own)
-            return firing.again()
+            return firing.again() or self._on_other_nights(firing)
         finally:
             self._let_go()
+
+    def _on_other_nights(self, firing: NextFiring) -> WorksOnce | None:
+        """What came of the firings that the layer's program may tell from those that were seen; None: all is well."""
+        cron, kube = self.runner.cron_job, self.stage.cluster.kube
+        found = other_nights.nights(cron, kube, self.runner.next_chance, self.loop.now()) if cron else []
+        self.tried += other_nights.told(cron, kube, len(found)) if found else []
+        for due in found:
+            self._until(due)
+            firing.prepare()
+            left = firing.again()
+            if isinstance(left, WorksOnce):
+                return other_nights.NotEachNight(left.at, left.left, left.evidence)
+        return None
+
+    def not_seen(self) -> list[str]:
+        """That other nights may differ, where none but this one can be seen. What is not known is said."""
+        cron, kube = self.runner.cron_job, self.stage.cluster.kube
+        try:
+            return other_nights.told(cron, kube, 0) if cron else []
+        except KubeError as error:
+            return [f"whether {self.runner.layer.name} does the same every night is not known: {error}"]
+
+    def _until(self, due: datetime) -> None:
+        """Live on until shortly before a firing; of a long time before it nothing that is scheduled takes place."""
+        early = due - timedelta(seconds=ALL_AT_WORK_S)
+        if early - self.loop.now() > timedelta(days=1):
+            kube = self.stage.cluster.kube
+            self._hold(kube.list(r.CRONJOBS).items)
+            self._run(lambda: False, early)
+            seen = {"status": {"lastScheduleTime": format_time(early)}}  # nothing of it is made up for
+            for cron in self._paused:
+                kube.patch(r.CRONJOBS, name_of(cron), seen, namespace_of(cron), subresource="status")
+            frequent = {ref_of(cron) for cron in self._frequent()}
+            self._let_go(lambda cron: ref_of(cron) not in frequent or self._is_own(cron))
+        self._run(lambda: False, due - timedelta(seconds=LEAD_S))
 
     def _is_own(self, cron: Obj) -> bool:
         ref = self.runner.layer.cron_job

@@ -18,6 +18,7 @@ from killcheck.rehearsal.forks import forking, in_fork
 from killcheck.rehearsal.holders import Holders, Scene, lit
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind
+from killcheck.rehearsal.open_kinds import open_definitions
 from killcheck.rehearsal.programs import Program, programs
 from killcheck.rehearsal.reach import parted, together, untouched
 from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed
@@ -96,7 +97,7 @@ def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: 
     second = None
     if program.goes_on:
         return Rehearsed(program.ref, program.namespace, program.account, first)
-    if first.outcome is Outcome.ENDED and first.exit_code == 0 and left:
+    if first.outcome is Outcome.ENDED and left and (first.exit_code == 0 or first.off):
         with Stage([*objects, *left], program, program.next_slot(slot + timedelta(seconds=1))) as stage:
             second = stage.fire()
     if _has_acted(first) and refused is None:
@@ -339,6 +340,7 @@ class Stage:
 def _booted(objects: list[Obj], start: datetime) -> Cluster:
     """A cluster with as many of the objects as it takes; schedules fire nothing in it by themselves."""
     left_out: list[Obj] = []
+    objects = [*open_definitions(objects), *objects]
     while True:
         cluster = Cluster(start=start, disabled={"cronjob-controller"})
         try:

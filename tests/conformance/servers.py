@@ -7,7 +7,7 @@ import urllib.request
 from base64 import b64decode
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 import yaml
 
@@ -28,16 +28,11 @@ class Embedded:
         self.cluster = Cluster(exec_mode="none")
 
     def ask(self, method, path, body=None, content_type="application/json"):
-        path, _, query = path.partition("?")
-        answer = self.cluster.server.handle(
-            Request(
-                method,
-                path,
-                parse_qs(query, keep_blank_values=True),
-                {"content-type": content_type, "accept": "application/json", "user-agent": AGENT, **CERTIFICATE},
-                body,
-            )
-        )
+        return self.ask_as(method, path, body, {"Content-Type": content_type})
+
+    def ask_as(self, method, path, body, headers):
+        """With headers beside the client's own, or in their place; an answer that is no JSON is text."""
+        answer = self._handle(method, path, body, headers)
         said = answer.body
         return (
             answer.status,
@@ -45,8 +40,30 @@ class Embedded:
             json.loads(said) if isinstance(said, str | bytes) and (said[:1] in (b"{", "{")) else said,
         )
 
+    def _handle(self, method, path, body, headers):
+        path, _, query = path.partition("?")
+        sent = {"content-type": "application/json", "accept": "application/json", "user-agent": AGENT}
+        sent |= {name.lower(): value for name, value in headers.items()}
+        certificate = {} if "authorization" in sent else CERTIFICATE
+        return self.cluster.server.handle(
+            Request(method, unquote(path), parse_qs(query, keep_blank_values=True), sent | certificate, body)
+        )
+
+    def watch(self, path, headers):
+        """What a watch shows until its time is up."""
+        frames, ended = [], []
+        answer = self._handle("GET", path, None, headers)
+        if answer.stream is None:
+            return [answer.body]
+        answer.stream.subscribe(frames.append, lambda: ended.append(True))
+        self.cluster.loop.sleep(2)
+        return frames
+
     def settle(self):
         self.cluster.loop.sleep(2)
+
+    def wait(self, seconds):
+        self.cluster.loop.sleep(seconds)
 
     def close(self):
         self.cluster.close()
@@ -62,27 +79,46 @@ class Real:
         user = next(u for u in config["users"] if u["name"] == context["user"])["user"]
         self.url = cluster["server"]
         self.ssl = ssl.create_default_context(cafile=_file(cluster, "certificate-authority"))
+        self.anonymous = ssl.create_default_context(cafile=_file(cluster, "certificate-authority"))
         self.token = user.get("token")
         if not self.token:
             self.ssl.load_cert_chain(_file(user, "client-certificate"), _file(user, "client-key"))
 
     def ask(self, method, path, body=None, content_type="application/json"):
-        headers = {"Content-Type": content_type, "Accept": "application/json", "User-Agent": AGENT}
+        return self.ask_as(method, path, body, {"Content-Type": content_type})
+
+    def ask_as(self, method, path, body, headers):
+        """With headers beside the client's own, or in their place; an answer that is no JSON is text."""
+        status, said, answer = self._open(method, path, body, headers)
+        return status, ", ".join(said.get_all("Warning") or ()) or None, _json(answer)
+
+    def watch(self, path, headers):
+        """What a watch shows until its time is up."""
+        return [json.loads(line) for line in self._open("GET", path, None, headers)[2].splitlines()]
+
+    def _open(self, method, path, body, headers):
+        sent = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": AGENT} | headers
         if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
-        request = urllib.request.Request(self.url + path, body, headers, method=method)
+            sent.setdefault("Authorization", f"Bearer {self.token}")
+        context = self.anonymous if "Authorization" in headers else self.ssl
+        request = urllib.request.Request(self.url + path, body, sent, method=method)
         try:
-            with urllib.request.urlopen(request, context=self.ssl, timeout=120) as answer:
-                return answer.status, answer.headers.get("Warning"), _json(answer.read())
+            with urllib.request.urlopen(request, context=context, timeout=120) as answer:
+                return answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, error.headers.get("Warning"), _json(error.read())
+                return error.code, error.headers, error.read()
 
     def settle(self):
         """Its controllers need their time."""
         from killcheck.clock import WallLoop
 
         WallLoop().sleep(1.0)
+
+    def wait(self, seconds):
+        from killcheck.clock import WallLoop
+
+        WallLoop().sleep(seconds)
 
     def close(self):
         """Nothing to close."""
@@ -97,4 +133,7 @@ def _file(section, name):
 
 
 def _json(data):
-    return json.loads(data) if data[:1] == b"{" else data.decode()
+    try:
+        return json.loads(data) if data[:1] == b"{" else data.decode()
+    except ValueError:  # a stream, or bytes that are no text
+        return data.decode(errors="replace")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sampling import one_in
 
 from killcheck.drill.sequence import Options
 from killcheck.run.planned import PlannedDrill
@@ -112,6 +113,30 @@ def test_switch_that_works_once_is_exposed(executor: str, tmp_path: Path) -> Non
     assert cause in result.cause
     assert result.problems == ()
     assert bool(result.evidence) == (cause == "came and left on")
+
+
+#: What leaves out one kind of night, and the night on which that shows.
+GUARDS = {
+    '[ "$(date +%u)" -ge 6 ] && exit 0; ': "Saturday, 2026-01-17",
+    'kubectl -n speech get configmap feasts -o jsonpath={.data.days} | grep -q "$(date +%m-%d)" && exit 0; ': "Wednesday, 2026-05-13",
+    "exec 3>&1; [ $(date +%H) -eq 20 ] || exit 0; ": "Monday, 2026-03-30",
+}
+
+
+@pytest.mark.parametrize("guard", one_in(3, GUARDS))
+def test_switch_that_leaves_out_a_kind_of_night_is_exposed(guard: str, tmp_path: Path) -> None:
+    """Whatever it goes by: the weekday, a date that somebody named, the hour once the clocks were changed."""
+    feasts: dict[str, object] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "feasts", "namespace": NAMESPACE},
+        "data": {"days": "05-13\n"},
+    }
+    zoned: dict[str, object] = {"schedule": "0 21 * * *", "timeZone": "Europe/Berlin"}
+    result = _drilled(_path(tmp_path / "path", guard + OFF, zoned, beside=[feasts]))
+    assert (str(result.verdict), result.stuck_at) == ("exposed", "scale_written"), result.why
+    assert f"its firing on {GUARDS[guard]}" in result.cause
+    assert not result.problems
 
 
 def test_what_is_tried_after_the_proof_is_neither_billed_nor_counted(tmp_path: Path) -> None:

@@ -216,6 +216,109 @@ def test_of_a_cluster_only_what_was_listed_can_be_missing(objects, listed, refus
     )
 
 
+@pytest.mark.parametrize(
+    ("zone", "severity"), [("America/New_York", "warning"), ("Asia/Karachi", "note"), ("", "note")]
+)
+def test_the_sign_of_etc_gmt_against_a_place_beside_it(objects, zone, severity):
+    other = copy.deepcopy(_cron_job(objects))
+    other["metadata"]["name"] = "gpu-morning-on"
+    other["spec"]["timeZone"] = zone or None
+    _cron_job(objects)["spec"]["timeZone"] = "Etc/GMT-5"
+    found = [f for f in _found([*objects, other], "schedule-trap") if "turned round" in f.message]
+    assert [f.severity for f in found] == [severity]
+
+
+_LINUX = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
+
+
+def _selects(objects, labels, taints, tolerations=()):
+    """A pool of its own for the executor, with labels and taints, and what it selects of it."""
+    pool = copy.deepcopy(next(obj for obj in objects if obj["kind"] == "NodePool"))
+    pool["metadata"]["name"] = "ops"
+    template = {"metadata": {"labels": {"team": "ops"}}, "spec": {"taints": taints, "requirements": [_LINUX]}}
+    pool["spec"]["template"] = template
+    pod = _cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    pod |= {"nodeSelector": labels, "tolerations": list(tolerations)}
+    return [*objects, pool]
+
+
+_OPS = {"key": "dedicated", "value": "ops", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "taints", "tolerations", "found"),
+    [
+        ({"team": "ops"}, [_OPS], [], 1),
+        ({"karpenter.sh/nodepool": "ops"}, [_OPS], [], 1),
+        ({"team": "ops"}, [_OPS], [{"key": "dedicated", "operator": "Exists"}], 0),
+        ({"team": "ops"}, [{**_OPS, "effect": "PreferNoSchedule"}], [], 0),
+        ({"team": "ops"}, [], [], 0),
+        ({"team": "platform"}, [_OPS], [], 0),  # of nodes that are not among the manifests
+        ({"kubernetes.io/os": "linux"}, [_OPS], [], 0),
+        ({}, [_OPS], [], 0),
+    ],
+)
+def test_the_taint_of_the_pool_that_is_selected(objects, labels, taints, tolerations, found):
+    assert len(_found(_selects(objects, labels, taints, tolerations), "unschedulable")) == found
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        ({"name": "night", "key": "TARGET"}, 1),
+        ({"name": "night", "key": "TARGET", "optional": True}, 0),
+        ({"name": "night", "key": "TARGET_NAME"}, 0),
+        ({"name": "night", "key": "logo"}, 0),
+    ],
+)
+def test_a_key_that_a_config_map_has_not(objects, reference, found):
+    night = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "night", "namespace": "inference"}}
+    night |= {"data": {"TARGET_NAME": "vllm"}, "binaryData": {"logo": "AAAA"}}
+    _container(objects)["env"] = [{"name": "TARGET", "valueFrom": {"configMapKeyRef": reference}}]
+    said = [f.message for f in _found([*objects, night], "config-missing")]
+    assert ["did you mean TARGET_NAME?" in message for message in said] == [True] * found
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "found"),
+    [
+        (["./off.sh"], {}, 1),
+        (["/opt/off/off.sh"], {}, 1),
+        (["./off.sh"], {"defaultMode": 0o755}, 0),
+        (["./off.sh"], {"items": [{"key": "off.sh", "path": "off.sh", "mode": 0o555}]}, 0),
+        (["sh", "./off.sh"], {}, 0),
+        (["/usr/bin/env"], {}, 0),
+    ],
+)
+def test_a_script_of_a_volume_that_is_no_program(objects, command, more, found):
+    script = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "off", "namespace": "inference"}}
+    script["data"] = {"off.sh": "#!/bin/sh\nkubectl -n inference scale deploy vllm --replicas=0\n"}
+    pod = _cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "off", "configMap": {"name": "off", **more}}]
+    mounts = [{"name": "off", "mountPath": "/opt/off"}]
+    _container(objects).update(command=command, args=[], workingDir="/opt/off", volumeMounts=mounts)
+    said = [f.message for f in _found([*objects, script], "command-missing")]
+    assert len([message for message in said if "permission denied" in message]) == found
+
+
+_ZETA = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "z", "namespace": "inference"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["annotate", "scaledobject/z", "-n", "inference", "--overwrite", "autoscaling.keda.sh/paused-replicas=0"], 0),
+        (["delete", "scaledobject", "z", "-n", "inference"], 0),
+        (["annotate", "scaledobject/other", "-n", "inference", "autoscaling.keda.sh/paused-replicas=0"], 1),
+        (["get", "scaledobject", "z", "-n", "inference"], 1),
+    ],
+)
+def test_a_floor_is_none_for_a_switch_that_stops_the_scaler_too(objects, words, found):
+    trigger = {"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}
+    spec = {"scaleTargetRef": {"name": "vllm"}, "minReplicaCount": 1, "triggers": [trigger]}
+    assert len(_found([*_runs(objects, *words), {**_ZETA, "spec": spec}], "keda-floor")) == found
+
+
 _KSM = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

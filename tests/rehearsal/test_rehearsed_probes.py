@@ -65,6 +65,18 @@ BROKEN = {
         "second-night",
         "nothing goes off",
     ),
+    "lock of a night that failed": (
+        f"set -e\nkubectl -n gpu-lab create configmap lock\n{OFF}kubectl -n gpu-lab get pods\n",
+        {"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}, *ANYTHING]},
+        "second-night",
+        "nothing goes off: POST",
+    ),
+    "misspelt beside another": (
+        "for d in asrs tts; do kubectl -n gpu-lab scale deploy $d --replicas=0; done",
+        {},
+        "false-green",
+        '"asrs" not found',
+    ),
     "outside": (f"set -e\ncurl -fsS https://flags.example.org/night\n{OFF}", {}, "outside-host", "flags.example.org"),
     "swallowed": (f"{OFF}echo done\n", {}, "false-green", "rights to change anything taken away"),
     "caught": (f"{OFF}echo done\n", {"rules": []}, "false-green", "although GET"),
@@ -170,6 +182,28 @@ def test_a_type_that_is_not_among_the_manifests_is_no_fault_of_the_program(path)
     (found,) = [f for f in path.does(script).findings() if f.probe == "fails-when-fired"]
     assert found.unproven
     assert "a rehearsal serves no inferenceservice" in found.message
+
+
+MODEL = {"apiVersion": "serving.example.org/v1", "kind": "Model", "metadata": {"name": "asr", "namespace": "gpu-lab"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "verbs", "found"),
+    [
+        ("merge-patch+json", ["patch"], []),
+        ("strategic-merge-patch+json", ["patch"], [("call-refused", "415")]),
+        ("merge-patch+json", ["get"], [("call-refused", "403")]),
+    ],
+)
+def test_custom_resources_are_served_without_their_definitions(path, kind, verbs, found):
+    url = "/apis/serving.example.org/v1/namespaces/gpu-lab/models/asr"
+    path.extra = [{**MODEL, "spec": {"replicas": 2, "resources": {"limits": {"nvidia.com/gpu": 1}}}}]
+    path.rules = [{"apiGroups": ["serving.example.org"], "resources": ["models"], "verbs": verbs}]
+    path.does(f"{CURL}{url} -f -H 'Content-Type: application/{kind}' -d '{{\"spec\":{{\"replicas\":0}}}}'\n")
+    said = [f for f in path.findings() if f.probe == "call-refused"]
+    assert [(f.probe, words in f.message) for f, (_, words) in zip(said, found, strict=True)] == [
+        (probe, True) for probe, _ in found
+    ]
 
 
 def test_what_never_started_is_read_too(path):

@@ -142,5 +142,11 @@ def _completed(name: str, groups: list[str]) -> tuple[str, ...]:
 
 
 def _without_user(groups: list[str], uid: str, extra: Mapping[str, list[str]]) -> status.StatusError:
-    what = f"groups [{' '.join(groups)}]" if groups else f"uid {uid}" if uid else f"userExtra {sorted(extra)}"
+    """The whole of what was asked for, as Go prints it (endpoints/filters/impersonation)."""
+    of_groups = f"[]string{{{', '.join(json.dumps(group) for group in groups)}}}" if groups else "[]string(nil)"
+    pairs = ", ".join(
+        f"{json.dumps(key)}:[]string{{{', '.join(map(json.dumps, values))}}}" for key, values in sorted(extra.items())
+    )
+    of_extra = f"map[string][]string{{{pairs}}}" if extra else "map[string][]string(nil)"
+    what = f'&user.DefaultInfo{{Name:"", UID:{json.dumps(uid)}, Groups:{of_groups}, Extra:{of_extra}}}'
     return status.bad_request(f"requested {what} without impersonating a user name")

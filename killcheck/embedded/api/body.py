@@ -198,6 +198,14 @@ def read_object(call: Call) -> Parsed:
         ) from error
     if not isinstance(parsed.value, dict):
         raise _not_an_object(call, parsed.value)
+    for name in ("apiVersion", "kind"):
+        given = parsed.value.get(name)
+        if not isinstance(given, str | None):
+            why = f"json: cannot unmarshal {_go_kind(given)} into Go struct field .{name} of type string"
+            raise bad_request(
+                f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse "
+                f"error: {why} ({_summary(raw)})"
+            )
     return parsed
 
 
@@ -220,9 +228,15 @@ def read_protobuf(body: Any, kind: str) -> Parsed:
         raise bad_request(f"the object provided is unrecognized (must be of type {kind}): {error}") from error
 
 
+def _go_kind(value: Any) -> str:
+    """What encoding/json calls a value's kind."""
+    kinds = {list: "array", str: "string", bool: "bool", int: "number", float: "number", dict: "object"}
+    return kinds.get(type(value), "null")
+
+
 def _not_an_object(call: Call, value: Any) -> StatusError:
     resource = call.kind.resource
-    go = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}.get(type(value), "null")
+    go = _go_kind(value)
     return bad_request(
         f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
         f"json: cannot unmarshal {go} into Go value of type {resource.kind}"

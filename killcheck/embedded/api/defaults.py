@@ -108,8 +108,8 @@ def _job(obj: Obj) -> None:
     spec = _spec(obj)
     _job_spec(spec)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
-    if labels:
-        _unless(obj.setdefault("metadata", {}), "labels", dict(labels))
+    if labels:  # the very map: what the server adds to the template's labels, the Job's then have as well
+        _unless(obj.setdefault("metadata", {}), "labels", labels)
     poddefaults.template(spec)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from killcheck.embedded.api import status
+from killcheck.embedded.api import schemas, status
 from killcheck.embedded.api.body import PROTOBUF, GoJSONError, parse_json, parse_yaml, read_protobuf
 from killcheck.embedded.api.call import Call, bad_dry_run
 from killcheck.embedded.api.conversion import converted
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DeleteOptions", "Deleter", "ready_to_go"]
 
 _PODS = ("", "pods")
+_CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
 _NAMESPACES = ("", "namespaces")
 _JOBS = ("batch", "jobs")
 ORPHAN = "orphan"
@@ -90,12 +91,14 @@ class Deleter:
     def delete(self, call: Call) -> Response:
         """DELETE of one object."""
         options = self._options(call)
+        self._warn(call, options)
         kind = call.kind
         obj = self.store.get(kind.table, call.key)
         if obj is None:
             raise status.not_found(kind.resource.plural, kind.resource.group, call.name)
-        self._warn(call, options)
         result, gone = self.delete_object(call, obj, options)
+        if result["kind"] != "Status":
+            result = self.server.reader.managed(call, result)
         code = 202 if not gone and options.orphan is False else 200
         return Response(code, result)
 
@@ -105,6 +108,7 @@ class Deleter:
         self._warn(call, options)
         kind = call.kind
         met = self.server.reader.matching(call)
+        items = [self.server.reader.managed(call, converted(kind, obj)) for obj in met]
         for obj in met:
             meta = obj["metadata"]
             call.name = meta["name"]
@@ -113,7 +117,6 @@ class Deleter:
             if self.store.get(kind.table, call.key) is not None:
                 self.delete_object(call, obj, single)
         call.name = ""
-        items = [converted(kind, o) for o in met]
         if call.over_wire and not kind.crd:
             items = [{k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} for obj in items]
         body: Obj = {
@@ -131,6 +134,8 @@ class Deleter:
         self._check_preconditions(call, obj, options)
         if kind.table == _NAMESPACES:
             return self._delete_namespace(call, obj, options)
+        if kind.table == _CRDS and not obj["metadata"].get("deletionTimestamp"):
+            return self._mark_definition(call, obj, options)
         graceful, pending, meta = self._grace(call, obj, options)
         if pending:
             return converted(kind, obj), False
@@ -232,6 +237,26 @@ class Deleter:
             obj = self.remove(call.kind, call.key)
         return status.success("namespaces", "", call.name, meta["uid"]), True
 
+    def _mark_definition(self, call: Call, obj: Obj, options: DeleteOptions) -> tuple[Obj, bool]:
+        """A definition first turns Terminating; its objects go before it does (customresourcedefinition/etcd.go)."""
+        now = format_time(self.server.loop.now())
+        state = obj.get("status") or {}
+        going = {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+        }
+        conditions = [*(state.get("conditions") or []), going]
+        marked = obj | {
+            "metadata": obj["metadata"] | {"deletionTimestamp": now},
+            "status": state | {"conditions": conditions},
+        }
+        if options.dry_run:
+            return marked, False
+        return self.store.put(call.kind.table, call.key, marked), False
+
     # -- options -------------------------------------------------------------------------------------------
     def _check_preconditions(self, call: Call, obj: Obj, options: DeleteOptions) -> None:
         resource, meta = call.kind.resource, obj["metadata"]
@@ -269,22 +294,50 @@ class Deleter:
             except GoJSONError as error:
                 raise status.bad_request(f"couldn't get version/kind; json parse error: {error}") from error
         if isinstance(raw, dict):
-            return options_from(raw, call)
+            kind, version = str(raw.get("kind") or "DeleteOptions"), str(raw.get("apiVersion") or "v1")
+            if kind != "DeleteOptions":
+                raise status.bad_request(
+                    f'no kind "{kind}" is registered for version "{version}" in scheme '
+                    '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
+                )
+            return options_from(schemas.decode("V1DeleteOptions", raw, partial=True).obj, call)
         body: Obj = {}
         for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents"):
             value = request.param(name)
             if value:
                 body[name] = value
         if "gracePeriodSeconds" in body:
-            body["gracePeriodSeconds"] = int(body["gracePeriodSeconds"])
+            body["gracePeriodSeconds"] = _seconds(body["gracePeriodSeconds"])
         if "orphanDependents" in body:
             body["orphanDependents"] = body["orphanDependents"].lower() in ("1", "true")
         return options_from(body, call)
 
 
-def options_from(body: Obj, call: Call) -> DeleteOptions:
-    """DeleteOptions from their JSON. Raises StatusError 422."""
+def _seconds(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+
+
+def options_from(body: Obj, call: Call, *, checked: bool = True) -> DeleteOptions:
+    """DeleteOptions from their JSON; an eviction's are not looked at (``checked``). Raises StatusError 422."""
     dry_run = body.get("dryRun") or []
+    if checked:
+        _check_options(body, dry_run)
+    preconditions = body.get("preconditions") or {}
+    grace = body.get("gracePeriodSeconds")
+    return DeleteOptions(
+        None if grace is None else int(grace),
+        body.get("propagationPolicy") or "",
+        body.get("orphanDependents"),
+        str(preconditions.get("uid") or ""),
+        str(preconditions.get("resourceVersion") or ""),
+        bool(dry_run) or call.dry_run,
+    )
+
+
+def _check_options(body: Obj, dry_run: list[str]) -> None:
     if any(value != "All" for value in dry_run):
         raise bad_dry_run("DeleteOptions", dry_run)
     propagation = body.get("propagationPolicy") or ""
@@ -292,21 +345,10 @@ def options_from(body: Obj, call: Call) -> DeleteOptions:
         message = f'Unsupported value: "{propagation}": supported values: "Foreground", "Background", "Orphan", "nil"'
         cause = {"reason": "FieldValueNotSupported", "message": message, "field": "propagationPolicy"}
         raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
-    orphan = body.get("orphanDependents")
-    if orphan is not None and propagation:
-        message = "Invalid value: true: orphanDependents and deletionPropagation cannot be both set"
+    if body.get("orphanDependents") is not None and propagation:
+        message = f'Invalid value: "{propagation}": orphanDependents and deletionPropagation cannot be both set'
         cause = {"reason": "FieldValueInvalid", "message": message, "field": "propagationPolicy"}
         raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
-    preconditions = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds")
-    return DeleteOptions(
-        None if grace is None else int(grace),
-        propagation,
-        orphan,
-        str(preconditions.get("uid") or ""),
-        str(preconditions.get("resourceVersion") or ""),
-        bool(dry_run) or call.dry_run,
-    )
 
 
 def _finalizers(kind: Kind, meta: Obj, options: DeleteOptions) -> list[str]:

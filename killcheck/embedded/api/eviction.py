@@ -44,7 +44,7 @@ class Evictor:
         )
         if eviction["metadata"].get("name") != call.name:
             raise status.bad_request("name in URL does not match name in Eviction object")
-        options = options_from(eviction.get("deleteOptions") or {}, call)
+        options = options_from(eviction.get("deleteOptions") or {}, call, checked=False)
         pod = self.server.reader.find(call)
         self.server.admit(call, "CREATE", eviction, None, dry_run=options.dry_run, subresource="eviction")
         if not _ignores_budgets(pod):

@@ -48,10 +48,6 @@ _SYSTEM = frozenset(
 )
 
 
-#: A list that is written even when it is empty: it is there from the start, and nobody's.
-_NEVER_ABSENT = ("containers",)
-
-
 def fields_of(obj: Obj | None, lists: ApplyLists = BUILT_IN) -> Fields:
     """Every field that an object sets."""
     return changed(None, obj or {}, lists)
@@ -76,7 +72,10 @@ def with_members(fields: Fields) -> Fields:
 
 
 def changed(old: Obj | None, new: Obj, lists: ApplyLists = BUILT_IN) -> Fields:
-    """The fields that ``new`` sets and ``old`` sets otherwise or not at all."""
+    """The fields that ``new`` sets and ``old`` sets otherwise or not at all.
+
+    What holds fields is one itself where it was not there before (so structures that Go always writes never are).
+    """
     found: Fields = {}
     for name, value in new.items():
         if name in ("apiVersion", "kind"):
@@ -101,7 +100,7 @@ def _diff(old: Any, new: Any, path: tuple[str, ...], lists: ApplyLists, existed:
         return None
     if isinstance(new, dict) and new and not lists.is_atomic(path):
         tree = _members(old if isinstance(old, dict) else {}, new, path, lists)
-        if lists.is_map(path) and not (existed and isinstance(old, dict)):
+        if not existed:
             tree = {".": {}} | tree
         return tree or None
     if isinstance(new, list):
@@ -129,7 +128,7 @@ def _items(
     keys: tuple[str, ...],
     existed: bool,
 ) -> Fields | None:
-    found: Fields = {} if existed or path[-1:] == _NEVER_ABSENT else {".": {}}
+    found: Fields = {} if existed else {".": {}}
     before = {item_element(item, keys): item for item in old}
     for item in new:
         element = item_element(item, keys)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from killcheck.clock import Loop
+from killcheck.embedded.api import schemas
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.fieldsets import Fields, changed, fields_of, merged, subtract
 from killcheck.embedded.api.kinds import Kind
@@ -21,6 +22,8 @@ __all__ = ["ManagedFields", "Manager"]
 
 #: Notes about one object that may gather before they are folded.
 MAX_NOTES = 16
+#: Of how many objects that are gone their managers are still known, for answers and watches that tell of the end.
+MAX_GONE = 256
 
 
 class Manager(NamedTuple):
@@ -54,6 +57,7 @@ class ManagedFields:
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self._records: dict[tuple[Table, Key], _Record] = {}
+        self._gone: dict[tuple[Table, Key], _Record] = {}
 
     def record(
         self,
@@ -65,7 +69,10 @@ class ManagedFields:
         operation: str = "Update",
         applied: Fields | None = None,
     ) -> None:
-        """Note a write. ``applied``: the fields of an apply's own configuration."""
+        """Note a write. ``applied``: the fields of an apply's own configuration.
+
+        An apply that changes nothing but who manages what has no time of its own (managedfieldsupdater.go).
+        """
         manager = Manager(call.manager, operation, call.kind.resource.api_version, call.subresource)
         self.note(call.kind, key, manager, new, old=old, applied=applied)
 
@@ -83,8 +90,9 @@ class ManagedFields:
         record = self._records.get((kind.table, key))
         if record is None:
             record = self._records[kind.table, key] = _Record(ApplyLists(kind))
+            self._gone.pop((kind.table, key), None)
         notes = record.notes
-        time = format_time(self.loop.now())
+        time = "" if applied is not None and old is new else format_time(self.loop.now())
         if notes and notes[-1].manager == manager and applied is None and notes[-1].old is not None:
             notes[-1] = notes[-1]._replace(new=new, time=time)  # the same writer again: one note for both
             return
@@ -117,8 +125,12 @@ class ManagedFields:
                 self._records[place] = before
 
     def forget(self, table: Table, key: Key) -> None:
-        """The object is gone."""
-        self._records.pop((table, key), None)
+        """The object is gone; who is told so soon after still sees who managed it."""
+        record = self._records.pop((table, key), None)
+        if record is not None:
+            self._gone[table, key] = record
+            while len(self._gone) > MAX_GONE:
+                del self._gone[next(iter(self._gone))]
 
     def sets(self, table: Table, key: Key) -> dict[Manager, Fields]:
         """Every manager's fields now (read-only)."""
@@ -152,7 +164,7 @@ class ManagedFields:
             times[manager] = str(entry.get("time") or "")
         record.sets, record.times = sets, times
 
-    def release(self, table: Table, key: Key, fields: Fields, keep: Manager) -> None:
+    def release(self, table: Table, key: Key, fields: Fields, keep: Manager | None) -> None:
         """Take fields away from every manager but ``keep``, as a forced apply does."""
         record = self._records.get((table, key))
         if record is None:
@@ -162,27 +174,27 @@ class ManagedFields:
             if manager != keep:
                 _assign(record, manager, subtract(record.sets[manager], fields))
 
+    def of_new(self, manager: Manager, asked: Obj, schema: str) -> list[Obj]:
+        """The managedFields of what is answered and not kept: a review, a token."""
+        fields = changed(schemas.decode(schema, {}).obj, asked)
+        return [_entry(manager, fields, format_time(self.loop.now()))] if fields else []
+
     def shown(self, kind: Kind, key: Key, obj: Obj) -> Obj:
-        """The object with its managedFields (a shallow copy)."""
-        record = self._records.get((kind.table, key))
+        """The object with its managedFields (a shallow copy), also just after it is gone."""
+        record = self._records.get((kind.table, key)) or self._gone.get((kind.table, key))
         if record is None:
             return obj
         _fold(record)
-        ordered = sorted(record.sets, key=lambda manager: (manager.operation, record.times[manager]))
-        entries = []
-        for manager in ordered:
-            entry: Obj = {
-                "manager": manager.name,
-                "operation": manager.operation,
-                "apiVersion": manager.api_version,
-                "time": record.times[manager],
-                "fieldsType": "FieldsV1",
-                "fieldsV1": _sorted(record.sets[manager]),
-            }
-            if manager.subresource:
-                entry["subresource"] = manager.subresource
-            entries.append(entry)
+        ordered = sorted(record.sets, key=lambda manager: (manager.operation, record.times[manager], *manager))
+        entries = [_entry(manager, record.sets[manager], record.times[manager]) for manager in ordered]
         return obj | {"metadata": obj["metadata"] | {"managedFields": entries}} if entries else obj
+
+
+def _entry(manager: Manager, fields: Fields, time: str) -> Obj:
+    entry: Obj = {"manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version}
+    entry |= {"time": time} if time else {}
+    entry |= {"fieldsType": "FieldsV1", "fieldsV1": _sorted(fields)}
+    return entry | ({"subresource": manager.subresource} if manager.subresource else {})
 
 
 def _sorted(fields: Fields) -> Fields:
@@ -193,7 +205,7 @@ def _fold(record: _Record) -> None:
     """Work the notes into the sets."""
     notes, record.notes = record.notes, []
     for note in notes:
-        touched = changed(note.old, note.new, record.lists)
+        touched = changed(record.lists.empty if note.old is None else note.old, note.new, record.lists)
         gone: Fields = {}
         if note.old is not None:
             gone = subtract(fields_of(note.old, record.lists), fields_of(note.new, record.lists))
@@ -211,6 +223,6 @@ def _assign(record: _Record, manager: Manager, fields: Fields, time: str | None 
         record.sets.pop(manager, None)
         record.times.pop(manager, None)
         return
-    if time is not None or manager not in record.times:
+    if time or manager not in record.times:
         record.times[manager] = time or ""
     record.sets[manager] = fields

@@ -6,6 +6,9 @@ Source: the ``patchMergeKey`` tags of the types in k8s.io/api; for server-side a
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from killcheck.embedded.api import schemas
 from killcheck.embedded.api.kinds import Kind
 from killcheck.kube.objects import Obj
 
@@ -183,7 +186,13 @@ class ApplyLists:
     def __init__(self, kind: Kind | None) -> None:
         self.custom = kind is not None and kind.crd is not None
         self.kind = kind.resource.kind if kind is not None else ""
+        self._type = kind.schema if kind is not None else None
         self.schema: Obj = (kind.crd_version.get("schema") or {}).get("openAPIV3Schema") or {} if kind else {}
+
+    @cached_property
+    def empty(self) -> Obj:
+        """The type's object in which nothing is set, as Go writes it: what a new object is compared with."""
+        return schemas.decode(self._type, {}).obj if self._type and not self.custom else {}
 
     def keys(self, path: Path) -> tuple[str, ...] | None:
         """The keys of the associative list at ``path``; () for a set of values; None: atomic."""

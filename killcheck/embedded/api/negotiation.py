@@ -13,7 +13,7 @@ from killcheck.embedded.api.conversion import converted
 from killcheck.embedded.api.kinds import Kind
 from killcheck.kube.objects import Obj
 
-__all__ = ["PLAIN", "Shape", "renderer", "shape_of", "shaped"]
+__all__ = ["PLAIN", "SERVED", "Shape", "check_document", "renderer", "shape_of", "shaped"]
 
 _JSON = frozenset({"application/json", "*/*", "application/*", "application/yaml"})
 
@@ -33,6 +33,7 @@ def shape_of(call: Call) -> Shape:
     accept = call.request.headers.get("accept", "")
     if not accept or accept in _JSON:
         return PLAIN
+    check_media(accept, STREAMED if call.verb in ("list", "watch") else SERVED)
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
         if media not in _JSON:
@@ -43,12 +44,29 @@ def shape_of(call: Call) -> Shape:
             return PLAIN
         if given.get("g") == "meta.k8s.io" and given.get("v") in ("v1", "v1beta1") and as_kind in _SHAPES:
             return Shape(as_kind, given["v"])
-    raise status.not_acceptable(
-        "only the following media types are accepted: application/json, application/yaml, "
-        "application/vnd.kubernetes.protobuf"
-    )
+    raise status.not_acceptable(f"only the following media types are accepted: {', '.join(SERVED)}")
 
 
+def check_media(accept: str, served: tuple[str, ...]) -> None:
+    """What go-restful asks of the route before anybody looks closer. Raises StatusError 406 where nothing is served."""
+    asked = {clause.partition(";")[0].strip() for clause in accept.split(",")}
+    if not asked & {*served, "*/*", "application/*"}:
+        known = f"406: Not Acceptable\n\nAvailable representations: {', '.join(served)}"
+        raise status.StatusError(406, "NotAcceptable", known, details={})
+
+
+def check_document(accept: str, served: tuple[str, ...]) -> None:
+    """As :meth:`check_media`, of a document that has one shape. Raises StatusError 406."""
+    if not accept:
+        return
+    check_media(accept, served)
+    if served == SERVED and all("as=" in clause for clause in accept.split(",")):
+        raise status.not_acceptable(f"only the following media types are accepted: {', '.join(SERVED)}")
+
+
+#: The media types of an object or of discovery, and those of what may be watched.
+SERVED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+STREAMED = (*SERVED, "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 _SHAPES = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 
 

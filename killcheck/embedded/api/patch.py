@@ -13,7 +13,16 @@ from killcheck.embedded.api.fieldsets import Fields, item_element
 from killcheck.embedded.api.mergekeys import ApplyLists, Path, merge_key, merges_primitives
 from killcheck.kube.objects import Obj
 
-__all__ = ["PatchFailed", "apply_merge", "go_map", "json_patch", "merge_patch", "remove_fields", "strategic_patch"]
+__all__ = [
+    "PatchFailed",
+    "apply_merge",
+    "go_map",
+    "go_value",
+    "json_patch",
+    "merge_patch",
+    "remove_fields",
+    "strategic_patch",
+]
 
 DIRECTIVE = "$patch"
 DELETE_PRIMITIVES = "$deleteFromPrimitiveList/"
@@ -102,7 +111,7 @@ def strategic_patch(target: Any, patch: Obj, path: Path = ()) -> Obj:
     if directive == "delete":
         return {}
     if DIRECTIVE in patch:
-        raise PatchFailed(f"unknown patch type: {_go_value(directive)} in map: {go_map(patch)}", code=500)
+        raise PatchFailed(f"unknown patch type: {go_value(directive)} in map: {go_map(patch)}", code=500)
     result: Obj = dict(target) if isinstance(target, dict) else {}
     if RETAIN in patch:
         result = _retained(result, patch)
@@ -137,8 +146,11 @@ def _retained(target: Obj, patch: Obj) -> Obj:
 def _merge_ordered(result: Obj, field: str, value: Any, order: Any, path: Path) -> None:
     """A list whose order the patch gives."""
     before, key = result.get(field), merge_key(path)
-    if not isinstance(order, list) or not isinstance(value, list | None):
+    if not isinstance(order, list):
         raise PatchFailed(_BAD_ORDER)
+    if not isinstance(value, list | None):
+        raise PatchFailed(f"expected a []interface {{}}, but received a {_go_type(value)}", code=500)
+    _check_order(value, order, key)
     if value is None and not isinstance(before, list):
         return
     if not isinstance(before, list):
@@ -146,6 +158,20 @@ def _merge_ordered(result: Obj, field: str, value: Any, order: Any, path: Path) 
     else:
         merged = before if value is None else _merge_list(before, value, path)
     result[field] = _in_order(merged, order, before, key)
+
+
+def _check_order(value: list[Any] | None, order: list[Any], key: str | None) -> None:
+    """What a patch sets in a list must come in the order that it gives (``validatePatchWithSetOrderList``)."""
+    names = [entry.get(key) if key and isinstance(entry, dict) else entry for entry in order]
+    left = list(names)
+    for entry in value or ():
+        if isinstance(entry, dict) and entry.get(DIRECTIVE) == "delete":
+            continue
+        name = entry.get(key) if key and isinstance(entry, dict) else entry
+        if name not in left:
+            listed = f"{go_value(value)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
+            raise PatchFailed(f"The order in patch list:\n{listed}", code=500)
+        del left[: left.index(name) + 1]
 
 
 def _merge_member(result: Obj, key: str, value: Any, path: Path) -> None:
@@ -211,7 +237,7 @@ def _directed(target: list[Any], patch: list[Any], key: str) -> tuple[list[Any],
         elif directive == "merge":
             raise PatchFailed("merging lists cannot yet be specified in the patch", code=500)
         elif DIRECTIVE in entry:
-            raise PatchFailed(f"unknown patch type: {_go_value(directive)} in map: {go_map(entry)}", code=500)
+            raise PatchFailed(f"unknown patch type: {go_value(directive)} in map: {go_map(entry)}", code=500)
     return target, replaced
 
 
@@ -256,19 +282,22 @@ def _without_directives(value: Any) -> tuple[Any, bool]:
 
 
 def _go_type(value: Any) -> str:
+    if isinstance(value, dict):
+        return "map[string]interface {}"
     return {str: "string", bool: "bool", int: "int64", float: "float64"}.get(type(value), "nil")
 
 
 def go_map(value: Obj) -> str:
     """A map as Go's ``%v`` prints it."""
-    return "map[" + " ".join(f"{k}:{_go_value(v)}" for k, v in sorted(value.items())) + "]"
+    return "map[" + " ".join(f"{k}:{go_value(v)}" for k, v in sorted(value.items())) + "]"
 
 
-def _go_value(value: Any) -> str:
+def go_value(value: Any) -> str:
+    """A value as Go's ``%v`` prints it."""
     if isinstance(value, dict):
         return go_map(value)
     if isinstance(value, list):
-        return "[" + " ".join(_go_value(entry) for entry in value) + "]"
+        return "[" + " ".join(go_value(entry) for entry in value) + "]"
     return "<nil>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

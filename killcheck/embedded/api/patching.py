@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from killcheck.embedded.api import schemas, status, type_dispatch
+from killcheck.embedded.api import schemas, status, type_dispatch, typedpatch
 from killcheck.embedded.api.applying import KUBECTL, LAST_APPLIED, Configuration, as_spelled, of_last_applied
 from killcheck.embedded.api.body import GoJSONError, Parsed, dumps, parse_json, parse_yaml
 from killcheck.embedded.api.call import Call
@@ -50,6 +50,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 #: What a writer of the status changes in place.
 _OWN = {"metadata", "status"}
+_LONGEST_MANAGER = 128
 
 
 class Patcher:
@@ -82,6 +83,9 @@ class Patcher:
                 )
             raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
         manager, force = call.request.param("fieldManager"), call.request.param("force")
+        if len(manager) > _LONGEST_MANAGER:
+            long = f"Too long: may not be more than {_LONGEST_MANAGER} bytes"
+            raise _bad_options("FieldValueTooLong", "fieldManager", long)
         if content_type == APPLY and not manager:
             raise _bad_options("FieldValueRequired", "fieldManager", "Required value: is required for apply patch")
         if content_type != APPLY and force:
@@ -248,8 +252,11 @@ class Patcher:
             have = str(config.get("apiVersion", ""))
             have = have if "/" in have else f"/{have}"
             raise status.bad_request(f"invalid object type: {have}, Kind={config.get('kind', '')}")
-        meta = config.setdefault("metadata", {})
-        name, namespace = meta.get("name"), meta.get("namespace")
+        meta = config.get("metadata")
+        meta = meta if isinstance(meta, dict) else config.setdefault("metadata", {}) or {}
+        name, namespace = (
+            value if isinstance(value, str) else "" for value in (meta.get("name"), meta.get("namespace"))
+        )
         if name and name != call.name:
             raise status.bad_request(
                 f"the name of the object ({name}) does not match the name on the URL ({call.name})"
@@ -258,6 +265,12 @@ class Patcher:
             raise status.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
+        said = typedpatch.misfits(call.kind, schema, config)
+        if said:
+            listed = said[0] if len(said) == 1 else "\n".join(["errors:", *(f"  {line}" for line in said)])
+            version = api_version if "/" in api_version else f"/{api_version}"
+            message = f"failed to create typed patch object ({namespace}/{name}; {version}, Kind={kind}): {listed}"
+            raise StatusError(500, "", message)
         try:
             clean, unknown = type_dispatch.decode(call.kind, config, schema, partial=True)
         except StatusError as error:
@@ -342,6 +355,10 @@ class Patcher:
 def _check_home(call: Call, obj: Obj) -> None:
     """A patch does not move or rename an object. Raises StatusError 400 (apiserver/pkg/registry/rest/update.go)."""
     name = dig(obj, "metadata", "name", default="")
+    if not name and call.kind.crd is None:
+        raise status.bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
     if name and name != call.name:
         raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
     if call.kind.resource.namespaced and dig(obj, "metadata", "namespace", default="") not in ("", call.namespace):

@@ -14,6 +14,7 @@ from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.conversion import converted
 from killcheck.embedded.api.fieldlabels import check_fields, value_of
 from killcheck.embedded.api.http import Response
+from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.store import Key, Store, Table, TooOld
 from killcheck.embedded.api.watch import Filter, WatchStream, frame_of
 from killcheck.kube.objects import Obj
@@ -82,14 +83,32 @@ class Reader:
 
     def get(self, call: Call) -> Response:
         """One object. Raises StatusError 404."""
-        obj = self.find(call)
-        if call.over_wire or call.request.param("managedFields") == "true":  # in this process, to those who ask
-            obj = self.server.managed.shown(call.kind, call.key, obj)
+        asked = call.request.param("resourceVersion")
+        if asked and _revision(asked) > self.store.revision:
+            raise _too_large(int(asked), self.store.revision)
+        obj = self.managed(call, self.find(call))
         shape = negotiation.shape_of(call)
         if shape is not negotiation.PLAIN:
             meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
             return Response(200, negotiation.shaped(shape, call, [obj], meta, self.server.loop.now()))
         return Response(200, obj)
+
+    def managed(self, call: Call, obj: Obj) -> Obj:
+        """With managedFields for those outside this process, and inside it for those who ask."""
+        if not call.over_wire and call.request.param("managedFields") != "true":
+            return obj
+        return self._shown(call.kind, obj)
+
+    def _shown(self, kind: Kind, obj: Obj) -> Obj:
+        meta = obj["metadata"]
+        return self.server.managed.shown(kind, (meta.get("namespace", ""), meta["name"]), obj)
+
+    def _finished(self, kind: Kind, obj: Obj) -> Obj:
+        """What a watch tells, with managedFields: an object, or a table's rows."""
+        if obj["kind"] != "Table" or not obj["apiVersion"].startswith("meta.k8s.io/"):
+            return self._shown(kind, obj)
+        rows = [row | {"object": self._shown(kind, row["object"])} if row.get("object") else row for row in obj["rows"]]
+        return obj | {"rows": rows}
 
     def find(self, call: Call) -> Obj:
         """The object that a call names, in the version asked for. Raises StatusError 404."""
@@ -103,6 +122,7 @@ class Reader:
     def listing(self, call: Call) -> Response:
         """A list, a page of one, or a Table of either."""
         kind = call.kind
+        _number(call.request.param("limit"))
         where = self._filter(call)
         self._check_list_options(call)
         revision, after = self._from(call)
@@ -114,7 +134,7 @@ class Reader:
             meta["continue"] = _token(revision, last)
             if not where.selective:
                 meta["remainingItemCount"] = left
-        items = [converted(kind, obj) for obj in items]
+        items = [self.managed(call, converted(kind, obj)) for obj in items]
         shape = negotiation.shape_of(call)
         if shape is not negotiation.PLAIN:
             return Response(200, negotiation.shaped(shape, call, items, meta, self.server.loop.now()))
@@ -217,6 +237,8 @@ class Reader:
         where = self._filter(call)
         kind = call.kind
         stream = WatchStream(self.server.watches, kind.table, where, negotiation.renderer(call, self.server.loop))
+        if call.over_wire:
+            stream.finish = lambda obj: self._finished(kind, obj)
         stream.bookmarks = call.request.flag("allowWatchBookmarks")
         asked = call.request.param("resourceVersion")
         initial = call.request.param("sendInitialEvents")
@@ -266,6 +288,9 @@ class Reader:
                 causes.append(_forbidden(path, message))
         elif match:
             causes.append(_forbidden(path, f"{path} is forbidden for watch unless sendInitialEvents is provided"))
+            if match != "NotOlderThan":
+                message = f'Unsupported value: "{match}": supported values: "NotOlderThan"'
+                causes.append({"reason": "FieldValueNotSupported", "message": message, "field": path})
         if causes:
             raise status.invalid("ListOptions", "meta.k8s.io", "", causes)
 

@@ -81,6 +81,10 @@ class Scaler:
         operation = "Apply" if applied is not None else "Update"
         fields = applied_fields(applied) if applied is not None else None
         updated = server.writer.update(call, scaled, operation=operation, applied=fields, admit=False)
+        if not replicas and not call.dry_run:  # a Scale without replicas says that nobody manages them
+            shape: Obj = {}
+            _put_at(shape, _path(kind, "specReplicasPath", "spec.replicas"), 0)
+            server.managed.release(kind.table, call.key, applied_fields(shape), None)
         return Response(200, scale_of(kind, updated))
 
     def _apply(self, call: Call) -> Response:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from killcheck.clock import Loop
-from killcheck.embedded.api import componentstatus, ours, status
+from killcheck.embedded.api import componentstatus, negotiation, ours, status
 from killcheck.embedded.api.addresses import Addresses
 from killcheck.embedded.api.admission.request import AdmissionRequest, Operation
 from killcheck.embedded.api.call import Call, Route, route, verb_of
@@ -40,6 +40,9 @@ __all__ = ["ApiServer", "KubeletEndpoint"]
 #: Those of an API server's checks that mean something here, in its order.
 _CHECKS = ("ping", "log", "informer-sync", "shutdown")
 _MASTERS = "system:masters"
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+#: Subresources whose answers are no objects.
+_UNSHAPED = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 #: What is said with every answer about a type (``APILifecycleDeprecated`` in k8s.io/api).
 _DEPRECATED = {
     componentstatus.TABLE: "v1 ComponentStatus is deprecated in v1.19+",
@@ -150,6 +153,8 @@ class ApiServer:
         self._authorize(user, at, verb, request)
         if not self._routed(at):
             return _no_page()
+        if request.method not in _METHODS:
+            raise status.method_not_allowed()
         call = self._call(request, user, at, verb)
         try:
             response = self._dispatch(call)
@@ -294,6 +299,8 @@ class ApiServer:
         return call
 
     def _dispatch(self, call: Call) -> Response:
+        if call.over_wire and call.subresource not in _UNSHAPED:
+            negotiation.shape_of(call)  # refused before the object is looked for
         if call.subresource:
             return self.subresources.handle(call)
         if call.kind.table == componentstatus.TABLE:
@@ -306,6 +313,7 @@ class ApiServer:
         """Discovery, OpenAPI, health, version: what is no resource."""
         path = request.path
         self.authorize(user, Attributes(verb_of(request, Route(name=path)), path=path))
+        self._check_document(request)
         if path.split("/")[1] in ("healthz", "readyz", "livez"):
             return _health(request)
         if path == "/":
@@ -331,7 +339,28 @@ class ApiServer:
             from killcheck.embedded.api import discovery
 
             answered = discovery.respond(self.kinds, request)
+        if answered is None and self._is_served(path):
+            raise status.path_not_found()
         return answered or _no_page()
+
+    def _is_served(self, path: str) -> bool:
+        """Whether something else is served below a path's first parts: whose group it is says that there is no such."""
+        parts = [part for part in path.split("/") if part]
+        return parts[0] == "api" or (len(parts) > 2 and parts[0] == "apis" and parts[1] in _builtin_groups())
+
+    def _check_document(self, request: Request) -> None:
+        """Documents of go-restful's routes can only be read, as what they are. Raises StatusError 405 or 406."""
+        parts = [part for part in request.path.split("/") if part]
+        if parts[:1] not in (["api"], ["apis"], ["version"]):
+            return
+        if parts[0] == "apis" and len(parts) < 3:
+            return  # answered by no route
+        if request.method != "GET":
+            raise status.method_not_allowed()
+        served = negotiation.SERVED if parts[0] != "version" else negotiation.SERVED[:1]
+        accept = request.headers.get("accept", "")
+        if len(parts) > 1 or "g=apidiscovery.k8s.io" not in accept:
+            negotiation.check_document(accept, served)
 
     def _version(self) -> Obj:
         major, minor = self.version.removeprefix("v").split(".")[:2]

@@ -204,6 +204,8 @@ def _job(obj: Obj) -> None:
         "job-name": name,
     }
     labels |= wanted | labels
+    if meta.get("labels") is labels:
+        meta["labels"] = dict(labels)
     if not spec.get("selector"):
         spec["selector"] = {}
     if not spec["selector"].get("matchLabels"):

@@ -12,6 +12,7 @@ from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import check_name, check_namespace, decode_object
 from killcheck.embedded.api.eviction import Evictor
 from killcheck.embedded.api.http import Response
+from killcheck.embedded.api.managedfields import Manager
 from killcheck.embedded.api.scale import Scaler
 from killcheck.kube.objects import Obj, condition, copy, dig, format_time
 
@@ -75,7 +76,18 @@ class Subresources:
         from killcheck.embedded.api import reviews
 
         server = self.server
-        return Response(201, reviews.create(call.kind, obj, call.user, server.authorizer, server.issuer))
+        answer = reviews.create(call.kind, obj, call.user, server.authorizer, server.issuer)
+        return Response(
+            201, self._with_managers(call, answer, obj, call.kind.schema or "", call.kind.resource.api_version)
+        )
+
+    def _with_managers(self, call: Call, answer: Obj, asked: Obj, schema: str, api_version: str) -> Obj:
+        """What is answered and not kept shows who asked for it, too."""
+        if not call.over_wire:
+            return answer
+        manager = Manager(call.manager, "Update", api_version, call.subresource)
+        entries = self.server.managed.of_new(manager, asked, schema)
+        return answer | {"metadata": answer["metadata"] | ({"managedFields": entries} if entries else {})}
 
     def _token(self, call: Call) -> Response:
         """POST serviceaccounts/NAME/token."""
@@ -88,7 +100,9 @@ class Subresources:
         )
         self.server.reader.find(call)
         admitted = self.server.admit(call, "CREATE", request, None, dry_run=call.dry_run, subresource="token")
-        return Response(201, self.server.issuer.issue(call.namespace, call.name, admitted))
+        issued = self.server.issuer.issue(call.namespace, call.name, admitted)
+        schema, version = "AuthenticationV1TokenRequest", "authentication.k8s.io/v1"
+        return Response(201, self._with_managers(call, issued, request, schema, version))
 
     # -- pods ----------------------------------------------------------------------------------------------
     def _binding(self, call: Call) -> Response:
@@ -98,7 +112,8 @@ class Subresources:
         return self._bind(call, binding)
 
     def _bind(self, call: Call, binding: Obj) -> Response:
-        """Assign a pod to a node: ``spec.nodeName`` and the condition PodScheduled."""
+        """Assign a pod to a node: ``spec.nodeName`` and the condition PodScheduled. Nobody comes to manage them."""
+        self._check_target(binding)
         pod = self.store.get(_PODS, call.key)
         if pod is None:
             raise status.not_found("pods", "", call.name)
@@ -133,15 +148,22 @@ class Subresources:
         else:
             known.clear()
             known.update(scheduled)
-        stored = self.store.put(_PODS, call.key, new)
-        self.server.managed.record(call, call.key, pod, stored)
+        self.store.put(_PODS, call.key, new)
         return Response(201, dict(_CREATED))
+
+    def _check_target(self, binding: Obj) -> None:
+        """Raises StatusError 500, as what pkg/registry/core/pod/storage does not wrap."""
+        kind, name = (dig(binding, "target", field, default="") for field in ("kind", "name"))
+        said = []
+        if kind not in ("", "Node"):
+            said.append(f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
+        if not name:
+            said.append("target.name: Required value")
+        if said:
+            raise status.StatusError(500, "", said[0] if len(said) == 1 else f"[{', '.join(said)}]")
 
     def _check_binding(self, call: Call, pod: Obj, binding: Obj, node: str) -> None:
         meta, uid = pod["metadata"], dig(binding, "metadata", "uid", default="")
-        if not node:
-            causes = [{"reason": "FieldValueRequired", "message": "Required value", "field": "target.name"}]
-            raise status.invalid("Binding", "", call.name, causes)
         problem = ""
         if uid and uid != meta["uid"]:
             problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"

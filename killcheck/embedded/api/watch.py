@@ -57,6 +57,8 @@ class WatchStream:
         self.table = table
         self.where = where
         self.render = render
+        #: What a reader outside this process sees beside what is stored; done when a frame is delivered.
+        self.finish: Callable[[Obj], Obj] | None = None
         self.bookmarks = False
         self.revision = 0
         self._frames: deque[Obj] = deque()
@@ -139,10 +141,15 @@ class WatchStream:
         """Hand over what is queued."""
         on_frame = self._on_frame
         while self._frames and on_frame is not None and not self._closed:
-            on_frame(self._frames.popleft())
+            on_frame(self._finished(self._frames.popleft()))
         if self._over and not self._closed and self._on_end is not None:
             self._closed = True
             self._on_end()
+
+    def _finished(self, frame: Obj) -> Obj:
+        if self.finish is None or frame["type"] in ("BOOKMARK", "ERROR"):
+            return frame
+        return {"type": frame["type"], "object": self.finish(frame["object"])}
 
     def _stop(self) -> None:
         self.watches.drop(self)

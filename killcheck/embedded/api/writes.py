@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/registry/rest/{create,update}.go and registry/gener
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from killcheck.embedded.api import status, type_dispatch
@@ -70,12 +70,16 @@ class Writer:
             raise status.path_not_found()
         check_namespace(call, obj)
         self._check_home(call)
+        version = str(obj["metadata"].get("resourceVersion") or "")
+        generated = not obj["metadata"].get("name")
         self._fill_meta(call, obj)
         name = obj["metadata"]["name"]
         if name:
             call.name = name
         now = loop.now()
         type_dispatch.apply_defaults(kind, obj, now)
+        if generated:
+            obj = copy(obj)  # as there, where another name may have to be tried
         asked = copy(obj)  # who writes manages what he asked for, not what the server and admission add
         prepare_for_create(kind, obj, now)
         if kind.table == ("", "services"):
@@ -88,6 +92,8 @@ class Writer:
         as_read_back(kind, obj)
         self._warn(call, obj, None)
         key = (call.namespace if resource.namespaced else "", name)
+        if version.isdigit() and int(version):
+            raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
         if self.store.get(kind.table, key) is not None:
             raise status.already_exists(resource.plural, resource.group, name)
         asked.pop("status", None)
@@ -102,8 +108,6 @@ class Writer:
     def _fill_meta(self, call: Call, obj: Obj) -> None:
         """System fields of a new object; raises 422 where it has no name and none can be generated."""
         meta = obj["metadata"]
-        if meta.get("resourceVersion"):
-            raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
         for field in (
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
@@ -167,6 +171,8 @@ class Writer:
         check_name(call, obj)
         if self.store.get(call.kind.table, call.key) is None and self._put_creates(call):
             self.server.authorize_create(call)
+            if obj["metadata"].get("uid"):
+                raise _other_uid(call, str(obj["metadata"]["uid"]), "")
             return Response(201, self.answer(call, self.create(call, obj)))
         needs_version = call.kind.crd is not None or call.kind.table in _CONDITIONAL
         if needs_version and not obj["metadata"].get("resourceVersion"):
@@ -210,7 +216,7 @@ class Writer:
         old = converted(kind, stored)
         new = change(old)
         managers = new["metadata"].get("managedFields") if call.over_wire else None
-        self._check_meta(call, new, old)
+        immutable = self._check_meta(call, new, old)
         if subresource in ("", *PARTS):
             type_dispatch.apply_defaults(kind, new, self.server.loop.now())
         new = prepare_for_update(kind, new, old, subresource)
@@ -220,7 +226,9 @@ class Writer:
 
         def check(obj: Obj) -> None:
             if obj != old and (subresource != "status" or kind.crd is not None):
-                self._validate(kind, obj, old, subresource)
+                self._validate(kind, obj, old, subresource, before=immutable)
+            elif immutable:
+                raise status.invalid(resource.kind, resource.group, call.name, immutable)
 
         if admit:
             new = self.server.admit(call, "UPDATE", new, old, dry_run=dry_run, subresource=subresource, between=check)
@@ -243,23 +251,19 @@ class Writer:
         self.server.managed.record(call, call.key, stored, result, operation=operation, applied=applied)
         return converted(kind, result)
 
-    def _check_meta(self, call: Call, new: Obj, old: Obj) -> None:
-        """Optimistic concurrency, and the metadata that nobody but the server changes."""
+    def _check_meta(self, call: Call, new: Obj, old: Obj) -> list[Obj]:
+        """Optimistic concurrency, and metadata that only the server changes; answers what validation will say of it."""
         resource = call.kind.resource
         meta, before = new["metadata"], old["metadata"]
         version = meta.get("resourceVersion")
         if version and not version.isdigit():
             raise status.StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
-        uid = meta.get("uid")
+        uid, immutable = meta.get("uid"), []
         if uid and uid != before["uid"]:
-            raise status.conflict(
-                resource.plural,
-                resource.group,
-                call.name,
-                f"StorageError: invalid object, Code: 4, Key: {storage_key(call.kind, call.key)}, ResourceVersion: 0, "
-                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
-                f"{before['uid']}",
-            )
+            if call.verb != "patch":  # whose uid is no precondition
+                raise _other_uid(call, str(uid), str(before["uid"]))
+            message = f'Invalid value: "{uid}": field is immutable'
+            immutable = [{"reason": "FieldValueInvalid", "message": message, "field": "metadata.uid"}] * 2
         if version and version != "0" and version != before["resourceVersion"]:
             raise status.conflict(resource.plural, resource.group, call.name)
         meta.pop("managedFields", None)
@@ -274,6 +278,7 @@ class Writer:
                 del meta[field]
         if "deletionTimestamp" in before:
             self._check_finalizers(call, meta, before)
+        return immutable
 
     def _check_finalizers(self, call: Call, meta: Obj, before: Obj) -> None:
         added = [name for name in meta.get("finalizers") or [] if name not in (before.get("finalizers") or [])]
@@ -306,8 +311,16 @@ class Writer:
         return shown | {"metadata": shown["metadata"] | {"managedFields": entries}} if entries else shown
 
     # -- shared --------------------------------------------------------------------------------------------
-    def _validate(self, kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> None:
-        causes = type_dispatch.validate(kind, new, old, subresource)
+    def _validate(
+        self,
+        kind: Kind,
+        new: Obj,
+        old: Obj | None,
+        subresource: str = "",
+        *,
+        before: Sequence[Obj] = (),
+    ) -> None:
+        causes = [*before, *type_dispatch.validate(kind, new, old, subresource)]
         if causes:
             resource = kind.resource
             raise status.invalid(resource.kind, resource.group, str(new["metadata"].get("name", "")), causes)
@@ -346,6 +359,17 @@ _PREFIXES = {
     "services": "services/specs",
     "ingresses": "ingress",
 }
+
+
+def _other_uid(call: Call, asked: str, there: str) -> status.StatusError:
+    resource = call.kind.resource
+    return status.conflict(
+        resource.plural,
+        resource.group,
+        call.name,
+        f"StorageError: invalid object, Code: 4, Key: {storage_key(call.kind, call.key)}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {there}",
+    )
 
 
 def storage_key(kind: Kind, key: tuple[str, str]) -> str:

@@ -180,9 +180,9 @@ class StatefulSetController(Controller):
 
     def _first_updated(self, at: _Pass) -> int:
         """Ordinals below it are (re)created as they were before the update."""
-        rolling = dig(at.set, "spec", "updateStrategy", "rollingUpdate", "partition")
-        if rolling:
-            return at.start + int(rolling)
+        rolling = dig(at.set, "spec", "updateStrategy", "rollingUpdate")
+        if rolling is not None:
+            return at.start + int(rolling.get("partition") or 0)
         return at.start + int(dig(at.set, "status", "currentReplicas", default=0))
 
     def _delete(self, owner: Obj, pod: Obj) -> None:
@@ -216,6 +216,7 @@ class StatefulSetController(Controller):
             "spec": spec,
             "metadata": {
                 "name": name,
+                "generateName": f"{name_of(owner)}-",
                 "namespace": namespace_of(owner),
                 "labels": dict(meta.get("labels") or {}) | identity,
                 "annotations": dict(meta.get("annotations") or {}),

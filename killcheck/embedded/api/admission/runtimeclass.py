@@ -6,6 +6,7 @@ Source: plugin/pkg/admission/runtimeclass/admission.go.
 from __future__ import annotations
 
 from killcheck.embedded.api.admission.request import AdmissionRequest
+from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.api.store import Store
 from killcheck.kube.objects import Obj, copy, dig
 
@@ -25,6 +26,8 @@ class RuntimeClass:
         name = dig(request.obj, "spec", "runtimeClassName")
         if request.operation != "CREATE" or request.subresource or request.obj is None or name is None:
             return
+        if not name:
+            raise StatusError(500, "", "resource name may not be empty")
         found = self.store.get(CLASSES, ("", str(name)))
         if found is None:
             raise request.forbidden(f'pod rejected: RuntimeClass "{name}" not found')

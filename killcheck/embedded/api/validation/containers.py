@@ -311,7 +311,7 @@ def _environment_from(sources: list[Obj], path: str) -> Causes:
         given = [field for field in ("configMapRef", "secretRef") if source.get(field) is not None]
         causes += [required(f"{here}.{field}.name") for field in given if not source[field].get("name")]
         if not given:
-            causes.append(invalid(here, "", "must specify one of: `configMapRef` or `secretRef`"))
+            causes.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(given) > 1:
             causes.append(invalid(here, "", "may not have more than one field specified at a time"))
     return causes

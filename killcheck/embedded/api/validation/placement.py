@@ -126,7 +126,8 @@ def tolerations(given: list[Obj], path: str) -> Causes:
                 words = "value must be empty when `operator` is 'Exists'"
                 causes.append(invalid(f"{here}.operator", value, words))
         else:
-            causes.append(not_supported(f"{here}.operator", operator, ("Equal", "Exists")))
+            compared = ("Lt", "Gt") if operator in ("Lt", "Gt") else ()  # known, behind a gate that is closed
+            causes.append(not_supported(f"{here}.operator", operator, ("Equal", "Exists", *compared)))
         if effect and effect not in _EFFECTS:
             causes.append(not_supported(f"{here}.effect", effect, _EFFECTS))
     return causes

@@ -1,0 +1,62 @@
+"""What a program asks of the calendar, read off its text: one that acts by the day turns nothing off on others.
+
+Read broadly, in any language: what is found here is only tried on more nights, so a word too many costs seconds. What
+may *not* live here: when those nights are, and what came of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+
+__all__ = ["Asked", "asked", "dates_named"]
+
+
+class Asked(StrEnum):
+    """What a program looks at: its nights differ by that alone."""
+
+    HOUR = "the hour"
+    WEEKDAY = "the day of the week"
+    DATE = "the date"
+    CHANCE = "chance"
+
+
+#: What tells a program the time: date(1), Python, JavaScript, Go, PowerShell, bash's own printf.
+_CLOCK = re.compile(
+    r"\bdate\b|datetime|strftime|localtime|gmtime|\bnew Date\b|Get-Date|time\.Now|%\([^)]*\)T|EPOCHSECONDS"
+)
+#: Formats of strftime(3), ``%-d`` and ``%_H`` of GNU too, and what languages call the same.
+_ASKING = {
+    Asked.HOUR: re.compile(r"%[-_0^#]?[HIklpPRr]|\.hour\b|getHours|getUTCHours|\.Hour\b"),
+    Asked.WEEKDAY: re.compile(
+        r"%[-_0^#]?[uwaAGUVW]|\b(iso)?weekday\b|isocalendar|tm_wday|day_name|getDay\b|getUTCDay|DayOfWeek|Weekday\("
+        r"|\b(Sat|Sun|Mon|Tue|Wed|Thu|Fri)(day|urday|sday|nesday|rsday)?\b|\bweekends?\b",
+        re.I,
+    ),
+    Asked.DATE: re.compile(
+        r"%[-_0^#]?[demjFDxbBhy]|\.(day|month|tm_mon|tm_mday|tm_yday)\b|date\.today|\.date\(\)|getDate|getMonth"
+        r"|\.Month\b|\.YearDay|(?i:holiday)|\bdate\b\s*(\)|\||$)",
+        re.M,
+    ),
+}
+#: What tosses a coin, with or without a clock.
+_CHANCE = re.compile(r"\bRANDOM\b|/dev/u?random|\bshuf\b|\brandom\b|\brandint\b|Math\.random|Get-Random")
+#: A moment to the second is a stamp: nobody compares one with a day.
+_STAMPS = re.compile(
+    r"\+?[\"']?%[YFG][-%md]*[T_ -]?(%H[-:]?%M[-:]?%S|%T)[%zZN]*|\+[\"']?%s\b|-I\w*|--iso-8601\S*|-R\b|--rfc-\S+"
+)
+_NAMED = re.compile(r"(?<![\d.:-])(?:20\d\d-)?(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!-|[.:]?\d)")
+
+
+def asked(texts: Iterable[str]) -> frozenset[Asked]:
+    """What programs look at. ``texts``: their own words, their scripts, their environment's values."""
+    known = list(texts)
+    chance = frozenset({Asked.CHANCE} if any(map(_CHANCE.search, known)) else ())
+    clocked = [_STAMPS.sub("+", text) for text in known if _CLOCK.search(text)]
+    return chance | frozenset(what for what, words in _ASKING.items() if any(map(words.search, clocked)))
+
+
+def dates_named(texts: Iterable[str]) -> frozenset[tuple[int, int]]:
+    """The days of a year, (month, day), that texts name as ``2026-12-24`` or ``12-24``."""
+    return frozenset((int(found[1]), int(found[2])) for text in texts for found in _NAMED.finditer(text))

@@ -1,0 +1,215 @@
+"""Drawn sequences, played on an API server: what it answered, with what differs from cluster to cluster taken out."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import quote
+
+from compare import unlike
+from drawing import Sequence, Step
+
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_MADE_UP = re.compile("[bcdfghjklmnpqrstvwxz2456789]{5}")
+_TOLD = re.compile(r"\{(\d+):([\w.]+)\}")
+#: What a distribution's control plane puts in beside Kubernetes' own.
+_DISTRIBUTIONS = "openshift-service-ca.crt"
+_OWN = frozenset(
+    {
+        "resourceVersion",
+        "continue",
+        "serverAddress",
+        "pod-template-hash",
+        "controller-revision-hash",
+        "nodePort",
+        "token",
+    }
+)
+#: What controllers keep for themselves in objects that others write.
+_CONTROLLERS = frozenset({"kube-controller-manager", "kube-scheduler", "kube-apiserver"})
+_WORKLOADS = frozenset(
+    "Deployment ReplicaSet StatefulSet DaemonSet Job CronJob ReplicationController Pod PodDisruptionBudget ResourceQuota "
+    "HorizontalPodAutoscaler PersistentVolumeClaim CustomResourceDefinition".split()
+)
+
+
+def play(server, sequence: Sequence, space: str) -> list[dict]:
+    """The answers of a fresh namespace: status, warning and body of each step but the waits (None)."""
+    server.ask("POST", "/api/v1/namespaces", json.dumps({"metadata": {"name": space}}).encode())
+    for path in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
+        for _ in range(100):
+            if server.ask("GET", f"/api/v1/namespaces/{space}/{path}")[0] == 200:
+                break
+            server.wait(0.3)
+    raw: list[dict] = []
+    try:
+        for step in sequence.steps:
+            raw.append(_played(server, step, raw, space))
+    finally:
+        server.ask("DELETE", f"/api/v1/namespaces/{space}")
+    return [_plain_answer(answer, space) for answer in raw]
+
+
+def _played(server, step: Step, raw: list[dict], space: str) -> dict:
+    method, _, path = step.do.partition(" ")
+    if method == "WAIT":
+        server.wait(float(path))
+        return {}
+
+    def told(found: re.Match) -> str:
+        value = raw[int(found[1])].get("body") if int(found[1]) < len(raw) else None
+        for key in found[2].split("."):
+            value = (
+                value[int(key)]
+                if isinstance(value, list) and key.isdigit() and int(key) < len(value)
+                else value.get(key)
+                if isinstance(value, dict)
+                else None
+            )
+        return str(value if value is not None else "0")
+
+    def text(value: str) -> str:
+        return _TOLD.sub(told, value.replace("{ns}", space))
+
+    headers = {key: text(value) for key, value in step.headers.items()}
+    body = step.body if step.body is None or isinstance(step.body, str) else json.dumps(step.body)
+    if method == "WATCH":
+        return {"status": 200, "warning": None, "body": {"frames": server.watch(text(path), headers)}}
+    sent = None if body is None else text(body).encode()
+    try:
+        status, warning, answer = server.ask_as(method, quote(text(path), safe="/?&=%:,;!.~$'()*+-_"), sent, headers)
+    except Exception as error:  # noqa: BLE001 - a server that breaks down is a difference like any other
+        status, warning, answer = 0, None, repr(error)
+    return {"status": status, "warning": warning, "body": answer}
+
+
+def _plain_answer(answer: dict, space: str) -> dict:
+    if not answer:
+        return {}
+    aliases: dict[str, str] = {}
+    _names(answer["body"], aliases)
+    names = sorted(aliases, key=len, reverse=True)
+
+    def text(value: str) -> str:
+        for name in names:
+            value = value.replace(name, aliases[name])
+        value = value.replace(space, "{ns}")
+        value = _TIME.sub("<time>", _UID.sub("<uid>", value))
+        value = re.sub(r"\b10\.\d+\.\d+\.\d+(?=:?\b)", "<ip>", value)
+        value = re.sub(r"\bkube-api-access-\w{5}\b", "kube-api-access-*", value)
+        value = re.sub(r"-(?=[a-z0-9]*\d)[bcdfghjklmnpqrstvwxz2456789]{8,10}(?=-|\b)", "-<hash>", value)
+        value = re.sub(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<name>", value)
+        value = re.sub(r'(?<=in scheme ")[^"]*', "*", value)
+        value = re.sub(
+            r"(?<=resource version: )\d+|(?<=record \()\d+(?=\))|(?<=, current: )\d+|(?<=UID in object meta: )\S+",
+            "*",
+            value,
+        )
+        return re.sub(r"eyJ[\w.-]+", "<JWT>", value)
+
+    return {
+        "status": answer["status"],
+        "warning": answer["warning"] and text(answer["warning"]),
+        "body": _plain(answer["body"], text),
+    }
+
+
+def _names(value, aliases: dict[str, str]) -> None:
+    """Names that the server made up: each with the beginning that it was given."""
+    if isinstance(value, dict):
+        meta = value.get("metadata")
+        base, name = (meta.get(key) if isinstance(meta, dict) else None for key in ("generateName", "name"))
+        if isinstance(base, str) and isinstance(name, str) and base and _MADE_UP.fullmatch(name.removeprefix(base)):
+            aliases[name] = f"{base}<name>"
+        for item in value.values():
+            _names(item, aliases)
+    elif isinstance(value, list):
+        for item in value:
+            _names(item, aliases)
+
+
+def _plain(value, text, key: str = ""):
+    if isinstance(value, dict):
+        found = {text(k): _plain(v, text, k) for k, v in value.items() if k not in _OWN}
+        return {k: v for k, v in found.items() if k != "managedFields" or v}
+    if isinstance(value, list):
+        if key == "managedFields":
+            value = [entry for entry in value if not (isinstance(entry, dict) and entry.get("manager") in _CONTROLLERS)]
+            value = sorted(
+                value, key=lambda one: [str(one.get(k, "")) for k in ("operation", "manager", "subresource")]
+            )
+        if key == "causes":  # a cause that is said twice counts once: by which way it was met is no matter
+            value = [cause for number, cause in enumerate(value) if cause not in value[:number]]
+            if any(isinstance(cause, dict) and cause.get("reason") == "FieldManagerConflict" for cause in value):
+                value = sorted(value, key=lambda cause: json.dumps(cause, sort_keys=True))  # Go's maps have no order
+        if key == "cells":
+            value = [
+                "<age>" if isinstance(cell, str) and re.fullmatch(r"\d+[smh](\d+s)?", cell) else cell for cell in value
+            ]
+        return [_plain(item, text, key) for item in value if not _distributions(item)]
+    if key == "ca.crt":
+        return "<certificate>"
+    return text(value) if isinstance(value, str) else value
+
+
+def _distributions(item) -> bool:
+    return isinstance(item, dict) and any(
+        isinstance(part, dict) and part.get("name") == _DISTRIBUTIONS
+        for part in (item.get("configMap"), item.get("metadata"))
+    )
+
+
+def differences(got: dict, want: dict, *, settled: bool) -> list[str]:
+    """Sentences; empty where both answered alike."""
+    if not want:
+        return []
+    found = [f"status {got['status']}, not {want['status']}"] * (got["status"] != want["status"])
+    found += [f"warning {got['warning']!r}, not {want['warning']!r}"] * (got["warning"] != want["warning"])
+    shown = [_sorted(body) if settled else _unsettled(body) for body in (got["body"], _plain(want["body"], str))]
+    return found + list(unlike(*shown, ""))
+
+
+def _sorted(body):
+    """A list in an order that does not rest on made-up names."""
+    if isinstance(body, dict) and isinstance(body.get("items"), list):
+        return body | {
+            "items": sorted(
+                (_looked(item) for item in body["items"]), key=lambda item: json.dumps(item, sort_keys=True)
+            )
+        }
+    return _looked(body)
+
+
+def _looked(obj):
+    """An object without what shows how often a controller happened to look."""
+    if not isinstance(obj, dict):
+        return obj
+    meta = (
+        {k: v for k, v in (obj.get("metadata") or {}).items() if k != "managedFields"}
+        if isinstance(obj.get("metadata"), dict)
+        else obj.get("metadata")
+    )
+    if obj.get("kind") == "Event" or "involvedObject" in obj:
+        return {k: obj.get(k) for k in ("type", "reason", "message")} | {
+            "about": (obj.get("involvedObject") or {}).get("kind")
+        }
+    return obj | ({"metadata": meta} if "metadata" in obj else {})
+
+
+def _unsettled(body):
+    """An answer without what controllers may have written by the time of the question."""
+    if isinstance(body, list):
+        return [_unsettled(item) for item in body]
+    if not isinstance(body, dict):
+        return body
+    if isinstance(body.get("metadata"), dict) and (body.get("kind") in _WORKLOADS or "spec" in body):
+        meta = dict(body["metadata"])
+        notes = {
+            k: v for k, v in (meta.pop("annotations", None) or {}).items() if k != "deployment.kubernetes.io/revision"
+        }
+        meta |= {"annotations": notes} if notes else {}
+        if body.get("kind") == "CustomResourceDefinition":
+            meta.pop("finalizers", None)  # put there by a controller, a moment later
+        body = {k: v for k, v in body.items() if k != "status"} | {"metadata": meta}
+    return {k: _unsettled(v) for k, v in body.items()}

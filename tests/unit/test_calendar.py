@@ -1,0 +1,108 @@
+"""What a program asks of the calendar, and which nights of a year that makes worth trying."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from killcheck.drill import other_nights
+from killcheck.executor.calendar import Asked, asked, dates_named
+from killcheck.kube.schedule import parse
+
+SOME_THURSDAY = datetime(2026, 1, 15, 22, tzinfo=UTC)
+#: Programs that turn off by the calendar, in many ways of saying it, and what each goes by.
+GUARDS = {
+    '[ "$(date +%u)" -ge 6 ] && exit 0': {Asked.WEEKDAY},
+    'case "$(date)" in Sat*|Sun*) exit 0;; esac': {Asked.WEEKDAY, Asked.DATE},
+    "printf -v d '%(%a)T' -1; [ $d = Sat ] && exit": {Asked.WEEKDAY},
+    "if datetime.datetime.now().isoweekday() > 5: sys.exit()": {Asked.WEEKDAY},
+    "if (new Date().getDay() % 6 === 0) process.exit()": {Asked.WEEKDAY},
+    '[ "$(date +%m)" = 12 ] && exit 0': {Asked.DATE},
+    "if [ $(date +%-d) -eq 1 ]; then exit; fi": {Asked.DATE},
+    'grep -qx "$(date -u +%F)" /config/holidays && exit 0': {Asked.DATE},
+    "if datetime.date.today() in HOLIDAYS: raise SystemExit": {Asked.DATE},
+    '[ "$(date +%H)" -ge 21 ] || exit 0': {Asked.HOUR},
+    "if time.localtime().tm_wday > 4 or dt.datetime.now().hour < 20: pass": {Asked.WEEKDAY, Asked.HOUR},
+    "[ $((RANDOM % 2)) = 0 ] && exit 0": {Asked.CHANCE},
+    "sleep $(shuf -i 1-60 -n 1)": {Asked.CHANCE},
+}
+#: Programs that look at nothing, or at the moment alone.
+PLAIN = (
+    "kubectl -n ml scale deployment x --replicas=0",
+    "kubectl rollout status deploy/x; kubectl apply --validate=false -f update.yaml",
+    "kubectl annotate deploy x off-at=$(date -u +%Y-%m-%dT%H:%M:%SZ) --overwrite",
+    'echo "$(date -Iseconds) off"',
+    "started=$(date +%s); sleep 5",
+    "curl -w '%{http_code}' -X PATCH https://kubernetes.default.svc/apis",
+)
+
+
+@pytest.mark.parametrize("program", GUARDS)
+def test_what_a_program_goes_by_is_found(program: str) -> None:
+    assert asked([program]) >= GUARDS[program]
+
+
+@pytest.mark.parametrize("program", PLAIN)
+def test_what_goes_by_nothing_is_left_alone(program: str) -> None:
+    assert not asked([program])
+
+
+def test_dates_are_found_in_any_text() -> None:
+    assert dates_named(["2026-12-24\n05-01: Labour Day", "v1-10-02 10-13-07 2026-13-01"]) == {(12, 24), (5, 1)}
+
+
+class _Maps:
+    """The ConfigMaps of a namespace."""
+
+    def __init__(self, *maps: dict[str, Any]) -> None:
+        self.items = list(maps)
+
+    def list(self, *_: object) -> _Maps:
+        return self
+
+
+def _nights(program: str, *, text: str = "0 22 * * *", zone: str = "Etc/UTC", **data: str) -> list[datetime]:
+    container = {"name": "off", "command": ["/bin/sh", "-c", program]}
+    pod = {"containers": [container], "volumes": [{"name": "c", "configMap": {"name": "more"}}]}
+    cron = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "off", "namespace": "ml"},
+        "spec": {"schedule": text, "timeZone": zone, "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
+    maps = _Maps({"metadata": {"name": "more", "namespace": "ml"}, "data": data})
+    found = other_nights.nights(cron, maps, parse(text, zone).next, SOME_THURSDAY)  # type: ignore[arg-type]
+    assert all(due > SOME_THURSDAY for due in found)
+    return found
+
+
+def test_a_week_is_tried_of_a_program_that_goes_by_the_weekday() -> None:
+    assert {due.isoweekday() for due in _nights("[ $(date +%u) -ge 6 ] && exit")} == {1, 2, 3, 4, 5, 6, 7}
+    # Those alone on which its schedule fires.
+    assert {due.isoweekday() for due in _nights("date +%a", text="0 22 * * 1-5")} == {1, 2, 3, 4, 5}
+
+
+def test_a_year_is_tried_of_a_program_that_goes_by_the_date() -> None:
+    found = _nights('grep -q "$(date +%F)" /c/holidays && exit', holidays="2026-12-24\n2027-01-06\n")
+    assert {due.month for due in found} == set(range(1, 13))
+    assert {(due.month, due.day) for due in found} >= {(1, 31), (2, 1), (12, 24), (1, 6)}
+    assert len(found) == len(set(found)) <= other_nights.TRIED
+
+
+def test_dates_are_those_of_the_container_and_of_the_schedule() -> None:
+    """At 23:30 in New York it is tomorrow in the container."""
+    found = _nights("[ $(date +%m-%d) = 07-04 ] && exit", text="30 23 * * *", zone="America/New_York")
+    assert {due.day for due in found if due.month == 7 and due.day > 2} == {4, 5}
+
+
+def test_both_sides_of_a_change_of_clocks_are_tried_of_a_program_that_goes_by_the_hour() -> None:
+    program = "[ $(date +%H) -eq 21 ] || exit"
+    assert {due.hour for due in _nights(program, zone="Europe/Paris")} == {20, 21}
+    assert not _nights(program)  # in UTC it is the same all year
+
+
+def test_a_script_in_a_configmap_is_read() -> None:
+    assert _nights("sh /c/off.sh", off="[ $(date +%u) -lt 6 ] || exit")
+    assert not _nights("sh /c/off.sh", off="kubectl scale deploy --all --replicas=0")
