@@ -69,7 +69,7 @@ def _about(rule: Any) -> bool:
 
 
 def _kyverno(obj: Obj) -> set[str]:
-    found = set()
+    found: set[str] = set()
     if dig(obj, "spec", "matchConstraints"):
         return {"mutates" if obj["kind"] == "MutatingPolicy" else "refuses"} if any(map(_about, _rules(obj))) else found
     for rule in dig(obj, "spec", "rules", default=[]):

@@ -84,6 +84,20 @@ def test_a_user_who_lands_on_a_502_is_who_turns_the_scaler_off(drilled, path, va
     assert says in result.cause
 
 
+def test_a_queue_that_holds_and_does_not_drain_keeps_what_it_admitted(drilled):
+    """Seed 4: a queue that admits nothing more, and four workers that go on."""
+
+    def holds(obj):
+        if obj["kind"] == "CronJob":
+            container = dig(obj, "spec", "jobTemplate", "spec", "template", "spec", "containers", 0)
+            container["args"] = [container["args"][0].replace("HoldAndDrain", "Hold")]
+
+    result = drilled("kueue-quota", "nightly-hold", holds)
+    assert result.verdict is Verdict.EXPOSED
+    assert result.cause.startswith("ClusterQueue gpu-cluster-queue is on Hold")
+    assert "HoldAndDrain" in result.remedy
+
+
 def test_four_cards_of_one_claim_are_four_gpus_in_hours_and_by_a_nodes_own_price_in_dollars(drilled):
     """Seed 2: a coherent set of four, on a machine of our own."""
 
