@@ -38,6 +38,7 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown("scale to zero", "how long a model loads, where what holds GPUs does not run", Becomes.SAID),
     Unknown("scale to zero", "requests that meet a pod while it ends (502)", Becomes.UNSEEN),
     Unknown("scale to zero", "InterceptorRoutes of KEDA's HTTP add-on", Becomes.OPEN),
+    Unknown("single controllers", "timers beside such a path that no layer names: lint tells them", Becomes.UNSEEN),
     Unknown("single controllers", "systemd itself: units are read, their programs run", Becomes.SAID),
     Unknown("spot", "no spot to be had, and how often a type is reclaimed", Becomes.UNSEEN),
     Unknown(
