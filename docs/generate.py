@@ -279,7 +279,7 @@ def _controllers() -> Iterator[tuple[str, str, str]]:
     """Name, how, by what; each controller and model as the embedded cluster starts it."""
     kinds: dict[str, list[str]] = {}
     for version, (name, served) in MODELLED.items():
-        kinds.setdefault(name, []).append(f"{version}: {', '.join(sorted(served))}")
+        kinds.setdefault(name, []).append(f"`{version}: {', '.join(sorted(served))}`")
     for one in (*controllers.ALL, *cluster.MODELS):
         served_here = "".join(f"; {version}" for version in kinds.get(one.name, ()))
         yield f"`{one.name}`", "modelled", _about(inspect.getmodule(one)) + served_here
@@ -315,7 +315,7 @@ def _notice(cloud: str) -> str:
 
 
 def _pools(cloud: str) -> str:
-    return "read: " + "; ".join(_about(importlib.import_module(f"killcheck.fence.{name}")) for name in _POOLS[cloud])
+    return "read: " + ". ".join(_about(importlib.import_module(f"killcheck.fence.{name}")) for name in _POOLS[cloud])
 
 
 def _billed(cloud: str) -> str:

@@ -95,10 +95,10 @@ class _Reader:
         way = way if way == name else f"{way} -> {name}"
         unit = _sections(file)
         limit = next((_seconds(v) for _, k, v in unit if k == "TimeoutStartSec"), DEFAULT_TIMEOUT_S)
-        said = "\n".join(word for _, key, value in unit if key == "Environment" for word in _words(value))
+        known = _environment(unit)
         for _, key, value in unit:
             if key in ("ExecStart", "ExecStartPre", "ExecStartPost") and value:
-                self._command(expanded(value.lstrip("-@+!:"), assignments(said)), way, limit, depth, assignments(said))
+                self._command(expanded(value.lstrip("-@+!:"), known), way, limit, depth, known)
 
     def _crontab(self, file: Path) -> None:
         system = file.name == "crontab" or file.parent.name == "cron.d"
@@ -129,6 +129,7 @@ class _Reader:
             command = Command(tuple(self._runnable(word) for word in argv), limit)
             self.starters.setdefault(way, StartAuthority(way, command, f"{way}: {does}"))
         else:
+            self.unread += [f"{way}: {told}" for told in unread_in(line)]
             self.unread += [
                 f"{way}: {word} is no script that can be read here: whether it starts anything is not known"
                 for word in argv
@@ -204,11 +205,16 @@ def _is_shell(script: Path, text: str) -> bool:
     return script.suffix in (".sh", ".bash", "") and "python" not in text.partition("\n")[0]
 
 
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:
-        return []
+def _environment(unit: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+    """What a unit's ``Environment=`` lines give its programs; one that cannot be split gives nothing."""
+    found: dict[str, str] = {}
+    for _, key, value in unit:
+        try:
+            words = shlex.split(value) if key == "Environment" else []
+        except ValueError:
+            continue
+        found |= {name: said for name, is_one, said in (word.partition("=") for word in words) if is_one}
+    return found
 
 
 def _bare(text: str) -> str:

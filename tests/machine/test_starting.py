@@ -2,6 +2,7 @@
 
 import pytest
 
+from killcheck.machine import units
 from killcheck.machine.starting import assignments, expanded, start_in, unread_in
 
 
@@ -84,3 +85,16 @@ def test_what_cannot_be_followed_is_told(text, told):
 )
 def test_what_runs_nothing_is_not_told(text):
     assert list(unread_in(text)) == []
+
+
+def test_a_unit_is_followed_through_its_own_variables_and_told_where_it_cannot_be(tmp_path):
+    for name, service in {
+        "wake": 'Environment="GC=gcloud -q compute"\nExecStart=/bin/sh -c "$GC instances start box"',
+        "infra": 'Environment="CMD=terraform apply"\nExecStart=/bin/sh -c "${CMD} -auto-approve"',
+        "stop": "ExecStart=/bin/sh -c 'gcloud --quiet compute instances stop box'",
+    }.items():
+        (tmp_path / f"{name}.timer").write_text("[Timer]\nOnCalendar=daily\n")
+        (tmp_path / f"{name}.service").write_text(f"[Service]\n{service}\n")
+    found = units.read([tmp_path], beside=tmp_path)
+    assert [one.name for one in found.starters] == ["wake.timer -> wake.service"]
+    assert [told for told in found.unread if "terraform apply makes what its files say" in told] == list(found.unread)
