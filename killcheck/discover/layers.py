@@ -262,7 +262,8 @@ class _Finder:
         if seen is not None and (seen.off or seen.tried):
             covers = self._seen_to_touch(obj, seen, reading, spec)
         if covers:
-            yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref)
+            idle_s = next(_idle_seconds(spec), None)
+            yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref, idle_s=idle_s)
         elif reading.not_understood and any(self.stopping.may_stop(obj, spec, target) for target in self.targets):
             self.opaque.append(obj)
 
