@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
-from killcheck.executor.api_calls import ApiCall, replicas_in
+from killcheck.executor.api_calls import ApiCall, removes_only, replicas_in
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube import resources
 from killcheck.kube.resources import Resource
@@ -44,6 +44,9 @@ _SHORT = {
     "hpa": "horizontalpodautoscalers",
     "pvc": "persistentvolumeclaims",
     "rc": "replicationcontrollers",
+    "quota": "resourcequotas",
+    "limits": "limitranges",
+    "netpol": "networkpolicies",
     "so": "scaledobjects",
     "app": "applications",
     "ev": "events",
@@ -159,6 +162,12 @@ def _resource(name: str) -> Resource | None:
         versioned = re.fullmatch(r"v\d+((alpha|beta)\d+)?", version)
         return Resource(rest if versioned else group, version if versioned else "v1", plain, plain)
     return None
+
+
+def _marks_off(words: Sequence[str]) -> bool:
+    """Whether all that is said of labels, annotations or taints is that they go: ``key-``."""
+    marks = [word for word in words if "=" in word or word.endswith("-")]
+    return bool(marks) and all(word.endswith("-") for word in marks)
 
 
 def _same_group(said: str, known: Resource) -> bool:
@@ -277,11 +286,13 @@ class _Reader:
         if verb in ("label", "annotate", "taint"):  # key=value, key-
             self.command.words = words[:1] + [w for w in words[1:] if "=" not in w and not w.endswith("-")]
         body = self.command.flag("p", "patch") or self.files.get(self.command.flag("patch-file"), "")
+        away = removes_only(body) if body else _marks_off(words[1:])
         body = body or " ".join(word for word in words[1:] if "=" in word)
         subresource = self.command.flag("subresource")
         for resource, name in self.objects(default):
             yield self.reading(resource, name)
-            yield self.call("patch", resource, name, subresource, replicas=replicas_in(body), body=body)
+            call = self.call("patch", resource, name, subresource, replicas=replicas_in(body), body=body)
+            yield replace(call, removes=away)
 
     def read_get(self) -> Iterator[ApiCall]:
         """``get`` and ``describe``."""
