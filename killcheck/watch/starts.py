@@ -161,7 +161,7 @@ def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tupl
     """
     everything = list(objects)
     own = {(one.namespace, one.name) for layer in kill_path.layers if (one := layer.cron_job)}
-    crons = [(obj, (namespace_of(obj) or "default", name_of(obj))) for obj in everything if obj.get("kind") == "CronJob"]
+    crons = [(o, (namespace_of(o) or "default", name_of(o))) for o in everything if o.get("kind") == "CronJob"]
     written = [call for obj, key in crons if key in own for call in _writes(obj)]
     found = [
         start
