@@ -33,6 +33,7 @@ COMMANDS = {
     "report": ("report", "Make any report again from a run record."),
     "runs": ("runs", "List the runs that are kept here."),
     "history": ("history", "Tell many runs as one story: what is proven, since when, and what changed."),
+    "fleet": ("fleet", "Drill many kill paths on many clusters, and show them on one page."),
     "certify": ("certify", "Sign what a run proved: an in-toto statement that others can check."),
     "verify": ("verify", "Check a certificate, without a network: who signed it, of what, when, what it says."),
     "evidence": ("evidence", "Upload a run record and its reports to S3."),

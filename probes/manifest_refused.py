@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path as FilePath
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
+from killcheck.kube.manifest_folders import kustomization_in
 from killcheck.kube.objects import Obj, dig, namespace_of
+from killcheck.kube.passed_over import Cause
 
 __all__ = ["ManifestRefused"]
 
@@ -40,8 +43,21 @@ class ManifestRefused(Probe):
         for obj in world.objects:
             if namespace_of(obj) in inside and obj.get("kind") != "CustomResourceDefinition":
                 for one in refusals(kinds, obj, world.now):
-                    if not _told_elsewhere(obj, one.path, scheduled):
-                        yield self.finding(world, obj, one.path, f"the API server refuses it: {one.message}")
+                    message = f"the API server refuses it: {one.message}"
+                    if _is_unfinished(world, obj):
+                        why = "its kustomization was not rendered, and may mend that"
+                        yield self.unproven(world, obj, f"{message} ({why})")
+                    elif not _told_elsewhere(obj, one.path, scheduled):
+                        yield self.finding(world, obj, one.path, message)
+
+
+def _is_unfinished(world: World, obj: Obj) -> bool:
+    """Whether an object is a resource of a kustomization, among some that were not rendered: namespaces, names and
+    patches come to it yet."""
+    skipped = world.loaded.skipped if world.loaded else ()
+    file = world.place(obj, ())[0]
+    unrendered = any(one.cause is Cause.KUSTOMIZATION for one in skipped)
+    return unrendered and bool(file) and kustomization_in(FilePath(file).parent) is not None
 
 
 def _told_elsewhere(obj: Obj, path: tuple[str | int, ...], scheduled: list[Obj]) -> bool:

@@ -14,7 +14,7 @@ class NotUnderstood(Probe):
     """An executor that acts by means which cannot be read may do anything, also nothing."""
 
     id = "not-understood"
-    claim = "What every layer's executor does could be read."
+    claim = "What every layer's executor does could be read, and stays within Kubernetes."
     remedy = "Keep the script in the manifest or in a ConfigMap; a drill tells what it really does."
     severity = "note"
     failures = (2, 14)
@@ -27,3 +27,8 @@ class NotUnderstood(Probe):
                 continue
             for what in one.reading.not_understood:
                 yield self.unproven(world, one.owner, f"what it does could not be read: {what}")
+            for what in one.reading.outside:
+                yield self.unproven(world, one.owner, f"it acts outside Kubernetes: {what}")
+            why = world.why_not_rehearsed(one.owner)
+            if why is not None:
+                yield self.unproven(world, one.owner, f"it could not be rehearsed: {why}")

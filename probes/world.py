@@ -259,6 +259,11 @@ class World:
         found = self.rehearsed.get(f"{obj.get('kind')}/{namespace_or_default(obj)}/{name_of(obj)}")
         return found if found is not None and found.known else None
 
+    def why_not_rehearsed(self, obj: Obj) -> str | None:
+        """Why a program that was to be rehearsed could not be; None: it was, or nobody wanted it to be."""
+        found = self.rehearsed.get(f"{obj.get('kind')}/{namespace_or_default(obj)}/{name_of(obj)}")
+        return None if found is None or found.known else found.first.why or "it could not be run here"
+
     @cached_property
     def watched(self) -> list[Executor]:
         """The programs that a rehearsal saw and that are asked what came of it: the layers; whatever asked for a

@@ -123,7 +123,7 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     aws = stand_in.aws()
     embedded.cloud.machines = Ec2Machines(stand_in, ended, cluster=access.cluster)
     clients = {name: value for name, value in stand_in.environment().items() if name != "AWS_EC2_METADATA_DISABLED"}
-    embedded.outside(stand_in.port, clients)  # containers have their own instance's metadata
+    embedded.external_endpoint(stand_in.port, clients)  # containers have their own instance's metadata
     embedded.registry.tokens = stand_in.tokens_of
     _fresh_pull_tokens(cluster, stand_in.ecr)
     for url in access.results:

@@ -61,6 +61,7 @@ __all__ = ["approval", "command", "drills_for", "go_on"]
     metavar="N",
     help="With --matrix: only the N cells whose last night is longest ago. A few a night prove all in turn.",
 )
+@click.option("--shard", metavar="K/N", help="With --matrix: only the K-th of N parts of its cells, each as large.")
 @click.option(
     "--history",
     metavar="PLACE",
@@ -238,6 +239,8 @@ def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
     how = Options(horizon_s=horizon, run_out_s=night)
     if options.get("oldest") and not options["matrix"]:
         raise click.UsageError("--oldest takes cells of a matrix: give --matrix too")
+    if options.get("shard") and (options.get("oldest") or not options["matrix"]):
+        raise click.UsageError("--shard takes cells of a matrix: give --matrix too, and not --oldest")
     if options["matrix"]:
         from killcheck.commands.matrix import drills
 

@@ -27,7 +27,20 @@ __all__ = ["cells", "drills", "execute", "left_out", "run", "show", "undrillable
 def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
     """The cells that options name. Raises click.UsageError where there is nothing to drill."""
     planned = cells(session, options["layer_names"], options["fault_names"], how)
+    if options.get("shard"):
+        return _part(planned, options["shard"])
     return planned if options.get("oldest") is None else _in_turn(session, planned, options)
+
+
+def _part(planned: list[PlannedDrill], named: str) -> list[PlannedDrill]:
+    """The K-th of N parts; all of them together are the whole."""
+    part, _, parts = named.partition("/")
+    if not (part.isascii() and part.isdigit() and parts.isascii() and parts.isdigit() and 1 <= int(part) <= int(parts)):
+        raise click.UsageError(f"--shard {named}: expected K/N, such as 1/8 to 8/8")
+    chosen = planned[int(part) - 1 :: int(parts)]
+    if not chosen:
+        raise click.UsageError(f"--shard {named}: the matrix has {len(planned)} cell(s), so this part is empty")
+    return chosen
 
 
 def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, Any]) -> list[PlannedDrill]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from killcheck.kube import resources as r
 from killcheck.kube.custom_holders import is_capacity, mention
@@ -58,6 +59,8 @@ _ENDS: Mapping[str, str] = {
     "scaleDownDelaySeconds": "its operator scales it down when idle",
     "scaleToZeroPodRetentionPeriod": "Knative scales it to zero when idle",
 }
+#: So many targets are named of which the same is true.
+_SHOWN = 3
 #: On a MachineSet or MachineDeployment of Cluster API: below how many machines the cluster autoscaler never goes.
 _MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 _MAX_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
@@ -66,9 +69,28 @@ _MAX_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
 def others(objects: Iterable[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> list[str]:
     """A sentence for each thing that may turn a target off and is not read further."""
     everything = list(objects)
-    found = [line for target in targets for line in _of_target(target, by_target[target.name], everything)]
-    found += [line for obj in everything for line in _of_scaler(obj, targets)]
-    return [*found, *_of_machines(everything)]
+    found = [one for target in targets for one in _of_target(target, by_target[target.name], everything)]
+    found += [one for obj in everything for one in _of_scaler(obj, targets)]
+    return [*_summed_up(found), *_of_machines(everything)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A sentence about a target: what comes before its name, and what after it."""
+
+    before: str
+    target: Target
+    after: str
+
+
+def _summed_up(found: Iterable[_Said]) -> Iterator[str]:
+    """One sentence for all the targets of which the same is true."""
+    targets: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        targets.setdefault((one.before, one.after), []).append(str(one.target))
+    for (before, after), names in targets.items():
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        yield f"{before}{', '.join(names[:_SHOWN])}{more}{after}"
 
 
 def _of_machines(objects: Sequence[Obj]) -> Iterator[str]:
@@ -94,19 +116,19 @@ def _kept(who: str, machines: str, least: object) -> str:
     return f"{who} keeps {least} or more of {machines}: these bill with no pod on them"
 
 
-def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[str]:
+def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[_Said]:
     """What its own annotations, those of its namespace, and its own fields say."""
     namespaces = [o for o in objects if o.get("kind") == "Namespace" and name_of(o) == target.namespace]
     for where in (obj, *namespaces):
         for key, value in annotations_of(where).items():
             if _ANNOTATION.fullmatch(key):
-                yield f"{ref_of(where)}: its annotation {key} ({value}) scales {target}, not understood"
+                yield _Said(f"{ref_of(where)}: its annotation {key} ({value}) scales ", target, ", not understood")
     for path, given, what in _ends(obj.get("spec"), ("spec",)):
         if target.kind != "Job" or path != ("spec", "activeDeadlineSeconds"):  # a layer, and drilled
-            yield f"{target} has {format_path(path)} ({given}): {what}, not drilled"
+            yield _Said("", target, f": {format_path(path)} ({given}): {what}, not drilled")
     limit = labels_of(obj).get(_MAX_EXECUTION)
     if limit:
-        yield f"{target} has the label {_MAX_EXECUTION} ({limit}): Kueue suspends it after that time, not drilled"
+        yield _Said("", target, f": label {_MAX_EXECUTION} ({limit}): Kueue suspends it after that time, not drilled")
 
 
 def _ends(node: object, path: Path) -> Iterator[tuple[Path, object, str]]:
@@ -124,7 +146,7 @@ def _ends(node: object, path: Path) -> Iterator[tuple[Path, object, str]]:
                 yield from _ends(value, (*path, key))
 
 
-def _of_scaler(obj: Obj, targets: Sequence[Target]) -> Iterator[str]:
+def _of_scaler(obj: Obj, targets: Sequence[Target]) -> Iterator[_Said]:
     drilled = r.is_of(obj, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS)
     version = str(obj.get("apiVersion", ""))
     if drilled or obj.get("kind") in _NO_SCALERS or "." not in version or _BUILT_IN.fullmatch(version):
@@ -137,9 +159,10 @@ def _of_scaler(obj: Obj, targets: Sequence[Target]) -> Iterator[str]:
         at = (target.namespace, target.object)
         refers = (target.kind, *at) in named or (None, *at) in named
         if refers or (whole and own == target.namespace and not _left_out(obj, target)):
-            yield f"{ref_of(obj)} scales {target}, not understood"
+            yield _Said(f"{ref_of(obj)} scales ", target, ", not understood")
         if limit and any(o.get("kind") == target.kind and o.get("name") == target.object for o in owners(obj)):
-            yield f"{ref_of(obj)} has spec.maximumExecutionTimeSeconds ({limit}): Kueue suspends {target}, not drilled"
+            has = f"{ref_of(obj)} has spec.maximumExecutionTimeSeconds ({limit}): Kueue suspends "
+            yield _Said(has, target, ", not drilled")
 
 
 def _left_out(obj: Obj, target: Target) -> bool:

@@ -18,11 +18,11 @@ from killcheck.layers.base import LayerError, LayerRun, Observations, Stage
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.witnesses.panel import Unproven
 
-__all__ = ["Bystanders", "Hand"]
+__all__ = ["Attribution", "Bystanders"]
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
+class Attribution:
     """Whose it was. ``layer`` empty: cannot be told, and ``evidence`` says why."""
 
     layer: str
@@ -79,7 +79,7 @@ class Bystanders:
             since, max(self.off_at.values(), default=None) if off else None, pods if own and pods else None
         )
 
-    def judge(self, own: LayerRun, zero_at: datetime, writer: str, *, altered: bool) -> Hand:
+    def judge(self, own: LayerRun, zero_at: datetime, writer: str, *, altered: bool) -> Attribution:
         """Whose zero it was, written at ``zero_at`` by field manager ``writer``.
 
         ``altered``: a fault changed only the drill's own copy of the executor, so that a firing of the layer's own
@@ -94,9 +94,9 @@ class Bystanders:
         shown = {name: evidence for name, evidence in claims.items() if evidence}
         if len(shown) == 1:
             ((name, evidence),) = shown.items()
-            return Hand(name, evidence)
+            return Attribution(name, evidence)
         if shown:
-            return Hand(
+            return Attribution(
                 "",
                 "the GPUs went off while more than one layer was at it: "
                 + "; ".join(f"{name}: {evidence}" for name, evidence in shown.items()),
@@ -105,10 +105,12 @@ class Bystanders:
         if wrote is not None:
             return wrote
         if altered and own.also_acted(zero_at):
-            return Hand("", f"{own.also_acted(zero_at)} - which the fault, set on this drill's own Job, did not reach")
+            return Attribution(
+                "", f"{own.also_acted(zero_at)} - which the fault, set on this drill's own Job, did not reach"
+            )
         hand = f" (field manager {writer})" if writer else ""
         names = " nor ".join([f"neither {self.drilled.name}", *self.runs]) if self.runs else f"not {self.drilled.name}"
-        return Hand("", f"the GPUs went off{hand}, but {names} can be shown to have done it")
+        return Attribution("", f"the GPUs went off{hand}, but {names} can be shown to have done it")
 
     def _by_author(self, runs: Mapping[str, LayerRun]) -> Hand | None:
         """The layer whose pods made every write that turned a target off, however they ended; None: nobody's known."""

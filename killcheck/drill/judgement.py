@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from killcheck import diagnosis, events
 from killcheck.clock import wall_now
-from killcheck.drill.attribution import Bystanders, Hand
+from killcheck.drill.attribution import Attribution, Bystanders
 from killcheck.drill.night import Missed, Relight, WorksOnce
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
@@ -107,7 +107,7 @@ class Judged(Watched):
             if target.kind and self.scene.holding(target) and not left_on.meant_to_stay(self.kill_path, target, today)
         ]
 
-    def _stays_on(self, left: list[Target], hand: Hand) -> DrillResult:
+    def _stays_on(self, left: list[Target], hand: Attribution) -> DrillResult:
         """The layer turned off what it covers, and the path has targets that nothing turns off."""
         named = ", ".join(map(str, left))
         cause = f"{named} {'hold' if len(left) > 1 else 'holds'} GPUs still: no layer of the kill path turns it off"
@@ -139,7 +139,7 @@ class Judged(Watched):
         reached = self.progress.timeline.reached
         return next(reached[one] for one in ("scale_written", "pods_gone", "instance_gone") if one in reached).at
 
-    def _hand(self, zero_at: datetime) -> Hand:
+    def _hand(self, zero_at: datetime) -> Attribution:
         assert self.progress is not None
         return self._bystanders.judge(self._layer_run, zero_at, self.progress.writer, altered=self.stage.altered)
 

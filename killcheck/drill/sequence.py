@@ -250,7 +250,7 @@ class Drill(Judged):
         try:
             late = self.runner.makes_up(self._began) if self.runner is not None else None
         finally:  # also where it is interrupted just here
-            waking.ground_again(self.cluster, self.scene)
+            waking.namespaces_again(self.cluster, self.scene)
             undone, problems = self.journal.undo_all()
         for fault in self.faults:
             left = [entry.problem for entry in self.journal.open if entry.owner == fault.name]

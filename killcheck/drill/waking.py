@@ -18,7 +18,7 @@ from killcheck.ledger import left_on
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.watch.scene import Scene
 
-__all__ = ["WOKEN_S", "ground_again", "put_to_bed", "wake"]
+__all__ = ["WOKEN_S", "namespaces_again", "put_to_bed", "wake"]
 
 #: How long the first replicas may take to be asked for, in seconds: a few polls of a scaler.
 WOKEN_S = 300.0
@@ -108,7 +108,7 @@ def put_to_bed(cluster: Cluster, scene: Scene, kill_path: KillPath, layer: Layer
             )
 
 
-def ground_again(cluster: Cluster, scene: Scene) -> None:
+def namespaces_again(cluster: Cluster, scene: Scene) -> None:
     """Make the namespaces again that a kill path deleted, with all that was in them: targets are to be put back there.
 
     What was deleted and is held by finalizers of controllers that are not here is let go, for the same reason. Never

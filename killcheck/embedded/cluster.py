@@ -185,7 +185,7 @@ class Cluster:
         self.cloud.listeners.append(self._machine_changed)
         self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
         if isinstance(self.nodes.runtime, HostRuntime):
-            self.nodes.runtime.outside.metadata = self.metadata.of
+            self.nodes.runtime.external.metadata = self.metadata.of
             self.nodes.runtime.limits, self.nodes.runtime.kinds = self.server.limits, self.server.kinds
         for model in MODELS:
             if model.name not in disabled:
@@ -246,7 +246,7 @@ class Cluster:
             )
         self.stopped.discard(name)
 
-    def outside(
+    def external_endpoint(
         self,
         port: int,
         environment: Mapping[str, str],
@@ -257,8 +257,8 @@ class Cluster:
         """Let executors reach a port of this host's loopback (``address:seen_as`` to them), told by variables."""
         runtime = self.nodes.runtime
         if isinstance(runtime, HostRuntime):
-            runtime.outside.places.append(Place(address, seen_as or port, port))
-            runtime.outside.environment |= environment
+            runtime.external.places.append(Place(address, seen_as or port, port))
+            runtime.external.environment |= environment
 
     # -- time and life -------------------------------------------------------------------------------------
     def __enter__(self) -> Self:
@@ -280,7 +280,7 @@ class Cluster:
         """
         objects = [copy(obj) for obj in objects]
         with self.loop.entered():
-            extra, notes = default_objects.missing_ground(objects, self.kube, self.assumed)
+            extra, notes = default_objects.missing_objects(objects, self.kube, self.assumed)
             self.notes += notes
             self._stand_in(objects)
             for obj in sorted([*extra, *objects], key=_order):

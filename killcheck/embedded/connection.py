@@ -71,7 +71,7 @@ class Client:
         self.undelivered = 0
         #: Until when (the wall's seconds, the cluster's) it waits before it tries again.
         self._wakes = (-1.0, -1.0)
-        self._resting: set[int] = set()
+        self._idle: set[int] = set()
         self._settles_at = 0.0
         self._lock = threading.Lock()
 
@@ -103,13 +103,13 @@ class Client:
     def rest(self, descriptor: int) -> None:
         """A connection begins to wait for its peer's next word: nothing of it is under way."""
         with self._lock:
-            self._resting.add(descriptor)
+            self._idle.add(descriptor)
             self.in_flight -= 1
 
     def wake(self, descriptor: int) -> None:
         """The word has come; it may still lie in the kernel."""
         with self._lock:
-            self._resting.discard(descriptor)
+            self._idle.discard(descriptor)
             self.in_flight += 1
 
     def began_to_watch(self) -> None:
@@ -123,9 +123,9 @@ class Client:
             if self.in_flight > 0 or self.undelivered > 0 or wall_seconds() < self._settles_at:
                 return True
             poll = select.poll()
-            for descriptor in self._resting:
+            for descriptor in self._idle:
                 poll.register(descriptor, select.POLLIN)
-            return any(event != select.POLLNVAL for _, event in poll.poll(0)) if self._resting else False
+            return any(event != select.POLLNVAL for _, event in poll.poll(0)) if self._idle else False
 
 
 class Host(Protocol):

@@ -15,13 +15,13 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, labels_of, namespace_of
 
-__all__ = ["missing_ground"]
+__all__ = ["missing_objects"]
 
 #: The CPU pool: what a small team's cluster has.
 CPU_NODES = 2
 
 
-def missing_ground(objects: Iterable[Obj], kube: Kube, assumptions: Assumptions) -> tuple[list[Obj], list[str]]:
+def missing_objects(objects: Iterable[Obj], kube: Kube, assumptions: Assumptions) -> tuple[list[Obj], list[str]]:
     """What to create beside ``objects`` and what is there already, and what to say about it.
 
     What nodes may be made later, as pods ask for them, is written into ``assumptions``.

@@ -48,6 +48,10 @@ _INTERPRETERS = frozenset({"node", "deno", "bun", "ruby", "perl", "php", "java",
 _PLAIN = (
     r"sleep|true|false|echo|cat|date|ls|tail|jq|yq|pause|nginx|redis-server|pg_dump(all)?|psql|mysqldump|restic|rclone"
 )
+#: Where an image has its programs.
+_PROGRAMS = ("/bin/", "/usr/", "/sbin/", "/opt/")
+#: Programs whose names are nobody's functions.
+_COMMON = frozenset("kubectl oc curl wget jq yq python python3 bash aws gcloud az helm envsubst nc dig psql".split())
 #: Programs that start the rest of their arguments.
 _WRAPPERS = frozenset({"timeout", "env", "nice", "nohup", "time", "exec", "command", "xargs", "sudo", "tini"})
 _MAX_DEPTH = 6
@@ -98,6 +102,8 @@ class _Reader:
     modules: list[str] = field(default_factory=list)
     commands: list[tuple[str, ...]] = field(default_factory=list)
     working_dir: str = ""
+    #: A file that is not known was sourced: any word may be a function of it.
+    sourced: bool = False
     files: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -207,6 +213,7 @@ class _Reader:
         elif name == "eval":
             self.shell(" ".join(words[1:]), False, depth + 1)
         elif name in (".", "source"):
+            self.sourced |= self._path(words[1] if len(words) > 1 else "") not in self.files
             self._file(words[1] if len(words) > 1 else "", (), command, depth)
         elif name in _SHELLS:
             self._shell_command(name, words, command, depth)
@@ -219,7 +226,8 @@ class _Reader:
 
     def _leaf(self, name: str, words: Sequence[str], command: Command) -> None:
         if name not in _BUILTINS:
-            self.tools.append(name)
+            own = words[0][0] == "/" and not words[0].startswith(_PROGRAMS)  # a file of the script's own making
+            self.tools += [] if own or (self.sourced and name not in _COMMON) else [name]
             self.commands.append(tuple(words))
         if name == "curl":
             self._http(curl(words), command)
@@ -229,7 +237,7 @@ class _Reader:
             self._kubectl([words[0], *words[2:]] if words[1:2] == ["adm"] else words, command)
         elif name in _CLOUD:
             self.outside.append(_shown(words))
-        elif name in _OPAQUE or (words[0][0] == "/" and not words[0].startswith(("/bin/", "/usr/", "/sbin/"))):
+        elif name in _OPAQUE or (words[0][0] == "/" and not words[0].startswith(_PROGRAMS)):
             self.not_understood.append(_shown(words))
         elif name in _INTERPRETERS:
             self.not_understood.append(f"{_shown(words)}: a program for {name}, which is not read here")

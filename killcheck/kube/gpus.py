@@ -67,6 +67,8 @@ _OTHER_CLASSES = re.compile(r".*(nic|net|rdma|cpu|memory|dranet|sriov|infiniband
 #: Annotations (or labels, of old) by which KAI and run:ai's scheduler hand out parts of a GPU, KAI's source:
 #: pkg/common/constants. HAMi's shares are extended resources.
 _FRACTIONS = ("gpu-fraction", "gpu-memory", "runai/gpu-fraction", "run.ai/gpu-fraction", "runai-gpu-fraction")
+#: ...and those by which run:ai asks for a MIG instance, with its number.
+_MIG = "nvidia.com/mig-"
 _COUNT = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|Ki|Mi|Gi)?")
 _SCALE = {"m": 0.001, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
@@ -246,7 +248,8 @@ def spec_devices(
 def fraction(metadata: Obj) -> int:
     """How many devices a pod shares by annotation alone, at least one for any part; 0: it asks for none that way."""
     notes = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
-    if not any(str(notes.get(key) or "0") not in ("0", "0.0", "") for key in _FRACTIONS):
+    parts = [*_FRACTIONS, *(key for key in notes if key.startswith(_MIG))]
+    if not any(str(notes.get(key) or "0") not in ("0", "0.0", "") for key in parts):
         return 0
     return max(1, _count(notes.get("gpu-fraction-num-devices") or 1))
 

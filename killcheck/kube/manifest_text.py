@@ -280,6 +280,8 @@ def _no_object(value: Any) -> tuple[Cause, str] | None:
         return Cause.CONFIGURATION, f"configuration of a program ({version} {kind}), not an object"
     if kind.endswith(("Config", "Configuration")) and not isinstance(value.get("metadata"), dict):
         return Cause.CONFIGURATION, f"configuration of a program ({version} {kind}), not an object"
+    if "." in version.partition("/")[0] and kind != "List" and not {"metadata", "spec", "items"} & set(value):
+        return Cause.CONFIGURATION, f"a file of a program ({version} {kind}: no metadata, no spec), not an object"
     return None
 
 

@@ -59,5 +59,5 @@ def in_text(text: str) -> str | None:
 
 
 def _terraform(text: str) -> str | None:
-    found = _TERRAFORM.search(text) or (_BY_FIELD.search(text) if _FIELDS.search(text) else None)
-    return f"Terraform's {found[1]} {found[2]}" if found else None
+    found = [*_TERRAFORM.findall(text), *(_BY_FIELD.findall(text) if _FIELDS.search(text) else ())]
+    return f"Terraform's {', '.join(f'{kind} {name}' for kind, name in found)}" if found else None

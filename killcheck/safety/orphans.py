@@ -50,7 +50,7 @@ __all__ = ["Orphan", "Outcome", "find", "local", "restore", "runs", "settle"]
 _NO_FILE = (errno.EINVAL, errno.ENXIO, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENODEV)
 #: Seconds for which what is done on hearsay is waited for, all of it together; sentences told of one such journal; and
 #: changes that are looked at where no Lease says that its run was here.
-HEARSAY_S = 120.0
+UNTRUSTED_S = 120.0
 TOLD = 20
 LOOKED_AT = 200
 _ORDER = {"intent": 0, "applied": 1, "failed": 2, "undone": 3, "verified": 4}
@@ -339,7 +339,7 @@ def restore(
         elif orphan.believed:
             _restore_own(kube, loop, orphan, outcome, named=bool(named))
         else:
-            until_s = min(until_s, loop.monotonic() + HEARSAY_S)
+            until_s = min(until_s, loop.monotonic() + UNTRUSTED_S)
             _restore_told(kube, loop, orphan, outcome, until_s=until_s if orphan.was_here else -1.0, believe=believe)
     return outcome
 
@@ -450,7 +450,7 @@ def _heard(entry: Entry) -> Entry:
     What it says was put back is looked at all the same; neither what it says to run by hand is passed on, nor waited
     for as long as it says.
     """
-    undo = replace(entry.undo, manual=by_hand(entry.undo, entry.run), ends_s=min(entry.undo.ends_s, HEARSAY_S))
+    undo = replace(entry.undo, manual=by_hand(entry.undo, entry.run), ends_s=min(entry.undo.ends_s, UNTRUSTED_S))
     return replace(entry, state="applied", undo=undo)
 
 

@@ -271,6 +271,19 @@ def test_names_of_files_that_config_maps_rename():
     assert calls(reading)[-1] == SCALE
 
 
+@pytest.mark.parametrize(
+    ("script", "tools"),
+    [
+        ("echo ls > /tmp/off.sh; chmod +x /tmp/off.sh; /tmp/off.sh", {"sh", "chmod"}),
+        (". /opt/lib/night.sh; scale_down llm; kubectl get pods", {"sh", "kubectl"}),
+        ("scale_down llm; kubectl get pods", {"sh", "scale_down", "kubectl"}),
+    ],
+)
+def test_what_a_script_makes_or_sources_is_none_of_its_images(script: str, tools: set[str]):
+    found = executor.read({"containers": [{"name": "c", "image": "i", "command": ["sh", "-c", script]}]}, "ns")
+    assert set(found.tools) == tools
+
+
 def test_what_is_in_the_image_is_said_not_to_be_here():
     assert "not in the manifests" in read("sh", "/opt/off.sh").not_understood[0]
     assert "not in the manifests" in read("python3", "/app/off.py").not_understood[0]

@@ -74,6 +74,9 @@ def test_devices_of_every_vendor(resource: str, count: object, devices: int):
         ({"gpu-memory": "4000"}, 1),
         ({"gpu-fraction": "0"}, 0),
         ({"gpu-fraction": "0.25", "gpu-fraction-num-devices": "3"}, 3),
+        ({"nvidia.com/mig-1g.5gb": "1"}, 1),
+        ({"nvidia.com/mig-1g.5gb": "0"}, 0),
+        ({"nvidia.com/mig.config": "all-disabled"}, 0),
         ({"fraction": "0.5"}, 0),
     ],
 )

@@ -170,6 +170,17 @@ def test_a_sleep_info_says_what_it_leaves_alone():
     assert found(extra=sleep).not_understood == ("SleepInfo/serving/s scales Deployment/serving/rank, not understood",)
 
 
+def test_one_sentence_for_all_the_targets_of_a_namespace():
+    text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: many, annotations: {downscaler/uptime: never}}\n---\n"
+    text += "---\n".join(
+        f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d{i}, namespace: many}}\nspec: {{template: {{spec: "
+        "{containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}}\n"
+        for i in range(9)
+    )
+    (said,) = discover.from_objects(manifests.loads(text), complete=False).not_understood
+    assert said.endswith("scales Deployment/many/d0, Deployment/many/d1, Deployment/many/d2 and 6 more, not understood")
+
+
 OFF = "kubectl scale deployment chat -n serving --replicas=0"
 #: Programs that something else fires, as Argo Workflows and Tekton have them, and one whose code is in its image.
 FIRED_ELSEWHERE = [

@@ -32,6 +32,8 @@ STRANGERS = [
     ("report.yaml", "- one\n- [two\n", Cause.NO_MANIFEST, False),
     ("kubeconfig.yaml", "apiVersion: v1\nkind: Config\nclusters: []\n", Cause.CONFIGURATION, False),
     ("eks.yaml", "apiVersion: eksctl.io/v1\nkind: ClusterConfig\nmetadata: {name: c}\n", Cause.CONFIGURATION, False),
+    ("queue.yaml", "apiVersion: armada.example.org/v1\nkind: Queue\nname: a\nweight: 2\n", Cause.CONFIGURATION, False),
+    ("nameless.yaml", "apiVersion: ml.example.org/v1\nkind: Model\nspec: {gpus: 2}\n", Cause.REFUSED, True),
     ("helm.yaml", HOLDER.replace("NAME", "{{ .Release.Name }}-x"), Cause.TEMPLATE, True),
     ("shell.yaml", HOLDER.replace("NAME", "${MODEL}-x"), Cause.TEMPLATE, True),
     ("dollar.yaml", HOLDER.replace("NAME", "$JOB_NAME"), Cause.TEMPLATE, True),

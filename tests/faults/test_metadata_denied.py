@@ -63,7 +63,7 @@ def test_a_probe_that_cannot_be_run_here_says_why(world, monkeypatch):
 
 
 def test_where_there_is_no_metadata_the_probe_says_so_before_any_trigger(world):
-    world.cluster.embedded.nodes.runtime.outside.metadata = lambda pod: None
+    world.cluster.embedded.nodes.runtime.external.metadata = lambda pod: None
     result = world.drill(faults.MetadataDenied, horizon_s=900.0)
     assert (str(result.verdict), result.phases) == ("inconclusive", ())
     assert "could not reach 169.254.169.254 even without a policy" in result.why

@@ -121,3 +121,22 @@ def test_of_a_live_cluster_nothing_is_asked() -> None:
     kill_path = path_of(fixtures.path("dead-man"))
     world, _ = asking.world_of([refused], NOW, kill_path=kill_path, live=True)
     assert list(ManifestRefused().ask(world)) == []
+
+
+@pytest.mark.parametrize(("rendered", "unproven"), [("namespace: ops\n", True), ("", False)])
+def test_what_a_kustomization_may_mend_yet_is_no_error(tmp_path: Path, rendered: str, unproven: bool) -> None:
+    folder = tmp_path / "base"
+    folder.mkdir()
+    for name in ("inference.yaml", SWITCH):
+        (folder / name).write_text((fixtures.path("dead-man") / name).read_text())
+    (folder / "binding.yaml").write_text(
+        "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: b}, "
+        "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}, "
+        "subjects: [{kind: ServiceAccount, name: night}]}"
+    )
+    files = [file.name for file in sorted(folder.glob("*.yaml"))]
+    (folder / "kustomization.yaml").write_text(f"{rendered}resources: {files}\n")
+    world, _ = asking.world_of(manifests.load(tmp_path), NOW)
+    assert [(one.unproven, "subjects[0].namespace" in one.message) for one in ManifestRefused().ask(world)] == [
+        (unproven, True)
+    ]

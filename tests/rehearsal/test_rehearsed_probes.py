@@ -206,6 +206,24 @@ def test_custom_resources_are_served_without_their_definitions(path, kind, verbs
     ]
 
 
+@pytest.mark.parametrize(
+    ("beside", "script", "said"),
+    [
+        ([{"name": "proxy", "image": "ghcr.io/example/proxy:1"}], OFF, "it could not be rehearsed: "),
+        (
+            [],
+            "aws autoscaling set-desired-capacity --desired-capacity 0",
+            "it acts outside Kubernetes: aws autoscaling",
+        ),
+    ],
+)
+def test_what_was_not_rehearsed_is_told(path, beside, script, said):
+    path.beside = beside
+    path.does(f"set -e\n{script}", image="docker.io/amazon/aws-cli:2.17.0" if "aws" in script else "alpine/k8s:1.30.2")
+    found = [f for f in path.findings() if f.probe == "not-understood"]
+    assert [f for f in found if f.unproven and said in f.message], [f.message for f in found]
+
+
 def test_what_never_started_is_read_too(path):
     path.does(OFF, shell="sh", image="docker.io/library/python:3.12-slim")
     path.container["securityContext"] = {"runAsNonRoot": True}

@@ -253,7 +253,7 @@ def test_what_is_waited_for_on_anybodys_word_has_an_end(cluster, was_here):
     began = cluster.loop.monotonic()
     outcome = restored(cluster)
     assert (len(outcome.problems), len(outcome.unknown)) == ((50, 0) if was_here else (0, 50))
-    assert cluster.loop.monotonic() - began < (2 * orphans.HEARSAY_S + 3 * PATIENCE_S if was_here else 1)
+    assert cluster.loop.monotonic() - began < (2 * orphans.UNTRUSTED_S + 3 * PATIENCE_S if was_here else 1)
 
 
 def test_of_thousands_of_changes_the_first_are_told_and_how_many_there_are(cluster):

@@ -26,7 +26,7 @@ from killcheck.kube.objects import Obj
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.process import HostProcess
 
-__all__ = ["Attached", "Beside", "Connection"]
+__all__ = ["Attached", "Connection", "ExecCommand"]
 
 #: Where the runtime's own words begin in a container's StartError.
 _START = "unable to start container process"
@@ -34,7 +34,7 @@ _FAILED = "error executing command in container"
 CHUNK = 65536
 
 
-class Beside:
+class ExecCommand:
     """A command in a container; an ``api.podexec.Execution``, and a ``spawnerclient.Started``."""
 
     def __init__(self, container: HostProcess, argv: list[str], *, stdin: bool = False, tty: bool = False) -> None:
@@ -132,7 +132,7 @@ class Beside:
             "network": container.network.keeper,
         }
         spawner.known[self._name] = self
-        container.besides.add(self)
+        container.commands.add(self)
         try:
             self.pid, _ = spawner.spawn(job, self._streams.files)
         except BaseException:
@@ -178,7 +178,7 @@ class Beside:
         on_end(outcome)
 
     def _forget(self) -> None:
-        self.container.besides.discard(self)
+        self.container.commands.discard(self)
         hold, self._hold = self._hold, None
         if hold is not None:
             hold.release()

@@ -115,7 +115,7 @@ class Enterable(Protocol):
 
     isolated: bool
 
-    def beside(self, argv: list[str], *, stdin: bool = False, tty: bool = False) -> Execution:
+    def command(self, argv: list[str], *, stdin: bool = False, tty: bool = False) -> Execution:
         """A command in it, not begun yet."""
 
     def attach(self, *, stdin: bool) -> Execution:

@@ -18,7 +18,7 @@ from killcheck.embedded.nodes.execution import Launch, NetworkPolicy
 from killcheck.kube.objects import Obj
 from killcheck.standins.serving import App, answer
 
-__all__ = ["METADATA_IP", "Abroad", "App", "Outside", "Place"]
+__all__ = ["METADATA_IP", "App", "ExternalConnections", "ExternalEndpoints", "Place"]
 
 CHUNK = 65536
 #: Where every EC2 instance finds its own metadata.
@@ -37,7 +37,7 @@ class Place:
 
 
 @dataclass
-class Outside:
+class ExternalEndpoints:
     """Every such place, and the variables by which clients find them (a manifest's own go before)."""
 
     places: list[Place] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Outside:
     #: What answers as the metadata of a pod's node; None: it is no instance of EC2.
     metadata: Callable[[Obj], App | None] = lambda pod: None
 
-    def seen_by(self, launch: Launch) -> Outside:
+    def seen_by(self, launch: Launch) -> ExternalEndpoints:
         """The same as one container finds it, its instance's metadata included."""
         own = self.metadata(launch.pod)
         return replace(self, places=[*self.places, *([Place(METADATA_IP, 80, own)] if own else [])])
@@ -65,11 +65,11 @@ class Outside:
         return found
 
 
-class Abroad:
+class ExternalConnections:
     """One container's connections to outside; ``busy`` as long as any of them is under way."""
 
-    def __init__(self, outside: Outside, network: NetworkPolicy) -> None:
-        self.outside = outside
+    def __init__(self, endpoints: ExternalEndpoints, network: NetworkPolicy) -> None:
+        self.endpoints = endpoints
         self.network = network
         self._open = 0
         self._lock = threading.Lock()
@@ -81,7 +81,7 @@ class Abroad:
 
     def reachable(self) -> list[str]:
         """The addresses outside that answer, as the network lets this container see them."""
-        return [one for one in self.outside.addresses() if one != METADATA_IP or self.network.metadata == "allow"]
+        return [one for one in self.endpoints.addresses() if one != METADATA_IP or self.network.metadata == "allow"]
 
     def accept(self, listener: socket.socket, target: int | App) -> None:
         """Take the next connection of a listener and carry its bytes, or answer it, on a thread of its own."""
@@ -89,7 +89,7 @@ class Abroad:
             sock, _ = listener.accept()
             self._count(1)
             serve = self._carry if isinstance(target, int) else self._answer
-            threading.Thread(target=serve, args=(sock, target), name="killcheck-outside", daemon=True).start()
+            threading.Thread(target=serve, args=(sock, target), name="killcheck-external", daemon=True).start()
 
     def _answer(self, sock: socket.socket, app: App) -> None:
         """One request; where nobody answers the connection stays open until its client has had enough."""
@@ -120,22 +120,22 @@ class Abroad:
         with self._lock:
             self._open += by
 
-    def _carry(self, near: socket.socket, target: int) -> None:
+    def _carry(self, client: socket.socket, target: int) -> None:
         try:
-            with near, socket.create_connection(("127.0.0.1", target)) as far:
-                near.setblocking(True)
-                _pump(near, far)
+            with client, socket.create_connection(("127.0.0.1", target)) as server:
+                client.setblocking(True)
+                _pump(client, server)
         except OSError:
             return
         finally:
             self._count(-1)
 
 
-def _pump(near: socket.socket, far: socket.socket) -> None:
+def _pump(client: socket.socket, server: socket.socket) -> None:
     """Both ways, until either end has closed."""
-    other = {near: far, far: near}
+    other = {client: server, server: client}
     while True:
-        ready, _, _ = select.select([near, far], [], [])
+        ready, _, _ = select.select([client, server], [], [])
         for sock in ready:
             data = sock.recv(CHUNK)
             if not data:

@@ -36,5 +36,5 @@ def begin(life: PodLife, container: Container, hook: str, then: Callable[[bool],
             life.event("Warning", f"Failed{name}Hook", f"{name}Hook failed", container)
         then(outcome == 0)
 
-    running.beside(command).start(lambda *_: None, ended)
+    running.command(command).start(lambda *_: None, ended)
     return True

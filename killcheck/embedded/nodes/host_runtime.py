@@ -11,7 +11,7 @@ from killcheck.embedded.api.kinds import Registry
 from killcheck.embedded.limits import Limits
 from killcheck.embedded.nodes import beyond
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
-from killcheck.embedded.nodes.external_endpoints import Outside
+from killcheck.embedded.nodes.external_endpoints import ExternalEndpoints
 from killcheck.embedded.nodes.hostprograms import HostPrograms
 from killcheck.embedded.nodes.isolation import LEVELS, Level, here, ways_out
 from killcheck.embedded.nodes.network import Network, shared
@@ -78,7 +78,7 @@ class HostRuntime:
         #: Services of the cluster that they looked up (``name.namespace``): behind these nothing answers here.
         self.services_asked: list[str] = []
         #: What containers reach besides the cluster; nothing, unless somebody adds it.
-        self.outside = Outside()
+        self.external = ExternalEndpoints()
         #: What containers meet here and would not meet elsewhere.
         self.limits = Limits(loop)
         #: The types that the API server serves.

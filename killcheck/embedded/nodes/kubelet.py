@@ -246,7 +246,7 @@ class Kubelet:
     # -- what is asked of containers that run, for the API server --------------------------------------------
     def execute(self, pod: Obj, container: str, command: list[str], *, stdin: bool, tty: bool) -> Execution:
         """A command where a container's own runs, not begun yet. Raises StatusError."""
-        return self._entered(pod, container, f'container not found ("{container}")').beside(
+        return self._entered(pod, container, f'container not found ("{container}")').command(
             command, stdin=stdin, tty=tty
         )
 

@@ -16,7 +16,7 @@ from killcheck.embedded.connection import Client
 from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes import dns, sandbox
 from killcheck.embedded.nodes.execution import Launch
-from killcheck.embedded.nodes.external_endpoints import Abroad, App
+from killcheck.embedded.nodes.external_endpoints import App, ExternalConnections
 from killcheck.embedded.nodes.spawnerclient import SpawnerClient
 from killcheck.embedded.pki import SERVICE_IP
 from killcheck.kube.objects import Obj, ref_of
@@ -51,7 +51,7 @@ class Network:
         self.launch = launch
         self.name = name
         self.client = Client(name)
-        self.abroad = Abroad(runtime.outside.seen_by(launch), launch.network)
+        self.external = ExternalConnections(runtime.external.seen_by(launch), launch.network)
         self.pending: list[socket.socket] = []
         #: Until when (wall seconds) a program may not have noticed yet what it has just been told.
         self.news_until = 0.0
@@ -68,12 +68,12 @@ class Network:
 
     def inside(self) -> Obj:
         """What there is to listen at in it, and its addresses: a part of the job that makes it."""
-        outside = self.abroad.outside
+        endpoints = self.external.endpoints
         listen: list[list[Any]] = [["tcp", "127.0.0.1", AGENT_PORT], ["udp", DNS_IP, 53]]
         if self.launch.network.api != "refuse":
             listen.append(["tcp", self.service_ip, 443])
-        listen += [["tcp", place.address, place.port] for place in outside.places]
-        addresses = (self.service_ip, DNS_IP, self.launch.pod_ip, *outside.addresses())
+        listen += [["tcp", place.address, place.port] for place in endpoints.places]
+        addresses = (self.service_ip, DNS_IP, self.launch.pod_ip, *endpoints.addresses())
         return {"listen": listen, "addresses": list(dict.fromkeys(filter(None, addresses)))}
 
     def keep(self, spawner: SpawnerClient) -> None:
@@ -92,9 +92,9 @@ class Network:
 
     def serve(self, spawner: SpawnerClient, sockets: list[socket.socket]) -> None:
         """Answer at the sockets that :meth:`inside` asked for."""
-        outside = self.abroad.outside
-        places = [sockets.pop() for _ in outside.places][::-1]
-        for sock, place in zip(places, outside.places, strict=True):
+        endpoints = self.external.endpoints
+        places = [sockets.pop() for _ in endpoints.places][::-1]
+        for sock, place in zip(places, endpoints.places, strict=True):
             self._lead_out(spawner, sock, place.target)
         agent, names, *api = sockets
         spawner.agent.serve(agent)
@@ -138,7 +138,7 @@ class Network:
         self.keeper = 0
         self._sockets, self.pending = [], []
 
-    def outside(self, name: str) -> None:
+    def resolved_outside(self, name: str) -> None:
         """Somebody looked for a name beyond the cluster."""
         namespace = f".{self.launch.pod['metadata']['namespace']}.svc.cluster.local"
         if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in sandbox.API_NAMES:
@@ -173,7 +173,7 @@ class Network:
         listener.setblocking(False)
         self._sockets.append(listener)
         self.pending.append(listener)
-        spawner.io.add(listener, lambda: self.abroad.accept(listener, target))
+        spawner.io.add(listener, lambda: self.external.accept(listener, target))
 
     def _look_up(self, sock: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -210,5 +210,5 @@ class Network:
                     self.service(service, found)
                 return found
         if not name.endswith(".cluster.local") and "." in name:
-            self.outside(name)
+            self.resolved_outside(name)
         return None

@@ -95,9 +95,9 @@ class Look:
         static = {v["name"]: str(v.get("value") or "") for v in self.container.spec.get("env") or () if "name" in v}
         argv = [expand(str(word), static) for word in command]
         output = bytearray()
-        beside = running.beside(argv)
+        execution = running.command(argv)
         self._too_late = f'command timed out: "{" ".join(argv)}" timed out after {go_duration(self.timeout_s)}'
-        self._stop = beside.leave
+        self._stop = execution.leave
 
         def ended(outcome: int | str) -> None:
             if isinstance(outcome, str):
@@ -107,7 +107,7 @@ class Look:
             text = bytes(output[:OUTPUT_LIMIT]).decode("utf-8", "replace")
             self._finish(Answer("failure" if outcome else "success", text))
 
-        beside.start(lambda _, data: output.extend(data), ended)
+        execution.start(lambda _, data: output.extend(data), ended)
 
     # -- a port --------------------------------------------------------------------------------------------
     def _connect(self, action: Obj) -> None:

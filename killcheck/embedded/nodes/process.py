@@ -24,7 +24,7 @@ from killcheck.clock import wall_seconds
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, sandbox
-from killcheck.embedded.nodes.container_access import Attached, Beside
+from killcheck.embedded.nodes.container_access import Attached, ExecCommand
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import CLOUD_CLIS, python
 from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network
@@ -88,7 +88,7 @@ class HostProcess:
         #: What this host was told to make of it; None: nothing yet.
         self.plan: Plan | None = None
         #: Commands that run in it besides its own, and clients that listen to it.
-        self.besides: set[Beside] = set()
+        self.commands: set[ExecCommand] = set()
         self.attached: list[Attached] = []
         self._hold: Any = None
         self._over = False
@@ -120,7 +120,7 @@ class HostProcess:
             f"{network.service_ip}:443",
         )
         plan = sandbox.isolated(self.launch, wiring, self.runtime.host, scratch, DNS_IP)
-        plan.env = {**network.abroad.outside.environment, **plan.env}
+        plan.env = {**network.external.endpoints.environment, **plan.env}
         self.isolated = True
         sockets = self._spawn(
             spawner,
@@ -159,9 +159,9 @@ class HostProcess:
             api_address=["127.0.0.1", port],
         )
         plan = sandbox.relocated(self.launch, wiring, self.runtime.host, scratch)
-        outside = self.network.abroad.outside
-        ports = {place.port: self.network.way_out(spawner, place.target) for place in outside.places}
-        plan.env = {**outside.relocated(ports), **plan.env}
+        endpoints = self.network.external.endpoints
+        ports = {place.port: self.network.way_out(spawner, place.target) for place in endpoints.places}
+        plan.env = {**endpoints.relocated(ports), **plan.env}
         self.network.lead_to_api(listener)
         try:
             self._spawn(spawner, plan, {"isolated": False})
@@ -217,9 +217,9 @@ class HostProcess:
             return self._output.log()
 
     # -- what else happens in it -----------------------------------------------------------------------------
-    def beside(self, argv: list[str], *, stdin: bool = False, tty: bool = False) -> Beside:
+    def command(self, argv: list[str], *, stdin: bool = False, tty: bool = False) -> ExecCommand:
         """A command in the container, not begun yet."""
-        return Beside(self, argv, stdin=stdin, tty=tty)
+        return ExecCommand(self, argv, stdin=stdin, tty=tty)
 
     def attach(self, *, stdin: bool) -> Attached:
         """A client at its own process."""
@@ -275,7 +275,7 @@ class HostProcess:
             return "drop"
         if self.isolated or name in ("127.0.0.1", "localhost", "::1"):
             return "allow"
-        self.network.outside(name)
+        self.network.resolved_outside(name)
         return "nodns"
 
     def calls_kubectl(self, words: list[str]) -> None:
@@ -290,7 +290,7 @@ class HostProcess:
             address = ip_address(host)
         except ValueError:
             return False
-        known = {DNS_IP, *self.launch.services.values(), *self.network.abroad.reachable()}
+        known = {DNS_IP, *self.launch.services.values(), *self.network.external.reachable()}
         return not address.is_loopback and host not in known
 
     def calm(self) -> bool:
@@ -365,7 +365,7 @@ class HostProcess:
             self._over
             or self._signals > 0
             or self.client.busy
-            or self.network.abroad.busy
+            or self.network.external.busy
             or self._has_turn(now)
             or self._has_pending()
             or now < self.network.news_until
@@ -451,8 +451,8 @@ class HostProcess:
 
     def _forget(self) -> None:
         self.runtime.processes.pop(self.key, None)
-        for beside in list(self.besides):
-            beside.leave()
+        for command in list(self.commands):
+            command.leave()
         for client in list(self.attached):
             client.over()
         self.attached.clear()

@@ -107,7 +107,7 @@ def test_what_is_asked_of_a_container_that_shares_its_network_joins_both(host):
     beside = next(process for process in host.host.processes.values() if process.launch.container == "b")
     heard, ended = bytearray(), []
     with host.loop.entered():
-        beside.beside(["python3", "-c", textwrap.dedent(ASKS)]).start(lambda _, data: heard.extend(data), ended.append)
+        beside.command(["python3", "-c", textwrap.dedent(ASKS)]).start(lambda _, data: heard.extend(data), ended.append)
     assert host.loop.run_until(lambda: bool(ended), 60)
     assert (bytes(heard), ended) == (b"hello /off\n", [0])
     with beside.connect("127.0.0.1", 80) as sock:

@@ -66,12 +66,12 @@ def running(host):
 
 
 def test_a_command_has_the_containers_variables_and_streams_of_its_own(host, running):
-    talk = Talk(host, running.beside(["bash", "-c", "echo $GREETING; echo no >&2; exit 3"])).end()
+    talk = Talk(host, running.command(["bash", "-c", "echo $GREETING; echo no >&2; exit 3"])).end()
     assert (talk.heard, talk.outcome) == ({1: b"hello\n", 2: b"no\n"}, 3)
 
 
 def test_a_command_hears_what_it_is_told_and_that_it_was_all(host, running):
-    talk = Talk(host, running.beside(["bash", "-c", "cat; echo end"], stdin=True))
+    talk = Talk(host, running.command(["bash", "-c", "cat; echo end"], stdin=True))
     sent = b"".join(b"%d " % n for n in range(60_000))  # far more than a pipe holds
     talk.execution.feed(sent)
     talk.execution.end_input()
@@ -80,12 +80,12 @@ def test_a_command_hears_what_it_is_told_and_that_it_was_all(host, running):
 
 
 def test_a_command_without_input_finds_none(host, running):
-    assert Talk(host, running.beside(["bash", "-c", "cat; echo end"])).end().heard[1] == b"end\n"
+    assert Talk(host, running.command(["bash", "-c", "cat; echo end"])).end().heard[1] == b"end\n"
 
 
 def test_a_terminal_has_a_size_and_echoes(host, running):
     script = "read x; shopt -s checkwinsize; (:); echo $LINES $COLUMNS"
-    talk = Talk(host, running.beside(["bash", "-c", script], tty=True))
+    talk = Talk(host, running.command(["bash", "-c", script], tty=True))
     talk.execution.resize(90, 33)
     talk.execution.feed(b"typed\r")
     talk.end()
@@ -96,7 +96,7 @@ def test_a_terminal_has_a_size_and_echoes(host, running):
 
 def test_a_command_waits_for_a_client_that_is_slow(host, running):
     heard = []
-    execution = running.beside(["bash", "-c", "while :; do echo 0123456789012345678901234567890123456789; done"])
+    execution = running.command(["bash", "-c", "while :; do echo 0123456789012345678901234567890123456789; done"])
     with host.loop.entered():
         execution.start(lambda _, data: heard.append(len(data)) or sum(heard) < 200_000, lambda _: None)
     before = -1
@@ -114,7 +114,7 @@ def test_a_command_waits_for_a_client_that_is_slow(host, running):
 
 
 def test_a_command_that_is_not_there(host, running):
-    assert 'exec: "nope": executable file not found in $PATH' in Talk(host, running.beside(["nope"])).end().outcome
+    assert 'exec: "nope": executable file not found in $PATH' in Talk(host, running.command(["nope"])).end().outcome
 
 
 def is_over(pid):
@@ -125,24 +125,24 @@ def is_over(pid):
 
 
 def test_a_command_ends_with_whoever_asked_for_it(host, running):
-    talk = Talk(host, running.beside(["bash", "-c", "echo $$; sleep 600"]))
+    talk = Talk(host, running.command(["bash", "-c", "echo $$; sleep 600"]))
     talk.until(lambda: talk.heard[1])
     pid = talk.execution.pid
     with host.loop.entered():
         talk.execution.leave()
     talk.until(lambda: is_over(pid))
     assert talk.outcome is None
-    assert running.besides == set()
+    assert running.commands == set()
 
 
 def test_a_command_ends_with_its_container(host, running):
-    talk = Talk(host, running.beside(["bash", "-c", "echo began; sleep 600"]))
+    talk = Talk(host, running.command(["bash", "-c", "echo began; sleep 600"]))
     talk.until(lambda: talk.heard[1])
     pid = talk.execution.pid
     host.kube.delete(r.PODS, "w", "team", grace_s=1)
     host.run(10)
     talk.until(lambda: not Path(f"/proc/{pid}").exists())  # killed with the others; its turn to end may come later
-    assert running.besides == set()
+    assert running.commands == set()
 
 
 def test_the_containers_own_process_is_talked_to(host, running):
@@ -162,7 +162,7 @@ def test_the_containers_own_process_is_talked_to(host, running):
 
 def test_time_stands_still_while_a_command_works(host, running):
     begun = host.loop.monotonic()
-    Talk(host, running.beside(["bash", "-c", "for ((i = 0; i < 50000; i++)); do :; done; sleep 2"])).end()
+    Talk(host, running.command(["bash", "-c", "for ((i = 0; i < 50000; i++)); do :; done; sleep 2"])).end()
     assert 2 <= host.loop.monotonic() - begun < 30
 
 

@@ -1,0 +1,179 @@
+"""``fleet.yaml``: which clusters, which kill paths on them, and how many drills may be under way at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from killcheck.spec import specfile
+from killcheck.spec.specfile import SpecError
+from killcheck.text.files import text_of
+from killcheck.text.problems import Problem
+from killcheck.text.yamlfile import Document, YamlError, documents, format_path
+
+__all__ = ["EMBEDDED", "Fleet", "Shard", "load"]
+
+#: The context of what is drilled on a cluster in its own process.
+EMBEDDED = "embedded"
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
+_Word = Annotated[str, Field(min_length=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Cluster(_Strict):
+    name: _Name
+    context: _Word
+    kubeconfig: str = ""
+    secret: str = ""
+    labels: dict[str, str] = {}
+
+
+class _Path(_Strict):
+    spec: _Word
+    clusters: dict[str, str] = {}
+    manifests: list[_Word] = []
+    exec: Literal["host", "none"] | None = None
+    layers: list[_Word] = []
+    under: list[_Word] = []
+    matrix: bool = False
+    shards: Annotated[int, Field(ge=1, le=10_000)] = 1
+
+
+class _Fleet(_Strict):
+    apiVersion: Literal["killcheck/v1"]
+    kind: Literal["Fleet"]
+    name: _Name
+    atOnce: Annotated[int, Field(ge=1, le=1000)]
+    results: _Word
+    clusters: Annotated[list[_Cluster], Field(min_length=1)]
+    paths: Annotated[list[_Path], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One drill command. ``key`` names it, in folders too. ``kubeconfig``: on this machine; ``secret``: in a Job.
+
+    ``part`` of ``parts``: which cells of a matrix are its own (both 1: all).
+    """
+
+    key: str
+    cluster: str
+    context: str
+    kill_path: str
+    spec: Path
+    kubeconfig: str = ""
+    secret: str = ""
+    manifests: tuple[Path, ...] = ()
+    exec_mode: str = ""
+    layers: tuple[str, ...] = ()
+    under: tuple[str, ...] = ()
+    matrix: bool = False
+    part: int = 1
+    parts: int = 1
+
+    @property
+    def real(self) -> bool:
+        """Whether it is on a cluster that is somebody's."""
+        return self.context != EMBEDDED
+
+    def words(self) -> list[str]:
+        """The words of its drill after ``killcheck``; where its kubeconfig is, and its results go, is the caller's."""
+        found = ["drill", str(self.spec), "--quiet", *(["--on", self.context, "--yes"] if self.real else [])]
+        for option, values in (("--manifests", self.manifests), ("--layer", self.layers), ("--under", self.under)):
+            found += [word for value in values for word in (option, str(value))]
+        found += ["--exec", self.exec_mode] if self.exec_mode else []
+        found += ["--matrix"] if self.matrix else []
+        return found + (["--shard", f"{self.part}/{self.parts}"] if self.parts > 1 else [])
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """``at_once``: how many of its drills may be under way at once. ``results``: a folder, or ``s3://BUCKET/PREFIX``."""
+
+    file: Path
+    name: str
+    at_once: int
+    results: str
+    shards: tuple[Shard, ...]
+
+    def place(self, shard: Shard) -> str:
+        """Where the records of a shard are."""
+        return f"{self.results.rstrip('/')}/{shard.key}"
+
+    @property
+    def in_bucket(self) -> bool:
+        """Whether results go to S3."""
+        return "://" in self.results
+
+
+def load(file: Path) -> Fleet:
+    """The fleet of a file. Raises SpecError with every problem and its line, and OSError; of its specs too."""
+    try:
+        found = documents(text_of(file), str(file))
+    except YamlError as error:
+        raise SpecError([Problem(str(file), error.line, "", f"not YAML: {error.problem}")]) from error
+    if len(found) != 1:
+        raise SpecError([Problem(str(file), 0, "", f"expected one YAML document, found {len(found)}")])
+    try:
+        said = _Fleet.model_validate(found[0].value)
+    except ValidationError as error:
+        raise SpecError(
+            Problem(str(file), found[0].line_of(one["loc"]), format_path(one["loc"]), one["msg"])
+            for one in error.errors(include_url=False)
+        ) from error
+    shards = [shard for number, path in enumerate(said.paths) for shard in _shards(file, found[0], said, number, path)]
+    _distinct(file, shards)
+    results = said.results if "://" in said.results else str((file.parent / said.results).resolve())
+    return Fleet(file, said.name, said.atOnce, results, tuple(shards))
+
+
+def _shards(file: Path, document: Document, said: _Fleet, number: int, path: _Path) -> Iterator[Shard]:
+    """Those of one entry of ``paths``, cluster by cluster."""
+
+    def bad(name: str, why: str) -> SpecError:
+        return SpecError([Problem(str(file), document.line_of(("paths", number)), f"paths[{number}].{name}", why)])
+
+    spec = (file.parent / path.spec).resolve()
+    kill_path = specfile.load(spec)
+    chosen = [one for one in said.clusters if path.clusters.items() <= one.labels.items()]
+    if not chosen:
+        raise bad("clusters", f"no cluster has these labels: {path.clusters}")
+    if path.shards > 1 and not (path.matrix and all(one.context == EMBEDDED for one in chosen)):
+        raise bad("shards", "only a matrix on embedded clusters is cut: on a real one its drills take turns")
+    for one in chosen:
+        if one.context != EMBEDDED and one.context not in kill_path.consent.contexts:
+            raise bad("spec", f"{path.spec} gives no consent for {one.context}: name it under consent.contexts")
+        for part in range(1, path.shards + 1):
+            key = f"{one.name}.{re.sub(r'[^a-z0-9-]+', '-', kill_path.name.lower())}"
+            yield Shard(
+                key if path.shards == 1 else f"{key}.{part}-of-{path.shards}",
+                one.name,
+                one.context,
+                kill_path.name,
+                spec,
+                str((file.parent / one.kubeconfig).resolve()) if one.kubeconfig else "",
+                one.secret,
+                tuple((file.parent / name).resolve() for name in path.manifests),
+                path.exec or "",
+                tuple(path.layers),
+                tuple(path.under),
+                path.matrix,
+                part,
+                path.shards,
+            )
+
+
+def _distinct(file: Path, shards: list[Shard]) -> None:
+    seen: dict[str, Shard] = {}
+    for one in shards:
+        if one.key in seen:
+            raise SpecError([Problem(str(file), 0, "paths", f"{one.kill_path} is named twice for {one.cluster}")])
+        seen[one.key] = one

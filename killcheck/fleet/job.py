@@ -1,0 +1,173 @@
+"""A fleet as one Kubernetes Indexed Job: an index a shard, with rights of its own and nothing that anybody else has.
+
+Source: kubernetes.io, Jobs: backoff limit per index, pod failure policy, pod replacement policy.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from killcheck.fleet.file import Fleet
+from killcheck.kube.objects import Obj
+
+__all__ = ["MOUNTED", "JobError", "manifests", "text"]
+
+#: Where a pod finds the fleet's files, its kubeconfigs and its folder; and what it writes results to.
+MOUNTED, SECRETS, WORK = "/etc/killcheck-fleet", "/etc/killcheck-kubeconfigs", "/var/lib/killcheck"
+#: Bytes of a ConfigMap's data that are certain to fit: etcd takes a mebibyte for the whole object.
+MOST = 900_000
+#: Tries of a shard whose pod was lost, or that could not finish.
+TRIES = 3
+
+
+class JobError(Exception):
+    """A fleet cannot be made a Job of; the message says what to do."""
+
+
+def manifests(fleet: Fleet, *, namespace: str, image: str, claim: str = "") -> list[Obj]:
+    """What to apply. ``claim``: the PersistentVolumeClaim that results go to; else they must go to S3.
+
+    Raises JobError, OSError.
+    """
+    if not fleet.in_bucket and not claim:
+        raise JobError(
+            f"{fleet.file}: results: {fleet.results} is a folder of this machine: name s3://…, or give --pvc"
+        )
+    name = f"killcheck-fleet-{fleet.name}"
+    labels = {"app.kubernetes.io/name": "killcheck", "app.kubernetes.io/component": "fleet"}
+
+    def made(api: str, kind: str, **more: Any) -> Obj:
+        return {
+            "apiVersion": api,
+            "kind": kind,
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        } | more
+
+    files = dict(_files(fleet))
+    texts = {f"file-{number}": file.read_text(encoding="utf-8") for number, file in enumerate(files)}
+    if sum(len(one.encode()) for one in texts.values()) > MOST:
+        raise JobError(f"{fleet.file}: its files are more than fits into a ConfigMap: name fewer manifests")
+    paths = dict(zip(texts, files.values(), strict=True))
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    return [
+        made("v1", "ServiceAccount", automountServiceAccountToken=False),
+        made("rbac.authorization.k8s.io/v1", "Role", rules=_rules(name, fleet.at_once)),
+        made(
+            "rbac.authorization.k8s.io/v1",
+            "RoleBinding",
+            roleRef=role,
+            subjects=[{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+        ),
+        made("v1", "ConfigMap", data=texts),
+        made("batch/v1", "Job", spec=_job(fleet, labels, _pod(fleet, name, image, claim, paths))),
+    ]
+
+
+def _files(fleet: Fleet) -> Iterator[tuple[Path, str]]:
+    """Every file that a pod needs, with its path below the fleet's folder. Raises JobError for one outside of it."""
+    root = fleet.file.resolve().parent
+    named = [fleet.file.resolve(), *(shard.spec for shard in fleet.shards)]
+    named += [shard.spec.with_name(f"{shard.spec.stem}.accepted.yaml") for shard in fleet.shards]
+    for folder in dict.fromkeys(one for shard in fleet.shards for one in shard.manifests):
+        named += sorted(folder.rglob("*.y*ml")) if folder.is_dir() else [folder]
+    for file in dict.fromkeys(one for one in named if one.is_file()):
+        if not file.is_relative_to(root):
+            raise JobError(f"{fleet.file}: {file} lies outside of {root}: pods get what is below the fleet's folder")
+        yield file, str(file.relative_to(root))
+
+
+def _rules(name: str, slots: int) -> list[Obj]:
+    """Its slots: Leases by name, and to make them (a name cannot be asked for where there is none yet)."""
+    leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    names = [f"{name}-{number}" for number in range(slots)]
+    return [{**leases, "resourceNames": names, "verbs": ["get", "update", "delete"]}, {**leases, "verbs": ["create"]}]
+
+
+def _job(fleet: Fleet, labels: dict[str, str], pod: Obj) -> Obj:
+    return {
+        "completionMode": "Indexed",
+        "completions": len(fleet.shards),
+        "parallelism": min(fleet.at_once, len(fleet.shards)),
+        # A pod that was lost is tried again; what is exposed is not drilled twice, and no other shard waits for it.
+        "backoffLimitPerIndex": TRIES - 1,
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "FailIndex",
+                    "onExitCodes": {"containerName": "killcheck", "operator": "In", "values": [1, 2, 3, 5]},
+                },
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+        # A pod that is ending puts back what it changed: until then its slot is taken.
+        "podReplacementPolicy": "Failed",
+        "ttlSecondsAfterFinished": 604800,
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }
+
+
+def _pod(fleet: Fleet, name: str, image: str, claim: str, paths: dict[str, str]) -> Obj:
+    secrets = sorted({shard.secret for shard in fleet.shards if shard.secret})
+    items = [{"key": key, "path": path} for key, path in paths.items()]
+    volumes: list[Obj] = [
+        {"name": "fleet", "configMap": {"name": name, "items": items}},
+        {"name": "work", "persistentVolumeClaim": {"claimName": claim}} if claim else {"name": "work", "emptyDir": {}},
+        {"name": "state", "emptyDir": {"sizeLimit": "64Mi"}},
+    ]
+    mounts: list[Obj] = [
+        {"name": "fleet", "mountPath": MOUNTED, "readOnly": True},
+        {"name": "work", "mountPath": WORK},
+        {"name": "state", "mountPath": "/var/lib/killcheck-state"},
+    ]
+    for secret in secrets:
+        volumes.append({"name": f"kubeconfig-{secret}", "secret": {"secretName": secret}})
+        mounts.append({"name": f"kubeconfig-{secret}", "mountPath": f"{SECRETS}/{secret}", "readOnly": True})
+    return {
+        "serviceAccountName": name,
+        "automountServiceAccountToken": True,  # for its slot; the clusters know the kubeconfigs' users
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 300,  # SIGTERM makes it put everything back: that takes as long as it takes
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65534,
+            "fsGroup": 65534,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(fleet, image, claim, mounts)],
+        "volumes": volumes,
+    }
+
+
+def _container(fleet: Fleet, image: str, claim: str, mounts: list[Obj]) -> Obj:
+    words = ["fleet", "drill", f"{MOUNTED}/{fleet.file.name}", "--yes", "--index", "$(JOB_COMPLETION_INDEX)"]
+    words += ["--work", WORK, "--secrets", SECRETS, "--slots", "in-cluster/$(NAMESPACE)"]
+    words += ["--results", WORK] if claim else []
+    return {
+        "name": "killcheck",
+        "image": image,
+        "workingDir": WORK,
+        "command": ["killcheck", *words],
+        "env": [
+            {"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+            {"name": "TMPDIR", "value": "/var/lib/killcheck-state"},
+            {"name": "XDG_STATE_HOME", "value": "/var/lib/killcheck-state"},
+            # What seals the records and signs the journals: a pod that comes after a lost one, and whoever reads the
+            # results, believe them by it.
+            {"name": "KILLCHECK_KEY", "valueFrom": {"secretKeyRef": {"name": "killcheck-key", "key": "key"}}},
+        ],
+        "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": mounts,
+    }
+
+
+def text(objects: list[Obj]) -> str:
+    """For ``kubectl apply -f -``."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2) + "\n"

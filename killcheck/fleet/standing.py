@@ -1,0 +1,163 @@
+"""How a fleet stands: each shard by the nights that its records hold, and what was never drilled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from killcheck.fleet.file import Fleet, Shard
+from killcheck.history.index import History, gather
+from killcheck.history.nights import Night
+from killcheck.history.places import Place, place_of
+from killcheck.history.series import Stand, Story, told
+from killcheck.verdict import EXIT_CODES
+
+__all__ = ["NEVER", "Row", "Standing", "code_of", "fresh", "standing"]
+
+#: The word of a shard that was never drilled, or of which no record is left.
+NEVER = "never drilled"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A shard. ``story``: what its records say; it has no series where there are none."""
+
+    shard: Shard
+    story: Story
+
+    @property
+    def word(self) -> str:
+        """How it stands."""
+        return str(self.story.stand) if self.story.series else NEVER
+
+    @property
+    def proven_at(self) -> float | None:
+        """When all of it was last proven (Unix time): its oldest proof counts. None: something of it never was."""
+        proofs = [one.last_proven for one in self.story.series]
+        return min((one.at for one in proofs if one), default=None) if all(proofs) else None
+
+    @property
+    def unproven_s(self) -> float | None:
+        """For how long it has not been proven, in seconds; None: never was."""
+        return None if self.proven_at is None else max(0.0, self.story.now - self.proven_at)
+
+    @property
+    def usd(self) -> float:
+        """At risk until its layers' next chance, where they stand exposed."""
+        return self.story.at_risk_usd
+
+    def to_json(self) -> dict[str, Any]:
+        """For JSON documents."""
+        return {
+            "shard": self.shard.key,
+            "cluster": self.shard.cluster,
+            "context": self.shard.context,
+            "kill_path": self.shard.kill_path,
+            "stand": self.word,
+            "proven_at": self.proven_at,
+            "unproven_s": None if self.unproven_s is None else round(self.unproven_s),
+            "at_risk_usd": round(self.usd, 2),
+            "cells": [
+                {"layer": one.last.layer, "under": one.under, "stand": str(one.stand), "cause": one.last.cause}
+                for one in self.story.series
+            ],
+            "unreadable": list(self.story.unreadable),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All of a fleet; those that need somebody first."""
+
+    fleet: Fleet
+    now: float
+    rows: tuple[Row, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """1: something stands exposed; 3: something is not proven, or its proof is too old; else 0."""
+        words = {row.word for row in self.rows}
+        if Stand.EXPOSED in words:
+            return EXIT_CODES["exposed"]
+        return EXIT_CODES["proven" if words <= {Stand.PROVEN, Stand.ACCEPTED} else "inconclusive"]
+
+    @property
+    def sentence(self) -> str:
+        """How it stands, for somebody who reads one line."""
+        count = Counter(row.word for row in self.rows)
+        parts = [f"{count[word]} {word}" for word in _ORDER if count[word]]
+        return f"Of {len(self.rows)} kill path(s) on clusters: {', '.join(parts)}."
+
+    @property
+    def usd(self) -> float:
+        """At risk in all."""
+        return sum(row.usd for row in self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document."""
+        return {
+            "schema": "killcheck.fleet/v1",
+            "fleet": self.fleet.name,
+            "exit_code": self.exit_code,
+            "at_risk_usd": round(self.usd, 2),
+            "count": dict(sorted(Counter(row.word for row in self.rows).items())),
+            "shards": [row.to_json() for row in self.rows],
+        }
+
+
+_ORDER = (Stand.EXPOSED, NEVER, Stand.INCONCLUSIVE, Stand.STALE, Stand.ACCEPTED, Stand.PROVEN)
+
+
+def standing(
+    fleet: Fleet,
+    now: float,
+    *,
+    stale_after_s: float,
+    index: Path | None,
+    anyway: bool = False,
+    place: Callable[[str], Place] = place_of,
+) -> Standing:
+    """What the records of all shards say. ``anyway``: also what this machine did not seal. Raises PlaceError."""
+
+    def story(shard: Shard) -> Story:
+        return told(_history(fleet, shard, index, place, anyway=anyway), now=now, stale_after_s=stale_after_s)
+
+    rows = [Row(one, story(one)) for one in fleet.shards]
+    rows.sort(key=lambda row: (_ORDER.index(row.word), -row.usd, row.shard.key))
+    return Standing(fleet, now, tuple(rows))
+
+
+def fresh(
+    fleet: Fleet, shard: Shard, now: float, within_s: float, *, place: Callable[[str], Place] = place_of
+) -> list[Night] | None:
+    """The nights of a shard's last run, where that came to its end so short ago; None: it is to be drilled.
+
+    Raises PlaceError.
+    """
+    found = _history(fleet, shard, None, place)
+    ended = [night for night in found.nights if night.sealed and now - within_s <= night.at <= now]
+    return [night for night in ended if night.run == ended[-1].run] if ended else None
+
+
+def code_of(nights: Sequence[Night]) -> int:
+    """The exit code of a run by its nights."""
+    if any(night.dirty for night in nights):
+        return EXIT_CODES["dirty"]
+    words = {night.standing for night in nights}
+    if "exposed" in words:
+        return EXIT_CODES["exposed"]
+    return EXIT_CODES["proven" if words <= {"survived", "covered", "accepted"} else "inconclusive"]
+
+
+def _history(
+    fleet: Fleet, shard: Shard, index: Path | None, place: Callable[[str], Place], *, anyway: bool = False
+) -> History:
+    """What the records of a shard say of its kill path."""
+    where = fleet.place(shard)
+    there = fleet.in_bucket or Path(where).is_dir()
+    found = gather([place(where)] if there else [], index, anyway=anyway)
+    ours = (shard.kill_path, shard.context)
+    return replace(found, nights=tuple(night for night in found.nights if (night.kill_path, night.cluster) == ours))

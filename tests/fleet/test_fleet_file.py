@@ -1,0 +1,103 @@
+"""``fleet.yaml``: what it names becomes drills, and what is wrong in it is said with its line."""
+
+from __future__ import annotations
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from killcheck import fixtures
+from killcheck.cli import main
+from killcheck.commands.matrix import _part
+from killcheck.fleet import job
+from killcheck.fleet.file import load
+from killcheck.spec.specfile import SpecError
+
+HEAD = {"apiVersion": "killcheck/v1", "kind": "Fleet", "name": "platform", "atOnce": 2, "results": "s3://proofs/gpu"}
+CLUSTERS = [
+    {"name": "eu", "context": "staging-eu", "secret": "eu-kubeconfig", "labels": {"env": "staging"}},
+    {"name": "us", "context": "staging-us", "kubeconfig": "us.config", "labels": {"env": "staging"}},
+    {"name": "own", "context": "embedded", "labels": {"env": "desk"}},
+]
+PATHS = [
+    {"spec": "one/killcheck.yaml", "clusters": {"env": "staging"}, "under": ["suspended"]},
+    {"spec": "two/killcheck.yaml", "clusters": {"env": "desk"}, "exec": "host", "matrix": True, "shards": 3},
+]
+
+
+def written(folder, **changes):
+    """A fleet of two kill paths in a folder; ``changes``: of its fields."""
+    for name in ("one", "two"):
+        spec = yaml.safe_load((fixtures.path("dead-man") / "killcheck.yaml").read_text())
+        spec |= {"name": name, "consent": {**spec["consent"], "contexts": ["staging-eu", "staging-us"]}}
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "killcheck.yaml").write_text(yaml.safe_dump(spec))
+    (folder / "fleet.yaml").write_text(yaml.safe_dump({**HEAD, "clusters": CLUSTERS, "paths": PATHS, **changes}))
+    return folder / "fleet.yaml"
+
+
+def test_each_kill_path_on_each_cluster_with_its_labels_is_a_shard(tmp_path):
+    fleet = load(written(tmp_path))
+    keys = [one.key for one in fleet.shards]
+    assert keys == ["eu.one", "us.one", "own.two.1-of-3", "own.two.2-of-3", "own.two.3-of-3"]
+    one, two = f"{tmp_path}/one/killcheck.yaml", f"{tmp_path}/two/killcheck.yaml"
+    assert fleet.shards[0].words() == ["drill", one, "--quiet", "--on", "staging-eu", "--yes", "--under", "suspended"]
+    assert fleet.shards[3].words() == ["drill", two, "--quiet", "--exec", "host", "--matrix", "--shard", "2/3"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"atOnce": 0}, "atOnce"),
+        ({"clusters": []}, "clusters"),
+        ({"more": 1}, "more"),
+        ({"name": "../x"}, "name"),
+        ({"paths": [{"spec": "one/killcheck.yaml", "clusters": {"env": "prod"}}]}, "no cluster has these labels"),
+        (
+            {"paths": [{"spec": "one/killcheck.yaml", "matrix": True, "shards": 2}]},
+            "on a real one its drills take turns",
+        ),
+        ({"paths": [PATHS[0], PATHS[0]]}, "is named twice for"),
+        (
+            {"clusters": [{"name": "prod", "context": "prod", "labels": {"env": "staging"}}]},
+            "gives no consent for prod",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path, changes, words):
+    file = written(tmp_path, **changes)
+    with pytest.raises(SpecError, match=words):
+        load(file)
+    done = CliRunner().invoke(main, ["fleet", "plan", str(file)])
+    assert (done.exit_code, "fleet.yaml" in done.output) == (2, True)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_the_parts_of_a_matrix_are_the_whole(parts):
+    cells = [object() for _ in range(7)]
+    found = [_part(cells, f"{part}/{parts}") for part in range(1, parts + 1)]
+    assert {one for part in found for one in part} == set(cells)
+    assert sum(map(len, found)) == len(cells)
+    assert max(map(len, found)) - min(map(len, found)) <= 1
+
+
+@pytest.mark.parametrize("wrong", ["0/2", "3/2", "a/b", "2", "", "8/8", "1/-1", "²/3"])
+def test_a_part_that_there_is_not_is_wrong_usage(wrong):
+    with pytest.raises(click.UsageError, match="--shard"):
+        _part([object() for _ in range(7)], wrong)
+
+
+def test_a_job_gets_what_lies_below_the_fleet_and_nothing_else(tmp_path):
+    fleet = load(written(tmp_path))
+    made = {one["kind"]: one for one in job.manifests(fleet, namespace="ops", image="i")}
+    items = made["Job"]["spec"]["template"]["spec"]["volumes"][0]["configMap"]["items"]
+    assert [one["path"] for one in items] == ["fleet.yaml", "one/killcheck.yaml", "two/killcheck.yaml"]
+    assert {one["key"] for one in items} == set(made["ConfigMap"]["data"])
+    outside = tmp_path / "below"
+    outside.mkdir()
+    (outside / "fleet.yaml").write_text((tmp_path / "fleet.yaml").read_text().replace("spec: ", "spec: ../"))
+    with pytest.raises(job.JobError, match="lies outside of"):
+        job.manifests(load(outside / "fleet.yaml"), namespace="ops", image="i")
+    with pytest.raises(job.JobError, match="give --pvc"):
+        job.manifests(load(written(tmp_path, results="here")), namespace="ops", image="i")
