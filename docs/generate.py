@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import inspect
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,11 @@ from pydantic import TypeAdapter
 
 from killcheck import events, faults, probes, verdict
 from killcheck.cli import COMMANDS, main
+from killcheck.cloud import ask
+from killcheck.embedded import cluster, controllers
+from killcheck.instances import reclaims
+from killcheck.ledger.extent import UNKNOWN
+from killcheck.ledger.kinds import MODELLED
 from killcheck.reports.document import schema
 from killcheck.spec.specfile import json_schema
 
@@ -68,6 +75,7 @@ def pages() -> dict[Path, str]:
         "exit-codes.md": _codes(),
         "record.md": _record(),
         "result.md": _result(),
+        "extent.md": _extent(),
     }
     found = {ROOT / "docs/reference" / name: HEAD + text for name, text in made.items()}
     found[ROOT / "killcheck/killcheck.schema.json"] = json_schema()
@@ -241,6 +249,111 @@ def _result() -> str:
     for name, one in whole["$defs"].items():
         parts += _fields(name.capitalize(), one, set())
     return "\n".join(parts)
+
+
+def _extent() -> str:
+    """What is modelled, executed, asked and not known, per controller and cloud."""
+    parts = [
+        "# What is known, and how\n",
+        "*Modelled*: a model of it runs on the embedded cluster. *Executed*: its own program runs. *Asked*: who"
+        " knows is asked. *Read*: judged from manifests and exports.\n",
+        "## Controllers\n",
+        "| what | how | by |\n|---|---|---|",
+        *(f"| {name} | {how} | {_cell(by)} |" for name, how, by in _controllers()),
+        "\n## Clouds\n",
+        f"| | {' | '.join(reclaims.NAMES.values())} |\n|---|{'---|' * len(reclaims.NAMES)}",
+        *(f"| {what} | {' | '.join(_cell(told(cloud)) for cloud in reclaims.NAMES)} |" for what, told in _CLOUDS),
+        "\n## Faults\n",
+        "| family | everywhere | where a cloud answers | on machines | on Docker hosts |\n|---|---|---|---|---|",
+        *_by_family(),
+        "\n## Not known\n",
+        "Nobody built these. The last column is what becomes of a verdict that could turn on one.\n",
+        "| where | what | a verdict is then |\n|---|---|---|",
+        *(f"| {one.area} | {_cell(one.what)} | {one.becomes} |" for one in UNKNOWN),
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _controllers() -> Iterator[tuple[str, str, str]]:
+    """Name, how, by what; each controller and model as the embedded cluster starts it."""
+    kinds: dict[str, list[str]] = {}
+    for version, (name, served) in MODELLED.items():
+        kinds.setdefault(name, []).append(f"`{version}: {', '.join(sorted(served))}`")
+    for one in (*controllers.ALL, *cluster.MODELS):
+        served_here = "".join(f"; {version}" for version in kinds.get(one.name, ()))
+        yield f"`{one.name}`", "modelled", _about(inspect.getmodule(one)) + served_here
+    yield "executors of CronJobs, Jobs and pods without GPUs", "executed", _about(importlib.import_module(_RUNS))
+    yield "programs of controllers among the manifests", "executed", _about(importlib.import_module(_REHEARSED))
+    for name, (_, module) in sorted(_WITNESSES.items()):
+        yield name, _WITNESSES[name][0], _about(importlib.import_module(module))
+
+
+_RUNS, _REHEARSED = "killcheck.embedded.nodes.host_runtime", "killcheck.rehearsal.programs"
+_WITNESSES = {
+    "alert rules of Prometheus (P5)": ("modelled", "killcheck.witnesses.alarms"),
+    "alert rules, where `promtool` is on the PATH": ("asked", "killcheck.witnesses.promtool"),
+}
+_CATALOGUES = {"aws": "instances.csv", "gcp": "gcp.csv", "azure": "azure.csv"}
+_METADATA = {"aws": "ec2_metadata", "gcp": "gce_metadata", "azure": "azure_metadata"}
+_POOLS = {"aws": ("karpenter", "awsgroups"), "gcp": ("otherclouds",), "azure": ("otherclouds",)}
+
+
+def _types(cloud: str) -> str:
+    """Read: how many types with devices, how many with a price, and of when."""
+    lines = (ROOT / "killcheck/instances" / _CATALOGUES[cloud]).read_text(encoding="utf-8").splitlines()
+    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    devices = [row for row in rows if row["device_kind"]]
+    priced = sum(bool(row["usd_per_hour"]) for row in devices)
+    dates = re.findall(r"20\d\d-\d\d(?:-\d\d)?", " ".join(line for line in lines if line.startswith("#")))
+    return f"read: {len(devices)} with devices, {priced} with a price ({max(dates)})"
+
+
+def _notice(cloud: str) -> str:
+    stand_in = importlib.import_module(f"killcheck.standins.{_METADATA[cloud]}")
+    return f"modelled, {reclaims.NOTICE_S[cloud]:.0f} s; {_about(stand_in)}"
+
+
+def _pools(cloud: str) -> str:
+    return "read: " + ". ".join(_about(importlib.import_module(f"killcheck.fence.{name}")) for name in _POOLS[cloud])
+
+
+def _billed(cloud: str) -> str:
+    return (
+        "asked: EC2 itself, an export, a program of yours" if cloud == "aws" else "asked: an export, a program of yours"
+    )
+
+
+def _account(cloud: str) -> str:
+    return f"asked: {_about(ask)}" if cloud == "aws" else "not known"
+
+
+def _lapsing(cloud: str) -> str:
+    named = [f"`{kind.name}`" for kind in faults.CLOUD if kind.family == "credentials"]
+    return f"executed, against a stand-in or an account: {', '.join(named)}" if cloud == "aws" else "not known"
+
+
+_CLOUDS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("machine types and prices", _types),
+    ("what a pool may launch", _pools),
+    ("a spot notice", _notice),
+    ("that a machine is off (P3)", _billed),
+    ("what an account lets be launched", _account),
+    ("credentials that lapse", _lapsing),
+)
+
+
+def _by_family() -> Iterator[str]:
+    kinds = (faults.ALL, faults.CLOUD, faults.MACHINE, faults.ENGINE)
+    for family in dict.fromkeys(kind.family for group in kinds for kind in group):
+        cells = (", ".join(f"`{kind.name}`" for kind in group if kind.family == family) for group in kinds)
+        yield f"| {family} | {' | '.join(cells)} |"
+
+
+def _about(module: Any) -> str:
+    """The first sentence of a module's docstring."""
+    told = re.sub(r":\w+:`([^`]*)`", r"`\1`", _first(inspect.getdoc(module)))
+    return told.replace("``", "`").rstrip(".")
 
 
 def _flat(text: str) -> str:

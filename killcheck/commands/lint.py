@@ -145,14 +145,17 @@ def _world(options: dict[str, Any]) -> Any:
     if options["on"]:
         return _live_world(kill_path, options)
     session = named.beside(session)
+    alone = kill_path is not None and not kill_path.in_kubernetes
+    folder = session.spec.parent if alone and session.spec and not session.manifests else None
     with uncollected():
         loaded = manifests.load(
-            session.folders,
+            session.folders if folder is None else [folder],
             strict=options["strict"],
             exclude=options["exclude"],
             values=options["values"],
             sets=options["sets"],
             schemas=False,
+            none_needed=alone,
         )
         if not options["strict"]:
             loaded = sound(loaded)

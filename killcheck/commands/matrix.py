@@ -64,7 +64,12 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
         nights = [night for night in found.nights if (night.kill_path, night.cluster) == here]
     keys = [(drill.layer, drill.faults) for drill in planned]
     chosen = oldest(keys, nights, now=wall_now().timestamp(), count=options["oldest"])
-    say(f"killcheck: {len(chosen)} of {len(planned)} cells, those whose last night is longest ago", err=True)
+    runs = -(-len(planned) // len(chosen))
+    say(
+        f"killcheck: {len(chosen)} of {len(planned)} cells, those whose last night is longest ago: all have their turn "
+        f"in {runs} runs, and what is not proven sooner again",
+        err=True,
+    )
     return [planned[number] for number in chosen]
 
 

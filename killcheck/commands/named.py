@@ -64,7 +64,25 @@ def headline(named: Session, *, aside: bool) -> None:
 
 
 def beside(named: Session) -> Session:
-    """The same, with the whole folder of a spec of the user's own as its manifests, where nothing else was named."""
+    """The same, with the whole folder of a spec of the user's own as its manifests, where nothing else was named.
+
+    Beside a kill path that has no part in Kubernetes there need not be any.
+    """
     if named.spec and not (named.manifests or named.real or named.shipped_spec):
-        named.manifests = tuple(named.folders) if named.kill_path.in_kubernetes else (named.spec.parent,)
+        if named.kill_path.in_kubernetes:
+            named.manifests = tuple(named.folders)
+        elif _has_manifests(named):
+            named.manifests = (named.spec.parent,)
     return named
+
+
+def _has_manifests(named: Session) -> bool:
+    """Whether a Kubernetes object can be read beside the spec."""
+    from killcheck.kube import manifests
+
+    assert named.spec is not None
+    try:
+        loaded = manifests.load([named.spec.parent], exclude=named.exclude, schemas=False)
+    except manifests.ManifestError:
+        return False
+    return any(obj.get("apiVersion") != "killcheck/v1" for obj in loaded.objects)

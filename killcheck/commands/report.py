@@ -93,13 +93,14 @@ def _read(path: Path) -> tuple[list[Event], RunStory]:
 
     chain = Chain()
     told = list(read(path, chain))
-    if chain.whose in NOT_OURS:
-        say(f"killcheck: {path}: {NOT_OURS[chain.whose]}. What it says proves nothing", err=True)
     try:
         story = tell(told)
     except (ValueError, TypeError) as error:
         raise RecordError(f"{path}: {error}") from error
     _check(path, story)
+    if chain.whose in NOT_OURS:
+        story.notes.append(f"this record proves nothing here: {NOT_OURS[chain.whose]}")  # so that every report says it
+        say(f"killcheck: {path}: {NOT_OURS[chain.whose]}. What it says proves nothing", err=True)
     lines = sum(1 for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip())
     if story.started.version != __version__ and lines > len(told):
         say(

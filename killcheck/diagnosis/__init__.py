@@ -12,6 +12,7 @@ from killcheck.diagnosis import executor, nodes, targets
 from killcheck.diagnosis.case import Case, Diagnosis
 from killcheck.diagnosis.credentials import cloud_credentials
 from killcheck.diagnosis.ecr import ecr_login
+from killcheck.diagnosis.queues import held_not_drained
 from killcheck.spec.phases import words_of
 
 __all__ = ["Case", "Diagnosis", "diagnose", "executor_fails"]
@@ -22,13 +23,14 @@ _RULES = (
     targets.scaled_back,
     cloud_credentials,
     ecr_login,
+    held_not_drained,
     *executor.RULES,
     *targets.RULES,
     *nodes.RULES,
 )
 
 #: Rules whose remedies make the layer survive what was done to it.
-_LASTING = (ecr_login,)
+_LASTING = (ecr_login, held_not_drained)
 
 
 def executor_fails(case: Case) -> bool:

@@ -112,14 +112,14 @@ class Bystanders:
         names = " nor ".join([f"neither {self.drilled.name}", *self.runs]) if self.runs else f"not {self.drilled.name}"
         return Attribution("", f"the GPUs went off{hand}, but {names} can be shown to have done it")
 
-    def _by_author(self, runs: Mapping[str, LayerRun]) -> Hand | None:
+    def _by_author(self, runs: Mapping[str, LayerRun]) -> Attribution | None:
         """The layer whose pods made every write that turned a target off, however they ended; None: nobody's known."""
         authors = {self.stage.cluster.author(version) for version in self.off_at.values()}
         for name, run in runs.items() if authors else ():
             own = run.stage.observations.pods.values()
             if authors <= {f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in own}:
                 wrote = ", ".join(sorted(map(str, authors)))
-                return Hand(name, f"its executor wrote it ({wrote}), and had not ended well when they were off")
+                return Attribution(name, f"its executor wrote it ({wrote}), and had not ended well when they were off")
         return None
 
 

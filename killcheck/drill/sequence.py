@@ -144,7 +144,7 @@ class Drill(Judged):
         pods, nodes = self.scene.gpu_pods(), self.scene.pool_nodes()
         now = self.cluster.loop.now()
         for node in nodes:
-            self.meter.count(node, now)
+            self.meter.count(node, now, sum(pod.devices for pod in pods if pod.node == name_of(node)))
         for kind in steady.instances(self.scene):
             self.meter.count(kind, now)
         self._usd_per_hour = self.meter.rate()

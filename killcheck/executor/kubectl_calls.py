@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cache
 
 from killcheck.executor.api_calls import ApiCall, removes_only, replicas_in
@@ -28,6 +29,19 @@ _VALUES = frozenset(
     --skip-wait-for-delete-timeout --chunk-size --min --max --dry-run-strategy -k --kustomize -L --v -v
 """.split()
 )
+#: Options that take none.
+_SWITCHES = frozenset(
+    """
+    --all --all-containers --all-namespaces --allow-missing-template-keys --debug --delete-emptydir-data
+    --delete-local-data --disable-eviction --dry-run --follow --force --force-conflicts --help --ignore-daemonsets
+    --ignore-errors --ignore-not-found --insecure-skip-tls-verify --interactive --keep-annotations --list --local
+    --match-server-version --no-headers --now --overwrite --output-watch-events --previous --prune --quiet --record
+    --recursive --rm --save-config --server-print --server-side --show-kind --show-labels --show-managed-fields --stdin
+    --timestamps --tty --validate --wait --warnings-as-errors --watch --watch-only --windows-line-endings
+""".split()
+)
+#: How alike flags are of which one is the other misspelt (0 to 1).
+_MISSPELT = 0.85
 _SHORT = {
     "po": "pods",
     "no": "nodes",
@@ -125,8 +139,37 @@ def read(words: Sequence[str], namespace: str, files: Mapping[str, str] | None =
         calls = tuple(handler())
     else:
         return Kubectl((), empty, "kubectl " + " ".join(words[1:]))
+    misspelt = _misspelt(words)
+    wrong = misspelt or _no_strategic(command, verb, calls)
+    if wrong:
+        return Kubectl(() if misspelt else calls, empty, f"kubectl {' '.join(words[1:])}: {wrong}")
     silent = bool(calls) or verb in ("version", "config", "completion", "cluster-info")
     return Kubectl(calls, empty, "" if silent else "kubectl " + " ".join(words[1:]))
+
+
+def _misspelt(words: Sequence[str]) -> str:
+    """A flag that kubectl has not, and that is nearly one of its own: it then does nothing; empty: there is none."""
+    known = sorted({flag for flag in (*_VALUES, *_SWITCHES) if flag.startswith("--")})
+    ended = words.index("--") if "--" in words else len(words)
+    for word in words[:ended]:
+        flag = word.partition("=")[0]
+        near = get_close_matches(flag, known, 1, _MISSPELT) if flag.startswith("--") and flag not in known else []
+        if near:
+            return f"there is no flag {flag}; did you mean {near[0]}?"
+    return ""
+
+
+def _no_strategic(command: CommandLine, verb: str, calls: Sequence[ApiCall]) -> str:
+    """Why a patch is refused for its type: custom resources take no strategic merge patch, kubectl's default."""
+    custom = [call.resource for call in calls if call.verb == "patch" and _is_custom(call.group)]
+    if verb != "patch" or command.flag("type") not in ("", "strategic") or not custom:
+        return ""
+    return f"without --type=merge it is answered 415: {custom[0]} take no strategic merge patch"
+
+
+def _is_custom(group: str) -> bool:
+    """Whether a group has a domain, and none of Kubernetes' own."""
+    return "." in group and (group.endswith("-k8s.io") or not group.endswith(".k8s.io"))
 
 
 def command_line(words: Sequence[str]) -> CommandLine:

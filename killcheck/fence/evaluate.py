@@ -7,9 +7,10 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from killcheck.fence import authority, awsgroups, otherclouds
+from killcheck.fence import authority, awsgroups, otherclouds, policies
 from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling
+from killcheck.fence.ceilings import ceilings
 from killcheck.fence.inside import Ask, ask, queues
 from killcheck.fence.karpenter import Context, feature_gates, node_classes, read_node_claim, read_node_pool
 from killcheck.fence.overlays import price_notes, read_overlays
@@ -68,7 +69,8 @@ def evaluate(
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
     cluster = _together(results, judge_together(world.pools, ceiling, world.unknown))
     findings = tuple(queues(found, [pool for pool in world.pools if not pool.name.startswith("RBAC/")]))
-    return FenceReport(tuple(results), cluster, world.notes, catalogue.sources, findings)
+    notes = (*world.notes, *ceilings(found, world.pools))
+    return FenceReport(tuple(results), cluster, notes, catalogue.sources, findings)
 
 
 def pools_of(
@@ -116,7 +118,8 @@ def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str)
     pools += _unevaluated(objects, types)
     notes += price_notes(objects)
     notes += [f"Fargate profile {name}: Fargate has no devices" for name in account.fargate]
-    return _World(pools, context, (*notes, *admins), tuple(account.unknown))
+    widening, refusing = policies.told(objects)
+    return _World(pools, context, (*notes, *refusing, *admins), (*account.unknown, *widening))
 
 
 def _role(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from killcheck.run.session import ExecMode
 from killcheck.spec import specfile
 from killcheck.spec.specfile import SpecError
 from killcheck.text.files import text_of
@@ -72,7 +74,7 @@ class Shard:
     kubeconfig: str = ""
     secret: str = ""
     manifests: tuple[Path, ...] = ()
-    exec_mode: str = ""
+    exec_mode: ExecMode | None = None
     layers: tuple[str, ...] = ()
     under: tuple[str, ...] = ()
     matrix: bool = False
@@ -152,7 +154,7 @@ def _shards(file: Path, document: Document, said: _Fleet, number: int, path: _Pa
         if one.context != EMBEDDED and one.context not in kill_path.consent.contexts:
             raise bad("spec", f"{path.spec} gives no consent for {one.context}: name it under consent.contexts")
         for part in range(1, path.shards + 1):
-            key = f"{one.name}.{re.sub(r'[^a-z0-9-]+', '-', kill_path.name.lower())}"
+            key = ".".join([one.name, re.sub(r"[^a-z0-9-]+", "-", kill_path.name.lower()), *_which(path)])
             yield Shard(
                 key if path.shards == 1 else f"{key}.{part}-of-{path.shards}",
                 one.name,
@@ -162,13 +164,19 @@ def _shards(file: Path, document: Document, said: _Fleet, number: int, path: _Pa
                 str((file.parent / one.kubeconfig).resolve()) if one.kubeconfig else "",
                 one.secret,
                 tuple((file.parent / name).resolve() for name in path.manifests),
-                path.exec or "",
+                path.exec,
                 tuple(path.layers),
                 tuple(path.under),
                 path.matrix,
                 part,
                 path.shards,
             )
+
+
+def _which(path: _Path) -> list[str]:
+    """What tells other drills of the same kill path apart: results of those are none of these."""
+    said = [sorted(path.layers), sorted(path.under), path.matrix]
+    return [hashlib.sha256(repr(said).encode()).hexdigest()[:6]] if any(said) else []
 
 
 def _distinct(file: Path, shards: list[Shard]) -> None:

@@ -62,4 +62,5 @@ def _bad(row: Row) -> list[str]:
     told = [
         f"{one.last.layer}, {one.under}: {one.stand}{f': {one.last.cause}' if one.last.cause else ''}" for one in cells
     ]
-    return [*told, *(f"passed over: {one}" for one in row.story.unreadable)]
+    changed = ["what is in hand is not what was drilled: drill again"] if row.changed else []
+    return [*changed, *told, *(f"passed over: {one}" for one in row.story.unreadable)]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from killcheck.events import Event, Subjects, from_json
 from killcheck.fleet.file import Fleet, Shard
 from killcheck.history.index import History, gather
 from killcheck.history.nights import Night
 from killcheck.history.places import Place, place_of
 from killcheck.history.series import Stand, Story, told
+from killcheck.proof.statement import subjects_of
+from killcheck.run.chosen import chosen
+from killcheck.run.subjects import of_session
 from killcheck.verdict import EXIT_CODES
 
 __all__ = ["NEVER", "Row", "Standing", "code_of", "fresh", "standing"]
@@ -23,15 +28,22 @@ NEVER = "never drilled"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A shard. ``story``: what its records say; it has no series where there are none."""
+    """A shard. ``story``: what its records say; it has no series where there are none.
+
+    ``changed``: its last run was of another spec, or of other manifests, than are in hand.
+    """
 
     shard: Shard
     story: Story
+    changed: bool = False
 
     @property
     def word(self) -> str:
-        """How it stands."""
-        return str(self.story.stand) if self.story.series else NEVER
+        """How it stands; what was proven of another spec or other manifests is proven no longer."""
+        if not self.story.series:
+            return NEVER
+        passes = self.story.stand in (Stand.PROVEN, Stand.ACCEPTED)
+        return str(Stand.STALE if self.changed and passes else self.story.stand)
 
     @property
     def proven_at(self) -> float | None:
@@ -57,6 +69,7 @@ class Row:
             "context": self.shard.context,
             "kill_path": self.shard.kill_path,
             "stand": self.word,
+            "changed": self.changed,
             "proven_at": self.proven_at,
             "unproven_s": None if self.unproven_s is None else round(self.unproven_s),
             "at_risk_usd": round(self.usd, 2),
@@ -122,10 +135,12 @@ def standing(
 ) -> Standing:
     """What the records of all shards say. ``anyway``: also what this machine did not seal. Raises PlaceError."""
 
-    def story(shard: Shard) -> Story:
-        return told(_history(fleet, shard, index, place, anyway=anyway), now=now, stale_after_s=stale_after_s)
+    def row(shard: Shard) -> Row:
+        story = told(_history(fleet, shard, index, place, anyway=anyway), now=now, stale_after_s=stale_after_s)
+        last = story.nights[-1].run if story.nights else None
+        return Row(shard, story, last is not None and not _same(fleet, shard, last, place))
 
-    rows = [Row(one, story(one)) for one in fleet.shards]
+    rows = [row(one) for one in fleet.shards]
     rows.sort(key=lambda row: (_ORDER.index(row.word), -row.usd, row.shard.key))
     return Standing(fleet, now, tuple(rows))
 
@@ -133,13 +148,16 @@ def standing(
 def fresh(
     fleet: Fleet, shard: Shard, now: float, within_s: float, *, place: Callable[[str], Place] = place_of
 ) -> list[Night] | None:
-    """The nights of a shard's last run, where that came to its end so short ago; None: it is to be drilled.
+    """The nights of a shard's last run, where that came to its end so short ago, and was of what is in hand; None: it
+    is to be drilled.
 
-    Raises PlaceError.
+    Raises PlaceError, and what reading its spec and manifests does.
     """
     found = _history(fleet, shard, None, place)
     ended = [night for night in found.nights if night.sealed and now - within_s <= night.at <= now]
-    return [night for night in ended if night.run == ended[-1].run] if ended else None
+    if not ended or not _same(fleet, shard, ended[-1].run, place):
+        return None
+    return [night for night in ended if night.run == ended[-1].run]
 
 
 def code_of(nights: Sequence[Night]) -> int:
@@ -161,3 +179,20 @@ def _history(
     found = gather([place(where)] if there else [], index, anyway=anyway)
     ours = (shard.kill_path, shard.context)
     return replace(found, nights=tuple(night for night in found.nights if (night.kill_path, night.cluster) == ours))
+
+
+def _same(fleet: Fleet, shard: Shard, run: str, place: Callable[[str], Place]) -> bool:
+    """Whether what is in hand is what a run drilled, as far as its record says."""
+    where = place(fleet.place(shard))
+    was = [subjects_of(_events(where.lines(one.name))) for one in where.listed() if run in Path(one.name).parts]
+    now = of_session(chosen(spec=shard.spec, on=shard.context, manifests=shard.manifests, exec_mode=shard.exec_mode))
+    return any((one.spec, one.manifests) == (now.spec, now.manifests) for one in was)
+
+
+def _events(lines: Iterable[str]) -> Iterator[Event]:
+    """Those of a record that say what was drilled; the record was read before."""
+    for line in lines:
+        if line.startswith(f'{{"event":"{Subjects.kind}"'):
+            event = from_json(json.loads(line))
+            if event is not None:
+                yield event

@@ -122,6 +122,7 @@ def load(
     schemas: bool = True,
     values: Sequence[FilePath] = (),
     sets: Sequence[str] = (),
+    none_needed: bool = False,
 ) -> Loaded:
     """Everything in these files and folders (``-`` is standard input), but for the patterns of ``exclude``.
 
@@ -129,7 +130,7 @@ def load(
     is of that kind; with ``strict`` wherever anything is, with all problems. ``schemas``: those of
     CustomResourceDefinitions too, for a cluster that they are loaded into. A chart or a kustomization that is named
     itself is rendered where the programs for it are installed, the chart with these files of ``values``, and
-    with these of its values ``sets`` (``KEY=VALUE``).
+    with these of its values ``sets`` (``KEY=VALUE``). ``none_needed``: there need not be any object.
     """
     wanted = [paths] if isinstance(paths, str | FilePath) else list(paths)
     reading = _Reading(schemas)
@@ -142,7 +143,7 @@ def load(
             problems += _problems(faults)
     if strict:
         problems += reading.surprises
-    if not problems and not reading.manifests and not _something_beyond(wanted, reading.skipped):
+    if not (problems or reading.manifests or none_needed) and not _something_beyond(wanted, reading.skipped):
         problems += _problems([one for one in reading.skipped if one.cause.is_fault]) or [
             Problem(str(path), 0, "", _why_nothing(reading.skipped)) for path in wanted
         ]

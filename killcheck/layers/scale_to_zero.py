@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 
 from killcheck.clock import VirtualLoop
 from killcheck.embedded import keda_triggers
+from killcheck.kube import http_routes
 from killcheck.kube import resources as r
-from killcheck.kube.errors import NotFound
+from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import (
     Obj,
@@ -66,6 +67,8 @@ class ScaleToZero(LayerRun):
             raise LayerError(f"layer {layer.name}: a scale-to-zero layer names its scaler")
         self.ref = layer.scaler
         self.scaled: Obj = {}
+        #: The HTTPScaledObject that it was made of; empty: there is none.
+        self._declared: Obj = {}
         self._deactivated: list[str] = []
         self._flaw: str | None = None
         self._untried: str | None = None
@@ -85,6 +88,7 @@ class ScaleToZero(LayerRun):
         self.scaled = declared if resource is r.SCALEDOBJECTS else self._of_add_on(declared)
 
     def _of_add_on(self, declared: Obj) -> Obj:
+        self._declared = declared
         if not self.stage.cluster.loop.run_until(lambda: self._owned(declared) is not None, 60.0):
             raise LayerError(
                 f"layer {self.layer.name}: no ScaledObject belongs to {self.ref}: is KEDA's HTTP add-on running?"
@@ -103,9 +107,11 @@ class ScaleToZero(LayerRun):
     def permissions(self) -> Sequence[Permission]:
         """Reading the scaler; turning its reading on the embedded cluster."""
         ns = self.ref.namespace
+        http = [Permission("list", "", "services", namespace=ns)] if self.ref.kind == "HTTPScaledObject" else []
         return [
             Permission("get", "keda.sh", "scaledobjects", namespace=ns),
             Permission("list", "keda.sh", "scaledobjects", namespace=ns),
+            *http,
         ]
 
     def before_trigger(self) -> str | None:
@@ -154,6 +160,7 @@ class ScaleToZero(LayerRun):
 
     def afterwards(self) -> Sequence[str]:
         """What went to zero must come back when somebody asks: the first request after it is made."""
+        asked_at = self.stage.cluster.loop.now()
         if self._reading:
             self.stage.cluster.kube.patch(
                 r.SCALEDOBJECTS,
@@ -186,9 +193,51 @@ class ScaleToZero(LayerRun):
                 "is ready: who comes next waits for nobody"
             )
             return [self._flaw]
+        took_s = (self.stage.cluster.loop.now() - asked_at).total_seconds()
+        self._flaw = self._unanswered(targets, asked) or self._too_late(took_s)
+        if self._flaw:
+            return [self._flaw]
         if self._reading:
-            self._untried = "whether it answers when it woke was not tried: no request was made of it here"
-        return [f"{asked}: it woke, and a pod of each target is ready"]
+            self._untried = (
+                "whether its program answers, and how long it loads, was not tried: what holds GPUs does not run here"
+            )
+        route = self._route()
+        return [f"{asked}: it woke, and a pod of each target is ready after {took_s:.0f} s{route}"]
+
+    def _route(self) -> str:
+        ref = dig(self._declared, "spec", "scaleTargetRef", default={})
+        if not ref:
+            return ""
+        return f"; Service {ref.get('service')} leads to it at {ref.get('portName') or ref.get('port')}"
+
+    def _unanswered(self, targets: Sequence[Target], asked: str) -> str:
+        """Why no request reaches what woke; empty where the interceptor's way to it is whole, or there is none."""
+        if not self._declared:
+            return ""
+        scene = self.stage.scene
+        pods = [pod for pod in scene.pods.values() if any(scene.is_of(target, pod) for target in targets)]
+        try:
+            services = self.stage.cluster.kube.list(r.SERVICES, namespace_of(self._declared)).items
+        except KubeError as error:
+            self._untried = f"whether a request reaches it was not seen: {error}"
+            return ""
+        broken = http_routes.broken(self._declared, services, pods)
+        if broken is None:
+            return ""
+        self.remedy = "let scaleTargetRef name the workload's Service, and a port that it has"
+        return f"nobody is answered: {asked}, it woke, and of {self.ref} {broken}"
+
+    def _too_late(self, took_s: float) -> str:
+        """That it wakes beyond what the spec allows, or after the interceptor has given up; empty: in time."""
+        said = [(self.layer.cold_start_s, "coldStart of the spec")]
+        if self._declared:
+            said.append((http_routes.gives_up_s(self._declared), f"timeouts.conditionWait of {self.ref}, then a 504"))
+        for limit_s, whose in said:
+            if limit_s is not None and took_s > limit_s:
+                self.remedy = "shorten the cold start (image, model, machine), or allow for it"
+                late = f"it wakes too late: a pod is ready {took_s:.0f} s after the request"
+                return f"{late}, and {limit_s:.0f} s is {whose}"
+        return ""
 
     def _serves(self, target: Target) -> bool:
         """Whether a pod of a target is ready to answer."""
@@ -240,6 +289,13 @@ class ScaleToZero(LayerRun):
         """Why KEDA did not: its minimum, a pause, a trigger that cannot be read, a cooldown beyond the deadline."""
         if stuck_at not in ("scale_written", "pods_terminating", "pods_gone", "held"):
             return None
+        if self._declared and http_routes.target_name(self._declared) is None:
+            return Explanation(
+                f"{self.ref}: {http_routes.broken(self._declared, (), ())}",
+                (f"spec.scaleTargetRef: {dig(self._declared, 'spec', 'scaleTargetRef')}",),
+                "name the workload in scaleTargetRef: name, kind and apiVersion",
+                (27,),
+            )
         live = self.stage.cluster.kube.find(r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled))
         what = f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}"
         if live is None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from killcheck.machine.starting import assignments, expanded, start_in, unread_in
 from killcheck.spec.killpath import Command
 from killcheck.text.durations import parse_duration
 from killcheck.text.files import enclosed
@@ -24,39 +25,6 @@ _SYSTEM = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/lib/", "/dev/", "
 _MAX_DEPTH = 6
 #: A program's limit where its unit sets none, in seconds.
 DEFAULT_TIMEOUT_S = 600.0
-#: Between the words of a command: as a shell has them, or as a list of strings in Python.
-_GAP = r"""[\s"',\\]+"""
-#: Calls that put accelerators on, a word each; ``*`` stands for options and values in between.
-_STARTS = (
-    "gcloud compute instances start",
-    "gcloud compute instances create",
-    "gcloud beta compute instances start",
-    "gcloud compute instances resume",
-    "aws ec2 start-instances",
-    "aws ec2 run-instances",
-    "aws autoscaling set-desired-capacity",
-    "aws eks update-nodegroup-config",
-    "az vm start",
-    "az vm create",
-    "az vmss start",
-    "az vmss scale",
-    "doctl compute droplet-action power-on",
-    "oci compute instance action * START",
-    "runpodctl start pod",
-    "runpodctl create pod",
-    "docker start",
-    "docker run",
-    "virsh start",
-    "nomad job run",
-)
-_STARTERS = tuple(
-    (call, re.compile(_GAP.join(r"[^\n;|&]*?" if word == "*" else re.escape(word) for word in call.split()) + r"\b"))
-    for call in _STARTS
-)
-_SCALES_UP = re.compile(r"kubectl[^\n;|&]*\bscale\b[^\n;|&]*--replicas[= ]+[1-9]")
-_SDK = re.compile(r"\.(start_instances|run_instances|instances\(\)\.start|begin_start)\s*\(")
-#: Sets a group to nothing: the same call as one that starts.
-_TO_ZERO = re.compile(r"(--desired-capacity|desiredSize|--new-capacity)[= ]+[\"']?0\b")
 _SYSTEMCTL = re.compile(r"systemctl\s+(?:--\S+\s+)*(?:start|restart|enable\s+--now)\s+([\w@.:-]+)")
 _CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)$")
 
@@ -127,9 +95,10 @@ class _Reader:
         way = way if way == name else f"{way} -> {name}"
         unit = _sections(file)
         limit = next((_seconds(v) for _, k, v in unit if k == "TimeoutStartSec"), DEFAULT_TIMEOUT_S)
+        known = _environment(unit)
         for _, key, value in unit:
             if key in ("ExecStart", "ExecStartPre", "ExecStartPost") and value:
-                self._command(value.lstrip("-@+!:"), way, limit, depth)
+                self._command(expanded(value.lstrip("-@+!:"), known), way, limit, depth, known)
 
     def _crontab(self, file: Path) -> None:
         system = file.name == "crontab" or file.parent.name == "cron.d"
@@ -140,7 +109,14 @@ class _Reader:
                 self._command(rest, f"{file.name}:{number}", DEFAULT_TIMEOUT_S, 0)
 
     # -- programs ------------------------------------------------------------------------------------------
-    def _command(self, line: str, way: str, limit: float, depth: int) -> None:
+    def _command(
+        self,
+        line: str,
+        way: str,
+        limit: float,
+        depth: int,
+        known: Mapping[str, str] | None = None,
+    ) -> None:
         try:
             argv = shlex.split(line)
         except ValueError:
@@ -148,11 +124,12 @@ class _Reader:
             return
         if not argv or depth > _MAX_DEPTH:
             return
-        does = next(self._does(line, way, depth), "")
+        does = next(self._does(line, way, depth, known or {}), "")
         if does:
             command = Command(tuple(self._runnable(word) for word in argv), limit)
             self.starters.setdefault(way, StartAuthority(way, command, f"{way}: {does}"))
         else:
+            self.unread += [f"{way}: {told}" for told in unread_in(line)]
             self.unread += [
                 f"{way}: {word} is no script that can be read here: whether it starts anything is not known"
                 for word in argv
@@ -166,9 +143,12 @@ class _Reader:
         scripted = path.suffix in (".sh", ".bash", ".py", ".pl", ".rb", ".js")
         return ((own and not path.is_dir()) or scripted) and self._script(word) is None
 
-    def _does(self, text: str, way: str, depth: int) -> Iterator[str]:
-        """How a text starts an instance, in words: by a call in it, by a script or a unit that it starts."""
-        found = _start_in(text)
+    def _does(self, text: str, way: str, depth: int, known: Mapping[str, str]) -> Iterator[str]:
+        """How a text starts an instance, in words: by a call in it, by a script or a unit that it starts.
+
+        ``known``: variables that its surroundings give it.
+        """
+        found = start_in(text)
         if found:
             yield found
         if depth > _MAX_DEPTH:
@@ -179,16 +159,20 @@ class _Reader:
             if len(self.starters) > before:
                 yield f"systemctl start {unit}"
         for script in self._scripts(text):
-            inner = _bare(script.read_text("utf-8", "replace"))
+            bare = _bare(script.read_text("utf-8", "replace"))
+            values = {**known, **assignments(bare)} if _is_shell(script, bare) else {}
+            inner = expanded(bare, values)
             for number, line in enumerate(inner.splitlines(), 1):
-                found = _start_in(line)
+                found = start_in(line)
                 if found:
                     yield f"{script.name}:{number}: {found}"
-            whole = _start_in(inner)  # a call over several lines
+            whole = start_in(inner)  # a call over several lines
             if whole:
                 yield f"{script.name}: {whole}"
             others = inner.replace(script.name, "")
-            yield from (f"{script.name} -> {told}" for told in self._does(others, way, depth + 1))
+            yield from (f"{script.name} -> {told}" for told in self._does(others, way, depth + 1, values))
+            if _is_shell(script, bare):
+                self.unread += [f"{way}: {script.name} {told}" for told in unread_in(inner)]
 
     def _scripts(self, text: str) -> Iterator[Path]:
         """The scripts that a text names and that can be read."""
@@ -216,16 +200,21 @@ class _Reader:
         return f"./{Path(word).name}" if (self.beside / Path(word).name).is_file() else word
 
 
-def _start_in(text: str) -> str:
-    for call, pattern in _STARTERS:
-        found = pattern.search(text)
-        if found and not _TO_ZERO.search(text[found.start() : found.start() + 200]):
-            return call.replace(" * ", " ")
-    for pattern in (_SCALES_UP, _SDK):
-        found = pattern.search(text)
-        if found:
-            return found[0].strip()
-    return ""
+def _is_shell(script: Path, text: str) -> bool:
+    """Whether a script is a shell's: Python has no variables that are commands."""
+    return script.suffix in (".sh", ".bash", "") and "python" not in text.partition("\n")[0]
+
+
+def _environment(unit: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+    """What a unit's ``Environment=`` lines give its programs; one that cannot be split gives nothing."""
+    found: dict[str, str] = {}
+    for _, key, value in unit:
+        try:
+            words = shlex.split(value) if key == "Environment" else []
+        except ValueError:
+            continue
+        found |= {name: said for name, is_one, said in (word.partition("=") for word in words) if is_one}
+    return found
 
 
 def _bare(text: str) -> str:

@@ -21,7 +21,7 @@ from killcheck.run.record import believed, read
 from killcheck.run.subjects import Subjects
 from killcheck.verdict import DrillResult, overall
 
-__all__ = ["MANIFESTS", "PREDICATE_TYPE", "SPEC", "STATEMENT_TYPE", "statement", "validated"]
+__all__ = ["MANIFESTS", "PREDICATE_TYPE", "SPEC", "STATEMENT_TYPE", "statement", "subjects_of", "validated"]
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://killcheck.dev/attestation/kill-path/v1"
@@ -52,7 +52,7 @@ def statement(record: Path, now: datetime, *, anyway: bool = False) -> dict[str,
     if any(one.get("fixture") for one in started.drills):
         raise Refused(f"{record}: its drills are of examples, not of one kill path: nothing is certified")
     results = _results(record, told, len(started.drills))
-    subjects = _subjects(told)
+    subjects = subjects_of(told)
     if not (subjects.spec or subjects.manifests):
         raise Refused(f"{record}: it does not say what was drilled (an older version wrote it): drill again")
     verdict, _ = overall([DrillResult.from_json(one) for one in results])
@@ -119,7 +119,8 @@ def _results(record: Path, told: Iterable[Event], planned: int) -> list[dict[str
     return found
 
 
-def _subjects(told: Iterable[Event]) -> Subjects:
+def subjects_of(told: Iterable[Event]) -> Subjects:
+    """What the drills of a record are of."""
     found = [event for event in told if isinstance(event, SubjectsEvent)]
     objects = {ref: digest for event in found for ref, digest in event.objects.items()}
     unread = sorted({digest for event in found for digest in event.unread})

@@ -253,7 +253,8 @@ class Layer:
     command; ``self-terminating``: workload (none: the targets themselves); ``scale-to-zero``: scaler; ``spot-handler``:
     workload (the handler; none: the autoscaler's own) and command (what gives a real cloud's notice); ``sentinel``:
     sentinel; ``command``: command. ``idle_s`` is how long a target must be idle before the layer acts, ``busy`` what
-    makes a request of it. ``notice_s`` is how long a spot notice leaves, ``checkpoint`` where work resumes from.
+    makes a request of it, ``cold_start_s`` by when a pod must be ready after one. ``notice_s`` is how long a spot
+    notice leaves, ``checkpoint`` where work resumes from.
     ``schedule`` (cron, in ``time_zone``) is when a command fires; a CronJob's own is read from the CronJob.
     """
 
@@ -270,6 +271,7 @@ class Layer:
     time_zone: str = ""
     deadlines: Deadlines | None = None
     busy: Command | None = None
+    cold_start_s: float | None = None
     notice_s: float | None = None
     checkpoint: Checkpoint | None = None
     container: ContainerRun | None = None

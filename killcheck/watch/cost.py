@@ -38,8 +38,8 @@ def _is_spot(node: Obj) -> bool:
 class Meter:
     """Dollars since a node was first counted, until it was gone. One unknown price makes the sum unknown (None).
 
-    ``overrides`` (the spec's) go before all; ``spot`` prices spot nodes where it is known; else ``price``, an upper
-    bound for them.
+    ``overrides`` (the spec's, by instance type or by a node's name) go before all; ``spot`` prices spot nodes where it
+    is known; else ``price``, an upper bound for them.
     """
 
     price: Price
@@ -54,15 +54,18 @@ class Meter:
         """The price of an instance type: the spec's override, or the catalogue's."""
         return self.overrides.get(kind, self.price(kind))
 
-    def count(self, node: Obj, since: datetime) -> None:
-        """Count a node from ``since`` on, if it is not counted yet; one that came back is counted on."""
+    def count(self, node: Obj, since: datetime, held: int = 0) -> None:
+        """Count a node from ``since`` on, if it is not counted yet; one that came back is counted on.
+
+        ``held``: how many devices its pods hold, where the node itself does not say (DRA).
+        """
         name, kind = name_of(node), instance_type(node)
         if name not in self._from and self.spot is not None and _is_spot(node) and kind not in self.overrides:
             asked = self.spot(kind, labels_of(node).get("topology.kubernetes.io/zone", ""))
             if asked is not None:
                 self._spot_usd[name] = asked
         self._from.setdefault(name, (since, kind))
-        self._devices[name] = max(self._devices.get(name, 0), gpus.node_devices(node))
+        self._devices[name] = max(self._devices.get(name, 0), gpus.node_devices(node), held)
         self._until.pop(name, None)
 
     def stop(self, name: str, at: datetime) -> None:
@@ -99,14 +102,14 @@ class Meter:
         """Instance types counted whose price is not known."""
         return sorted(
             {
-                kind or "(no instance-type label)"
+                kind or f"node {name} (it has no instance type)"
                 for name, (_, kind) in self._from.items()
                 if self._node_usd(name, kind) is None
             }
         )
 
     def _node_usd(self, name: str, kind: str) -> float | None:
-        return self._spot_usd.get(name, self.usd_per_hour(kind))
+        return self.overrides.get(name, self._spot_usd.get(name, self.usd_per_hour(kind)))
 
     def _hours(self, name: str, since: datetime, now: datetime) -> float:
         return max(0.0, (self._until.get(name, now) - since).total_seconds()) / 3600.0

@@ -11,7 +11,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.resources import Resource
 from killcheck.safety.journal import Journal
 
-__all__ = ["awaits_admission", "queue_of", "remember"]
+__all__ = ["awaits_admission", "on_hold", "queue_of", "remember"]
 
 #: The label by which a Job names its LocalQueue.
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -29,20 +29,28 @@ def awaits_admission(obj: Obj) -> bool:
     return bool(obj.get("kind") == "Job" and queue_of(obj) and dig(obj, "spec", "suspend"))
 
 
-def remember(kube: Kube, journal: Journal, obj: Obj) -> None:
-    """Write down how the queues of an object under Kueue are opened again. Raises KubeError and JournalError."""
-    if not queue_of(obj):
-        return
-    served = _served(kube)
+def on_hold(kube: Kube, obj: Obj) -> list[Obj]:
+    """The queues of an object under Kueue that hold and do not drain: what they admitted runs on. Raises KubeError."""
+    return [queue for queue in _queues(kube, obj).values() if dig(queue, "spec", "stopPolicy") == "Hold"]
+
+
+def _queues(kube: Kube, obj: Obj) -> dict[Resource, Obj]:
+    """The LocalQueue of an object and the ClusterQueue above it, those that are there. Raises KubeError."""
+    served = _served(kube) if queue_of(obj) else {}
     if not served:
-        return  # the label means nothing here
+        return {}  # the label means nothing here
     local = kube.find(served["localqueues"], queue_of(obj), namespace_of(obj))
     if local is None:
-        return
-    _remember(journal, served["localqueues"], local)
+        return {}
+    found = {served["localqueues"]: local}
     queue = kube.find(served["clusterqueues"], str(dig(local, "spec", "clusterQueue", default="")))
-    if queue is not None:
-        _remember(journal, served["clusterqueues"], queue)
+    return found if queue is None else found | {served["clusterqueues"]: queue}
+
+
+def remember(kube: Kube, journal: Journal, obj: Obj) -> None:
+    """Write down how the queues of an object under Kueue are opened again. Raises KubeError and JournalError."""
+    for resource, queue in _queues(kube, obj).items():
+        _remember(journal, resource, queue)
 
 
 def _served(kube: Kube) -> dict[str, Resource]:

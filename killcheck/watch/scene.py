@@ -21,6 +21,7 @@ from killcheck.kube.resources import Resource
 from killcheck.machine.census import Census
 from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, NodePool, Target
+from killcheck.watch.claimed import Claimed
 
 __all__ = ["GpuPod", "Scene", "SceneBroken", "described", "on_since"]
 
@@ -78,6 +79,7 @@ class Scene:
         self._holders: list[GpuPod] | None = None
         #: By pod's uid: how many devices its spec asks for. A spec that nobody has written since is the same object.
         self._asked: dict[str, tuple[Obj, int]] = {}
+        self._claimed = Claimed(cluster.kube)
         self._owner_roots: dict[str, tuple[str, str]] = {}
         #: By owner's uid: what belongs to whom, above ReplicaSets; None: it cannot be read.
         self._owners: dict[str, Obj | None] = {}
@@ -402,7 +404,7 @@ class Scene:
     def _devices(self, pod: Obj) -> int:
         spec = pod.get("spec") or {}
         if spec.get("resourceClaims"):  # of these the status speaks too
-            return gpus.devices(pod)
+            return self._claimed.devices(pod)
         known = self._asked.get(uid_of(pod))
         if known is None or known[0] is not spec:
             known = self._asked[uid_of(pod)] = (spec, gpus.devices(pod) or self._reached(pod))

@@ -116,7 +116,8 @@ FAULTS = (
 SAME_S = 1.0
 #: What differs from run to run and says nothing: names that are made up, times, addresses, counts of bytes and seconds.
 _PASSING = re.compile(
-    r"\bgpu-1\b|\bhollow-[0-9a-f]{6}-1\b|killcheck-[a-z-]*[0-9a-f]{4,}-\d+|-[bcdfghjklmnpqrstvwxz2456789]{5}\b|\b[0-9a-f]{8}-[0-9a-f-]{27}\b"
+    r"\bgpu-1\b|\bhollow-[0-9a-f]{6}-1\b|(killcheck|night-hung)-[a-z-]*[0-9a-f]{4,}-\d+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b"
+    r"|(-[bcdfghjklmnpqrstvwxz2456789]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}\b"
     r"|\b\d\d:\d\d:\d\d\b|\b\d+\.\d+\.\d+\.\d+(:\d+)?\b|\b\d+(\.\d+)?\b"
 )
 

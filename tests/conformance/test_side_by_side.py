@@ -48,6 +48,8 @@ def test_what_differs_shows_in_the_report():
     ("one", "other"),
     [
         ("pod night-killcheck-ab12-0-x7k2q: ErrImagePull", "pod night-killcheck-9f00-0-mmv4c: ErrImagePull"),
+        ("pod render-6f74b56599-knt4t on gpu-1 stays", "pod render-b7c4d4678-ldl7g on hollow-5fd7ab-1 stays"),
+        ("Job night-hung-17b4-0 is still active", "Job night-hung-e22c-0 is still active"),
         ("dial tcp 10.96.0.1:443: i/o timeout after 30 s", "dial tcp 10.0.0.7:6443: i/o timeout after 31 s"),
     ],
 )

@@ -226,6 +226,17 @@ def test_what_takes_back_or_starts_is_no_layer_beside_a_switch(script: str):
     assert only_layer(found(DEPLOYMENT, KILL, cron_job(script, "morning", "0 6 * * *"))).name == "nightly"
 
 
+@pytest.mark.parametrize(("env", "idle_s"), [("IDLE_MINUTES", 600), ("IDLE_TIMEOUT_MS", 0.01)])
+def test_a_watcher_begins_to_count_when_its_targets_are_idle(env: str, idle_s: float):
+    watcher = DEPLOYMENT.replace("name: vllm, namespace", "name: reaper, namespace").replace(
+        "containers: [{name: vllm, image: vllm, resources: {limits: {nvidia.com/gpu: 8}}}]",
+        f'containers: [{{name: r, image: i, env: [{{name: {env}, value: "10"}}], '
+        "command: [sh, -c, while sleep 9; do kubectl delete deploy vllm; done]}]",
+    )
+    layer = only_layer(found(DEPLOYMENT, watcher))
+    assert (layer.type, layer.idle_s) == (LayerType.IDLE_MONITOR, idle_s)
+
+
 def test_a_worker_that_exits_under_a_deployment_is_started_again():
     idle = DEPLOYMENT.replace("image: vllm,", 'image: vllm, env: [{name: MAX_IDLE_MINUTES, value: "10"}],')
     discovery = found(idle, KILL)

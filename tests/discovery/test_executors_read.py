@@ -141,7 +141,7 @@ def test_a_request_to_something_else_is_not_understood():
             ["list pods inference -l app=a", "watch pods inference -l app=a"],
         ),
         (
-            "kubectl patch lws/a -p {}",
+            "kubectl patch lws/a --type=merge -p {}",
             [
                 "get leaderworkersets.leaderworkerset.x-k8s.io inference/a",
                 "patch leaderworkersets.leaderworkerset.x-k8s.io inference/a",
@@ -186,6 +186,22 @@ def test_a_dry_run_kills_nothing():
 
 def test_kubectl_words_that_are_not_known_are_said():
     assert sh("kubectl frobnicate deploy/vllm").not_understood == ("kubectl frobnicate deploy/vllm",)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("scale deploy/a --replica=0", "there is no flag --replica; did you mean --replicas?"),
+        ("drain n --ignore-daemonset --delete-emptydir-data", "did you mean --ignore-daemonsets?"),
+        ("patch raycluster r -p {}", "without --type=merge it is answered 415: rayclusters"),
+        ("patch raycluster r --type=merge -p {}", ""),
+        ("patch deploy a -p {}", ""),
+        ("scale deploy/a --replicas=0 --timeout=5m", ""),
+    ],
+)
+def test_command_lines_that_are_not_taken(words: str, said: str):
+    found = executor.read({"containers": [{"name": "c", "image": "i", "command": ["kubectl", *words.split()]}]}, "ns")
+    assert [said in line for line in found.not_understood] == ([True] if said else [])
 
 
 def test_objects_in_heredocs_and_files():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 import pytest
 import yaml
@@ -39,11 +41,20 @@ def written(folder, **changes):
 
 def test_each_kill_path_on_each_cluster_with_its_labels_is_a_shard(tmp_path):
     fleet = load(written(tmp_path))
-    keys = [one.key for one in fleet.shards]
+    keys = [re.sub(r"\.[0-9a-f]{6}", "", one.key) for one in fleet.shards]
     assert keys == ["eu.one", "us.one", "own.two.1-of-3", "own.two.2-of-3", "own.two.3-of-3"]
     one, two = f"{tmp_path}/one/killcheck.yaml", f"{tmp_path}/two/killcheck.yaml"
     assert fleet.shards[0].words() == ["drill", one, "--quiet", "--on", "staging-eu", "--yes", "--under", "suspended"]
     assert fleet.shards[3].words() == ["drill", two, "--quiet", "--exec", "host", "--matrix", "--shard", "2/3"]
+
+
+def test_other_drills_of_a_kill_path_have_results_of_their_own(tmp_path):
+    """What was proven without a fault proves nothing of one that is added."""
+    ways = [{}, {"under": ["suspended"]}, {"under": ["image-gone"]}, {"matrix": True}, {"layers": ["nightly-off"]}]
+    fleet = load(written(tmp_path, paths=[{**PATHS[0], "under": [], **more} for more in ways]))
+    assert len({fleet.place(one) for one in fleet.shards}) == 2 * len(ways)
+    again = load(written(tmp_path, paths=[{**PATHS[0], "under": [], **more} for more in reversed(ways)]))
+    assert {one.key for one in again.shards} == {one.key for one in fleet.shards}
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_an_earlier_attempt_of_the_same_shard_may_not_be_dead(cluster):
     slot.release(settled=True)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(["take", "end", "die"]), st.sampled_from(KEYS)), max_size=25))
 def test_whatever_happens_what_is_off_stays_within_the_limit(tmp_path_factory, steps):
     """Off is what is drilled, and what a dead drill left; nothing is ever put back by anybody else here."""

@@ -5,6 +5,7 @@ What is told of the others is beside what their layers are tested with; tests/ma
 
 from __future__ import annotations
 
+import pytest
 from layers_world import setting
 
 from killcheck.kube.objects import dig, name_of
@@ -65,7 +66,48 @@ def test_what_nothing_wakes_again_was_turned_off_for_good(drilled):
     assert result.seconds_to_zero is not None
     woke = drilled("scale-to-zero", "video-idle")
     assert woke.verdict is Verdict.SURVIVED
-    assert "its triggers read 1 again: it woke, and a pod of each target is ready" in woke.notes
+    assert any("its triggers read 1 again: it woke, and a pod of each target is ready after" in n for n in woke.notes)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("spec", "scaleTargetRef", "port"), 8081, "Service render/render-ui has no port 8081 (it has 8080)"),
+        (("spec", "scaleTargetRef", "service"), "render", "its Service render/render is not there"),
+        (("spec", "timeouts"), {"conditionWait": "5s"}, "5 s is timeouts.conditionWait"),
+    ],
+)
+def test_a_user_who_lands_on_a_502_is_who_turns_the_scaler_off(drilled, path, value, says):
+    """Seed 2: 'A user opens the URL, lands on a 502, and you are the one getting pinged.'"""
+    result = drilled("scale-to-zero", "render-ui-idle", setting("HTTPScaledObject", value, *path))
+    assert result.verdict is Verdict.EXPOSED
+    assert says in result.cause
+
+
+def test_a_queue_that_holds_and_does_not_drain_keeps_what_it_admitted(drilled):
+    """Seed 4: a queue that admits nothing more, and four workers that go on."""
+
+    def holds(obj):
+        if obj["kind"] == "CronJob":
+            container = dig(obj, "spec", "jobTemplate", "spec", "template", "spec", "containers", 0)
+            container["args"] = [container["args"][0].replace("HoldAndDrain", "Hold")]
+
+    result = drilled("kueue-quota", "nightly-hold", holds)
+    assert result.verdict is Verdict.EXPOSED
+    assert result.cause.startswith("ClusterQueue gpu-cluster-queue is on Hold")
+    assert "HoldAndDrain" in result.remedy
+
+
+def test_four_cards_of_one_claim_are_four_gpus_in_hours_and_by_a_nodes_own_price_in_dollars(drilled):
+    """Seed 2: a coherent set of four, on a machine of our own."""
+
+    def priced(folder):
+        spec = folder / "killcheck.yaml"
+        spec.write_text(spec.read_text() + "\nprices: {rack-1: 2.0}\n")
+
+    result = drilled("scale-to-zero", "video-idle", folder=priced)
+    assert result.verdict is Verdict.SURVIVED
+    assert result.bill["gpu_hours"] == pytest.approx(4 * result.usd / 2.0, rel=0.01)
 
 
 def test_work_that_is_lit_again_by_a_new_day_is_not_the_cause_of_the_night(drilled):

@@ -345,6 +345,7 @@ def _layer(layer: m.LayerModel, deadlines: k.Deadlines) -> k.Layer:
         time_zone=layer.time_zone or "",
         deadlines=_deadlines(layer.deadlines, deadlines) if layer.deadlines else None,
         busy=_command(layer.busy),
+        cold_start_s=layer.cold_start,
         notice_s=layer.notice,
         checkpoint=_checkpoint(layer.checkpoint),
     )

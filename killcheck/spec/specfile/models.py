@@ -222,6 +222,9 @@ class LayerModel(_Model):
     sentinel: SentinelModel | None = None
     idle: Duration | None = Field(default=None, description="How long a target must be idle before the layer acts.")
     busy: CommandModel | None = Field(default=None, description="Makes a request of the target, so that it is busy.")
+    cold_start: Duration | None = Field(
+        default=None, description="By when a pod must be ready after the first request to what slept."
+    )
     notice: Duration | None = Field(default=None, description="How long a spot notice leaves: AWS 2m, others 30s.")
     checkpoint: CheckpointModel | None = None
     schedule: Text | None = Field(default=None, description="When a command or container fires (cron).")

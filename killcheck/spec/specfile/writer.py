@@ -146,6 +146,7 @@ def _layer(layer: k.Layer, deadlines: k.Deadlines) -> dict[str, Any]:
         sentinel=_sentinel(layer.sentinel),
         idle=None if layer.idle_s is None else format_duration(layer.idle_s),
         busy=_command(layer.busy),
+        coldStart=None if layer.cold_start_s is None else format_duration(layer.cold_start_s),
         notice=None if layer.notice_s is None else format_duration(layer.notice_s),
         checkpoint=_checkpoint(layer.checkpoint),
         schedule=layer.schedule,

@@ -1,0 +1,101 @@
+"""Policies beside a fence: what may change a pool on its way into the cluster, and what may refuse one.
+
+Nothing of them is evaluated. What could *widen* a pool (a mutating webhook or policy over Karpenter's objects) leaves
+the fence unproven; what can only refuse is told, and counts for nothing: a fence that holds, holds without it.
+
+Sources: admissionregistration.k8s.io/v1 (rules, matchConstraints); kyverno.io/v1 ClusterPolicy (match, mutate,
+validate); mutations.gatekeeper.sh (Assign, ModifySet: match.kinds), constraints.gatekeeper.sh (match.kinds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+
+__all__ = ["told"]
+
+_GROUP = "karpenter.sh"
+#: What Karpenter launches by, in both spellings that policies use.
+_PLURALS = frozenset({"nodepools", "nodeclaims", "nodeoverlays"})
+_KINDS = frozenset({"NodePool", "NodeClaim", "NodeOverlay"})
+_MUTATES = frozenset({"MutatingWebhookConfiguration", "MutatingAdmissionPolicy"})
+_REFUSES = frozenset({"ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy"})
+_KYVERNO = frozenset({"ClusterPolicy", "Policy", "MutatingPolicy", "ValidatingPolicy"})
+
+
+def told(objects: Iterable[Obj]) -> tuple[list[str], list[str]]:
+    """What keeps a fence from being proven, and what is only to be noted; a sentence each."""
+    unknown, notes = list[str](), list[str]()
+    for obj in objects:
+        does = _does(obj)
+        what = "/".join(filter(None, (str(obj.get("kind")), namespace_of(obj), name_of(obj))))
+        if "mutates" in does:
+            unknown.append(f"{what} may change pools as they are written, and is not evaluated")
+        elif does:
+            notes.append(f"{what} may refuse pools, and is not evaluated: nothing here rests on it")
+    return unknown, notes
+
+
+def _does(obj: Obj) -> set[str]:
+    """What an object may do to Karpenter's own: ``mutates``, ``refuses``; nothing for what is no policy over them."""
+    kind, group = str(obj.get("kind")), str(obj.get("apiVersion", "")).partition("/")[0]
+    if group == "admissionregistration.k8s.io":
+        if kind not in _MUTATES | _REFUSES or not any(map(_about, _rules(obj))):
+            return set()
+        return {"mutates" if kind in _MUTATES else "refuses"}
+    if group in ("kyverno.io", "policies.kyverno.io") and kind in _KYVERNO:
+        return _kyverno(obj)
+    if group == "mutations.gatekeeper.sh":
+        return {"mutates"} if _matches(obj) else set()
+    if group == "constraints.gatekeeper.sh":
+        return {"refuses"} if _matches(obj) else set()
+    return set()
+
+
+def _rules(obj: Obj) -> Iterator[Any]:
+    for webhook in obj.get("webhooks") or ():
+        if not str(webhook.get("name", "")).endswith(f".{_GROUP}"):  # Karpenter's own
+            yield from webhook.get("rules") or ()
+    yield from dig(obj, "spec", "matchConstraints", "resourceRules", default=[])
+
+
+def _about(rule: Any) -> bool:
+    """Whether an admission rule matches what Karpenter launches by."""
+    groups, names = rule.get("apiGroups") or (), {str(one).partition("/")[0] for one in rule.get("resources") or ()}
+    writes = {"CREATE", "UPDATE", "*"} & set(rule.get("operations") or ("*",))
+    return bool(writes and {"*", _GROUP} & set(groups) and ({"*"} | _PLURALS) & names)
+
+
+def _kyverno(obj: Obj) -> set[str]:
+    found: set[str] = set()
+    if dig(obj, "spec", "matchConstraints"):
+        return {"mutates" if obj["kind"] == "MutatingPolicy" else "refuses"} if any(map(_about, _rules(obj))) else found
+    for rule in dig(obj, "spec", "rules", default=[]):
+        if any(map(_kyverno_kind, _kinds_of(rule.get("match") or {}))):
+            found.add("mutates" if rule.get("mutate") else "refuses")
+    return found
+
+
+def _kinds_of(match: Any) -> Iterator[str]:
+    parts = [match, *(match.get("any") or ()), *(match.get("all") or ())]
+    for part in parts:
+        yield from map(str, dig(part, "resources", "kinds", default=[]))
+
+
+def _kyverno_kind(text: str) -> bool:
+    """``NodePool``, ``karpenter.sh/v1/NodePool``, ``*``."""
+    return text.rpartition("/")[2] in ("*", *_KINDS)
+
+
+def _matches(obj: Obj) -> bool:
+    """A Gatekeeper match without kinds is about everything."""
+    entries = dig(obj, "spec", "match", "kinds", default=[]) or dig(obj, "spec", "applyTo", default=[])
+    if not entries:
+        return True
+    return any(
+        {"*", _GROUP} & set(entry.get("apiGroups") or entry.get("groups") or ("*",))
+        and ({"*"} | _KINDS) & set(entry.get("kinds") or ("*",))
+        for entry in entries
+    )

@@ -1,0 +1,65 @@
+"""What nobody built yet, by name: each with what becomes of a verdict that could turn on it.
+
+`docs/reference/extent.md` is made from it, beside what the code does know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["UNKNOWN", "Becomes", "Unknown"]
+
+
+class Becomes(StrEnum):
+    """What a verdict does about something that is not known."""
+
+    OPEN = "inconclusive: an open entry of the ledger, or no steady state"
+    UNPROVEN = "unproven"
+    SAID = "said under the verdict"
+    UNSEEN = "not seen, and not said: drill it on a real cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something that is not built."""
+
+    area: str
+    what: str
+    becomes: Becomes
+
+
+UNKNOWN: tuple[Unknown, ...] = (
+    Unknown("worker fleets", "offers of a rental market: memory, price, reliability, which comes next", Becomes.UNSEEN),
+    Unknown("worker fleets", "what the orchestrator itself costs; the cost of an item as it changes", Becomes.UNSEEN),
+    Unknown(
+        "worker fleets", "scaling up by a queue's depth without an end: only a pool's limits are read", Becomes.UNSEEN
+    ),
+    Unknown("scale to zero", "how long a model loads, where what holds GPUs does not run", Becomes.SAID),
+    Unknown("scale to zero", "requests that meet a pod while it ends (502)", Becomes.UNSEEN),
+    Unknown("scale to zero", "InterceptorRoutes of KEDA's HTTP add-on", Becomes.OPEN),
+    Unknown("single controllers", "timers beside such a path that no layer names: lint tells them", Becomes.UNSEEN),
+    Unknown("single controllers", "systemd itself: units are read, their programs run", Becomes.SAID),
+    Unknown("spot", "no spot to be had, and how often a type is reclaimed", Becomes.UNSEEN),
+    Unknown(
+        "spot", "half a checkpoint's interval as the loss to expect; handlers that act on rebalancing", Becomes.UNSEEN
+    ),
+    Unknown("spot", "traffic out of the cloud; bills by label and owner", Becomes.UNSEEN),
+    Unknown("alerts", "whether Alertmanager tells anybody", Becomes.SAID),
+    Unknown("alerts", "series of exporters other than kube-state-metrics and dcgm-exporter", Becomes.UNPROVEN),
+    Unknown(
+        "Kueue", "topology, partial admission, fair sharing, MultiKueue, preemption while borrowing", Becomes.UNSEEN
+    ),
+    Unknown("clouds", "node auto-provisioning of AKS (karpenter.azure.com)", Becomes.OPEN),
+    Unknown("clouds", "graceful shutdown as GKE's and AKS' nodes have it", Becomes.UNSEEN),
+    Unknown("clouds", "P3 asked of GCP and Azure themselves, without an export or a program of yours", Becomes.OPEN),
+    Unknown("policies", "Kyverno, Gatekeeper: rules over pods", Becomes.OPEN),
+    Unknown("policies", "any policy over pools, in a fence: those that could widen one", Becomes.UNPROVEN),
+    Unknown("policies", "any policy over pools, in a fence: those that could refuse one", Becomes.SAID),
+    Unknown("fences", "capacity blocks; who changed a pool last (managedFields)", Becomes.UNSEEN),
+    Unknown(
+        "credentials", "EKS Pod Identity, Vault, OIDC keys that rotate, workload identity elsewhere", Becomes.UNSEEN
+    ),
+    Unknown("network", "sidecars of a mesh, MTU, DNS that answers slowly or wrongly", Becomes.UNSEEN),
+    Unknown("the bill", "the dollars until somebody notices", Becomes.UNSEEN),
+)
