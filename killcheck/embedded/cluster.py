@@ -162,7 +162,7 @@ class Cluster:
         self.stopped: set[str] = set()
         self._closed = False
         self.server.down = self._down
-        for obj in bootstrap.objects():
+        for obj in (*bootstrap.objects(), *bootstrap.authentication(self.pki.ca_pem, start)):
             self._create(obj)
         bootstrap.install_roles(self.server)
         for obj in crds():

@@ -22,6 +22,7 @@ from vocabulary import (
     SORTS,
     STRATEGIC,
     drawn,
+    kept_fields,
     named,
     put,
     value_for,
@@ -101,7 +102,7 @@ def crud(rng) -> Iterator[Step]:
     for _ in range(8):
         name = rng.choice(["a", "a", "a", "b"])
         obj = named(sort, rng.choice([name, name, name, "c"]))
-        path = rng.choice(SORTS[sort].fields)
+        path = rng.choice(kept_fields(sort))
         put(obj, path, value_for(rng, path))
         if isinstance(obj.get("metadata"), dict):
             for field, value in (
@@ -168,7 +169,7 @@ def patches(rng) -> Iterator[Step]:
 def _merge(rng, sort: str) -> tuple[str, Any]:
     body: dict = {}
     for _ in range(rng.choice([1, 1, 2])):
-        path = rng.choice([f for f in SORTS[sort].fields if not any(p.isdigit() for p in f.split("."))])
+        path = rng.choice([f for f in kept_fields(sort) if not any(p.isdigit() for p in f.split("."))])
         put(body, path, value_for(rng, path))
     return MERGE, rng.choice(
         [body] * 8 + [[], "x", {}, {"metadata": {"resourceVersion": "1"}}, {"metadata": {"labels": {"p": None}}}]
@@ -320,7 +321,7 @@ def _applied(rng, sort: str, first: dict) -> dict:
         if rng.random() < 0.5:
             body["spec"]["replicas"] = rng.choice([0, 1, 2, "1", None])
     for _ in range(rng.choice([0, 1, 1])):
-        path = rng.choice([f for f in SORTS[sort].fields if not f.startswith(("kind", "apiVersion", "metadata.name"))])
+        path = rng.choice([f for f in kept_fields(sort) if not f.startswith(("kind", "apiVersion", "metadata.name"))])
         put(body, path, value_for(rng, path))
     if rng.random() < 0.1:
         body["status"] = {"replicas": 1}
@@ -885,7 +886,7 @@ def deletion(rng) -> Iterator[Step]:
     )
     if rng.random() < 0.6:
         yield Step("DELETE /api/v1/namespaces/{ns}" + rng.choice(["", "?gracePeriodSeconds=0"]))
-        yield Step("WAIT 3")
+        yield Step("WAIT 20")
         yield Step("GET /api/v1/namespaces/{ns}")
         yield _create("configmaps", named("configmaps", "late"))
         yield Step(f"GET {SORTS['configmaps'].url}")

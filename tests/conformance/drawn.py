@@ -15,7 +15,8 @@ _MADE_UP = re.compile("[bcdfghjklmnpqrstvwxz2456789]{5}")
 _TOLD = re.compile(r"\{(\d+):([\w.]+)\}")
 #: What a distribution's control plane puts in beside Kubernetes' own.
 _DISTRIBUTIONS = "openshift-service-ca.crt"
-_OWN = frozenset(
+_BUILD = frozenset({"gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"})
+_OWN = _BUILD | frozenset(
     {
         "resourceVersion",
         "continue",
@@ -60,6 +61,8 @@ def _played(server, step: Step, raw: list[dict], space: str) -> dict:
     def told(found: re.Match) -> str:
         value = raw[int(found[1])].get("body") if int(found[1]) < len(raw) else None
         for key in found[2].split("."):
+            if isinstance(value, list):  # of many alike, one that every server would take
+                value = sorted(value, key=lambda item: _spelled(item, space))
             value = (
                 value[int(key)]
                 if isinstance(value, list) and key.isdigit() and int(key) < len(value)
@@ -75,7 +78,8 @@ def _played(server, step: Step, raw: list[dict], space: str) -> dict:
     headers = {key: text(value) for key, value in step.headers.items()}
     body = step.body if step.body is None or isinstance(step.body, str) else json.dumps(step.body)
     if method == "WATCH":
-        return {"status": 200, "warning": None, "body": {"frames": server.watch(text(path), headers)}}
+        frames = [frame for frame in server.watch(text(path), headers) if frame.get("type") != "BOOKMARK"]
+        return {"status": 200, "warning": None, "body": {"frames": frames}}
     sent = None if body is None else text(body).encode()
     try:
         status, warning, answer = server.ask_as(method, quote(text(path), safe="/?&=%:,;!.~$'()*+-_"), sent, headers)
@@ -115,6 +119,10 @@ def _plain_answer(answer: dict, space: str) -> dict:
     }
 
 
+def _spelled(item, space: str) -> str:
+    return json.dumps(_plain_answer({"status": 0, "warning": None, "body": item}, space), sort_keys=True)
+
+
 def _names(value, aliases: dict[str, str]) -> None:
     """Names that the server made up: each with the beginning that it was given."""
     if isinstance(value, dict):
@@ -143,6 +151,8 @@ def _plain(value, text, key: str = ""):
             value = [cause for number, cause in enumerate(value) if cause not in value[:number]]
             if any(isinstance(cause, dict) and cause.get("reason") == "FieldManagerConflict" for cause in value):
                 value = sorted(value, key=lambda cause: json.dumps(cause, sort_keys=True))  # Go's maps have no order
+        if key == "columnDefinitions":  # words that no client shows
+            value = [{k: v for k, v in column.items() if k != "description"} for column in value]
         if key == "cells":
             value = [
                 "<age>" if isinstance(cell, str) and re.fullmatch(r"\d+[smh](\d+s)?", cell) else cell for cell in value
@@ -173,11 +183,10 @@ def differences(got: dict, want: dict, *, settled: bool) -> list[str]:
 def _sorted(body):
     """A list in an order that does not rest on made-up names."""
     if isinstance(body, dict) and isinstance(body.get("items"), list):
-        return body | {
-            "items": sorted(
-                (_looked(item) for item in body["items"]), key=lambda item: json.dumps(item, sort_keys=True)
-            )
-        }
+        items = sorted((_looked(item) for item in body["items"]), key=lambda item: json.dumps(item, sort_keys=True))
+        if body.get("kind") == "EventList":  # how often is by when somebody looked
+            items = [item for number, item in enumerate(items) if item not in items[:number]]
+        return body | {"items": items}
     return _looked(body)
 
 
@@ -194,6 +203,8 @@ def _looked(obj):
         return {k: obj.get(k) for k in ("type", "reason", "message")} | {
             "about": (obj.get("involvedObject") or {}).get("kind")
         }
+    if obj.get("kind") == "Namespace":
+        obj = obj | {"status": {"phase": (obj.get("status") or {}).get("phase")}}
     return obj | ({"metadata": meta} if "metadata" in obj else {})
 
 

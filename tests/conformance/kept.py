@@ -20,9 +20,7 @@ class Kept(NamedTuple):
 
 
 def write(path: Path, kept: Kept) -> None:
-    path.write_bytes(
-        lzma.compress(json.dumps(kept, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode(), preset=9)
-    )
+    path.write_bytes(lzma.compress(json.dumps(kept, ensure_ascii=False, separators=(",", ":")).encode(), preset=9))
 
 
 def read(path: Path) -> Kept:

@@ -483,6 +483,11 @@ def named(sort: str, name: str, **labels: str) -> dict:
     return obj
 
 
+def kept_fields(sort: str) -> list[str]:
+    """What may be changed in an object that stays: with an owner that is not there, the collector takes it some time."""
+    return [field for field in SORTS[sort].fields if field != "metadata.ownerReferences"]
+
+
 def drawn(rng, sort: str, name: str, changes: int) -> dict:
     """An object of a kind with some fields changed, and at times one that nobody knows."""
     obj = named(sort, name)

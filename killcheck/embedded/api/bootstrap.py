@@ -8,6 +8,7 @@ The rest is kubeadm's defaults.
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from killcheck.kube.objects import Obj, format_time, name_of, namespace_of
 if TYPE_CHECKING:
     from killcheck.embedded.api.server import ApiServer
 
-__all__ = ["SERVICE_IP", "install_roles", "namespaces", "objects", "priority_classes", "roles"]
+__all__ = ["SERVICE_IP", "authentication", "install_roles", "namespaces", "objects", "priority_classes", "roles"]
 
 RBAC = "rbac.authorization.k8s.io"
 API = f"{RBAC}/v1"
@@ -32,6 +33,31 @@ _ROLE_KINDS = {kind.resource.kind: kind for kind in builtin() if kind.resource.g
 def objects(endpoint: tuple[str, int] = ("192.0.2.2", 6443)) -> list[Obj]:
     """What is created through the API, in order. ``endpoint``: where the API server itself listens."""
     return [*namespaces(), *priority_classes(), *_service(endpoint)]
+
+
+def authentication(ca_pem: str, since: datetime) -> list[Obj]:
+    """What extension API servers and token tracking read of how clients are known here (pkg/controlplane)."""
+    proxies = {
+        "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-client-ca-file": ca_pem,
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-uid-headers": '["X-Remote-Uid"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+    }
+    held = {
+        "extension-apiserver-authentication": {"client-ca-file": ca_pem} | proxies,
+        "kube-apiserver-legacy-service-account-token-tracking": {"since": f"{since:%Y-%m-%d}"},
+    }
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "kube-system"},
+            "data": data,
+        }
+        for name, data in held.items()
+    ]
 
 
 def namespaces() -> list[Obj]:

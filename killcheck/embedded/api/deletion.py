@@ -321,10 +321,12 @@ def _seconds(text: str) -> int:
 
 
 def options_from(body: Obj, call: Call, *, checked: bool = True) -> DeleteOptions:
-    """DeleteOptions from their JSON; an eviction's are not looked at (``checked``). Raises StatusError 422."""
+    """DeleteOptions from their JSON; an eviction's are looked at later (``checked``). Raises StatusError 422."""
     dry_run = body.get("dryRun") or []
     if checked:
-        _check_options(body, dry_run)
+        if any(value != "All" for value in dry_run):
+            raise bad_dry_run("DeleteOptions", dry_run)
+        check_propagation(body.get("propagationPolicy") or "", body.get("orphanDependents"))
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")
     return DeleteOptions(
@@ -337,15 +339,13 @@ def options_from(body: Obj, call: Call, *, checked: bool = True) -> DeleteOption
     )
 
 
-def _check_options(body: Obj, dry_run: list[str]) -> None:
-    if any(value != "All" for value in dry_run):
-        raise bad_dry_run("DeleteOptions", dry_run)
-    propagation = body.get("propagationPolicy") or ""
+def check_propagation(propagation: str, orphan: bool | None) -> None:
+    """Raises StatusError 422."""
     if propagation not in ("", "Background", "Foreground", "Orphan"):
         message = f'Unsupported value: "{propagation}": supported values: "Foreground", "Background", "Orphan", "nil"'
         cause = {"reason": "FieldValueNotSupported", "message": message, "field": "propagationPolicy"}
         raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])
-    if body.get("orphanDependents") is not None and propagation:
+    if orphan is not None and propagation:
         message = f'Invalid value: "{propagation}": orphanDependents and deletionPropagation cannot be both set'
         cause = {"reason": "FieldValueInvalid", "message": message, "field": "propagationPolicy"}
         raise status.invalid("DeleteOptions", "meta.k8s.io", "", [cause])

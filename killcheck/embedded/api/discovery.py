@@ -5,9 +5,12 @@ Source: k8s.io/apiserver/pkg/endpoints/discovery of Kubernetes v1.36.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
 from killcheck.embedded.api.http import Request, Response
 from killcheck.embedded.api.kinds import Kind, Registry, subresource_of
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, dig
 
 __all__ = ["respond"]
 
@@ -114,7 +117,29 @@ def _resource(kind: Kind) -> Obj:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
         entry["categories"] = list(kind.categories)
+    if "create" in kind.verbs and "get" in kind.verbs:
+        entry["storageVersionHash"] = _storage_hash(kind)
     return entry
+
+
+def _storage_hash(kind: Kind) -> str:
+    """Of the type as it is stored (apiserver/pkg/endpoints/discovery/storageversionhash.go)."""
+    resource = kind.resource
+    group, version = _STORED_ELSEWHERE.get(kind.table, (resource.group, _stored_version(kind)))
+    digest = hashlib.sha256(f"{group}/{version}/{resource.kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
+
+
+def _stored_version(kind: Kind) -> str:
+    versions = dig(kind.crd or {}, "spec", "versions", default=[])
+    return next((str(one["name"]) for one in versions if one.get("storage")), kind.resource.version)
+
+
+#: Types that are stored in another group or version than they are served in.
+_STORED_ELSEWHERE = {
+    ("events.k8s.io", "events"): ("", "v1"),
+    ("autoscaling", "horizontalpodautoscalers"): ("autoscaling", "v2"),
+}
 
 
 def _subresource(kind: Kind, name: str) -> Obj:

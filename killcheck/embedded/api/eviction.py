@@ -11,7 +11,7 @@ from killcheck.embedded.api import status
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import decode_object
-from killcheck.embedded.api.deletion import DeleteOptions, options_from
+from killcheck.embedded.api.deletion import DeleteOptions, check_propagation, options_from
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.status import StatusError
 from killcheck.kube.objects import Obj, condition, copy, dig, format_time
@@ -130,6 +130,7 @@ class Evictor:
             if marked != pod:
                 pod = self.store.put(call.kind.table, call.key, marked)
             options.resource_version = ""
+        check_propagation(options.propagation, options.orphan)
         self.server.deleter.delete_object(call, pod, options)
 
     def _marked(self, pod: Obj) -> Obj:

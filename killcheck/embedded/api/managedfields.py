@@ -92,7 +92,8 @@ class ManagedFields:
             record = self._records[kind.table, key] = _Record(ApplyLists(kind))
             self._gone.pop((kind.table, key), None)
         notes = record.notes
-        time = "" if applied is not None and old is new else format_time(self.loop.now())
+        bare = (applied is not None and old is new) or (kind.crd is not None and manager.subresource == "scale")
+        time = "" if bare else format_time(self.loop.now())
         if notes and notes[-1].manager == manager and applied is None and notes[-1].old is not None:
             notes[-1] = notes[-1]._replace(new=new, time=time)  # the same writer again: one note for both
             return

@@ -55,11 +55,15 @@ def check_media(accept: str, served: tuple[str, ...]) -> None:
         raise status.StatusError(406, "NotAcceptable", known, details={})
 
 
-def check_document(accept: str, served: tuple[str, ...]) -> None:
+def check_document(accept: str, served: tuple[str, ...], *, routed: bool = True) -> None:
     """As :meth:`check_media`, of a document that has one shape. Raises StatusError 406."""
     if not accept:
         return
-    check_media(accept, served)
+    if routed:
+        check_media(accept, served)
+    asked = {clause.strip() for clause in accept.split(",")}
+    if not routed and not asked & {*served, "*/*", "application/*"}:
+        raise status.not_acceptable(f"only the following media types are accepted: {', '.join(SERVED)}")
     if served == SERVED and all("as=" in clause for clause in accept.split(",")):
         raise status.not_acceptable(f"only the following media types are accepted: {', '.join(SERVED)}")
 

@@ -167,7 +167,9 @@ def _check_order(value: list[Any] | None, order: list[Any], key: str | None) -> 
     for entry in value or ():
         if isinstance(entry, dict) and entry.get(DIRECTIVE) == "delete":
             continue
-        name = entry.get(key) if key and isinstance(entry, dict) else entry
+        if key and isinstance(entry, dict) and key not in entry:
+            raise PatchFailed(_no_key(entry, key), code=500)
+        name = entry[key] if key and isinstance(entry, dict) else entry
         if name not in left:
             listed = f"{go_value(value)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
             raise PatchFailed(f"The order in patch list:\n{listed}", code=500)

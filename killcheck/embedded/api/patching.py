@@ -66,6 +66,7 @@ class Patcher:
         writer = self.server.writer
         if content_type == APPLY:
             return self.apply(call)
+        self.server.reader.find(call)  # nobody reads a patch of what is not there
         patched = self.function(call, content_type)
         updated = writer.update(call, lambda old: patched(old, call.kind.schema))
         return Response(200, writer.answer(call, updated))
@@ -113,6 +114,7 @@ class Patcher:
             except PatchFailed as error:
                 raise _failed(content_type, str(error), error.code) from error
             made = self._decoded(call, old, new, parsed=parsed, schema=schema, content_type=content_type)
+            made |= {field: made.get(field) or old[field] for field in ("kind", "apiVersion") if field in old}
             _check_home(call, made)
             return made
 
@@ -211,6 +213,8 @@ class Patcher:
         writer = self.server.writer
         lists = ApplyLists(call.kind)
         applied = applied_fields(config, lists)
+        if "status" in call.kind.subresources:  # what the strategy resets, nobody comes to manage
+            applied.pop("f:spec" if call.subresource == "status" else "f:status", None)
         if self.store.get(call.kind.table, call.key) is None:
             if call.subresource:
                 raise status.not_found(call.kind.resource.plural, call.kind.resource.group, call.name)
@@ -253,7 +257,9 @@ class Patcher:
             have = have if "/" in have else f"/{have}"
             raise status.bad_request(f"invalid object type: {have}, Kind={config.get('kind', '')}")
         meta = config.get("metadata")
-        meta = meta if isinstance(meta, dict) else config.setdefault("metadata", {}) or {}
+        if meta is None:
+            meta = config["metadata"] = {}
+        meta = meta if isinstance(meta, dict) else {}
         name, namespace = (
             value if isinstance(value, str) else "" for value in (meta.get("name"), meta.get("namespace"))
         )

@@ -8,7 +8,7 @@ import json
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from killcheck.embedded.api import negotiation, status
+from killcheck.embedded.api import heartbeats, negotiation, status
 from killcheck.embedded.api.body import GoJSONError, parse_json
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.conversion import converted
@@ -97,6 +97,8 @@ class Reader:
         """With managedFields for those outside this process, and inside it for those who ask."""
         if not call.over_wire and call.request.param("managedFields") != "true":
             return obj
+        if call.over_wire and call.kind.table == heartbeats.TABLE:
+            obj = heartbeats.renewed(obj, self.server.loop.now())
         return self._shown(call.kind, obj)
 
     def _shown(self, kind: Kind, obj: Obj) -> Obj:
@@ -123,8 +125,8 @@ class Reader:
         """A list, a page of one, or a Table of either."""
         kind = call.kind
         _number(call.request.param("limit"))
-        where = self._filter(call)
         self._check_list_options(call)
+        where = self._filter(call)
         revision, after = self._from(call)
         rows = self._rows(call, where, revision)
         start = bisect_right(rows, after, key=lambda row: row[0]) if after else 0
@@ -192,6 +194,8 @@ class Reader:
     def _from(self, call: Call) -> tuple[int, Key | None]:
         """The revision to list at, and the key after which to begin."""
         token = call.request.param("continue")
+        if token and call.request.param("resourceVersion") not in ("", "0"):
+            raise status.bad_request("specifying resource version is not allowed when using continue")
         if token:
             try:
                 decoded = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))

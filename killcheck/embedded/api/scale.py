@@ -49,6 +49,7 @@ class Scaler:
         return self._write(call, lambda old: patched(old, SCHEMA))
 
     def _put(self, call: Call) -> Response:
+        call.dry_run  # noqa: B018  (refuse a bad value before anything else)
         scale = decode_object(call, read_object(call), kind_name="Scale", api_version=API_VERSION, schema=SCHEMA)
         check_name(call, scale)
         return self._write(call, lambda _: scale)
@@ -58,8 +59,12 @@ class Scaler:
         old = server.reader.find(call)
         before = scale_of(kind, old)
         scale = change(before)
+        uid = dig(scale, "metadata", "uid")
+        if uid and uid != old["metadata"]["uid"]:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
+            raise status.conflict(f"{kind.resource.plural}/scale", kind.resource.group, call.name, why)
         version = dig(scale, "metadata", "resourceVersion")
-        if version and version != old["metadata"]["resourceVersion"]:
+        if version not in (None, "", "0", old["metadata"]["resourceVersion"]):
             raise status.conflict(kind.resource.plural, kind.resource.group, call.name)
         admitted = server.admit(call, "UPDATE", scale, before, dry_run=call.dry_run, subresource="scale")
         replicas = dig(admitted, "spec", "replicas", default=0)

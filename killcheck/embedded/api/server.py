@@ -12,9 +12,10 @@ from functools import cache
 from typing import Any, Protocol
 
 from killcheck.clock import Loop
-from killcheck.embedded.api import componentstatus, negotiation, ours, status
+from killcheck.embedded.api import componentstatus, health, negotiation, ours, status
 from killcheck.embedded.api.addresses import Addresses
 from killcheck.embedded.api.admission.request import AdmissionRequest, Operation
+from killcheck.embedded.api.aggregation import Aggregation
 from killcheck.embedded.api.call import Call, Route, route, verb_of
 from killcheck.embedded.api.crds import CustomResources
 from killcheck.embedded.api.deletion import Deleter
@@ -37,8 +38,6 @@ from killcheck.kube.objects import Obj
 
 __all__ = ["ApiServer", "KubeletEndpoint"]
 
-#: Those of an API server's checks that mean something here, in its order.
-_CHECKS = ("ping", "log", "informer-sync", "shutdown")
 _MASTERS = "system:masters"
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 #: Subresources whose answers are no objects.
@@ -109,6 +108,7 @@ class ApiServer:
         self.down: Callable[[], frozenset[str]] = frozenset
         #: Who is told of every request and its answer, once it is answered.
         self.auditors: list[Callable[[Request, Response], None]] = []
+        self.metrics = health.Metrics()
         self.watches = Watches(store, loop)
         self.managed = ManagedFields(loop)
         self.addresses = Addresses(store)
@@ -118,6 +118,7 @@ class ApiServer:
         self.patcher = Patcher(self)
         self.subresources = Subresources(self)
         self.custom = CustomResources(self)
+        self.aggregation = Aggregation(self)
         self._verbs: dict[str, Callable[[Call], Response]] = {
             "get": self.reader.get,
             "list": self.reader.listing,
@@ -140,6 +141,9 @@ class ApiServer:
         except StatusError as error:
             response = Response(error.code, error.status, dict(error.headers))
         met = None
+        if request.user is None and at.plural:
+            of = (at.group, at.version, at.plural, at.subresource)
+            self.metrics.count(verb_of(request, at), of, response)
         if request.user is None and user is not None:
             met = ours.limit_of(self.kinds, _builtin_groups(), request, response) or self.guessed(request, response)
         if met is not None and user is not None:
@@ -157,7 +161,7 @@ class ApiServer:
         verb = verb_of(request, at)
         self._authorize(user, at, verb, request)
         if not self._routed(at):
-            return _no_page()
+            return self.aggregation.respond(request) or health.no_page()
         if request.method not in _METHODS:
             raise status.method_not_allowed()
         call = self._call(request, user, at, verb)
@@ -318,9 +322,11 @@ class ApiServer:
         """Discovery, OpenAPI, health, version: what is no resource."""
         path = request.path
         self.authorize(user, Attributes(verb_of(request, Route(name=path)), path=path))
-        self._check_document(request)
         if path.split("/")[1] in ("healthz", "readyz", "livez"):
-            return _health(request)
+            return health.respond(request)
+        if path == "/metrics":
+            objects = ((".".join(filter(None, reversed(table))), n) for table, n in self.store.sizes())
+            return self.metrics.respond(self.version, objects, self.watches.count)
         if path == "/":
             from killcheck.embedded.api import openapi
 
@@ -335,6 +341,7 @@ class ApiServer:
             }
             return Response(200, body, kept)
         if path.rstrip("/") == "/version":  # the Python client asks for /version/
+            self._check_document(request)
             return Response(200, self._version())
         if path.startswith("/openapi"):
             from killcheck.embedded.api import openapi
@@ -344,9 +351,15 @@ class ApiServer:
             from killcheck.embedded.api import discovery
 
             answered = discovery.respond(self.kinds, request)
+        if answered is not None and path.startswith("/api"):
+            self._check_document(request)
+        if answered is not None and path.rstrip("/") == "/apis":
+            return self.aggregation.listed(answered)
+        if answered is None:
+            answered = self.aggregation.respond(request)
         if answered is None and self._is_served(path):
             raise status.path_not_found()
-        return answered or _no_page()
+        return answered or health.no_page()
 
     def _is_served(self, path: str) -> bool:
         """Whether something else is served below a path's first parts: whose group it is says that there is no such."""
@@ -356,22 +369,23 @@ class ApiServer:
     def _check_document(self, request: Request) -> None:
         """Documents of go-restful's routes can only be read, as what they are. Raises StatusError 405 or 406."""
         parts = [part for part in request.path.split("/") if part]
-        if parts[:1] not in (["api"], ["apis"], ["version"]):
-            return
-        if parts[0] == "apis" and len(parts) < 3:
-            return  # answered by no route
-        if request.method != "GET":
+        listed = parts[0] == "apis" and len(parts) < 3  # by a handler of its own, not a route
+        if request.method != "GET" and not listed:
             raise status.method_not_allowed()
         served = negotiation.SERVED if parts[0] != "version" else negotiation.SERVED[:1]
         accept = request.headers.get("accept", "")
         if len(parts) > 1 or "g=apidiscovery.k8s.io" not in accept:
-            negotiation.check_document(accept, served)
+            negotiation.check_document(accept, served, routed=not listed)
 
     def _version(self) -> Obj:
         major, minor = self.version.removeprefix("v").split(".")[:2]
         return {
             "major": major,
             "minor": minor,
+            "emulationMajor": major,
+            "emulationMinor": minor,
+            "minCompatibilityMajor": major,
+            "minCompatibilityMinor": str(int(minor) - 1),
             "gitVersion": self.version,
             "gitCommit": "",
             "gitTreeState": "clean",
@@ -385,25 +399,6 @@ class ApiServer:
 @cache
 def _builtin_groups() -> frozenset[str]:
     return frozenset(kind.resource.group for kind in builtin())
-
-
-def _health(request: Request) -> Response:
-    """All checks, or one by its name (k8s.io/apiserver/pkg/server/healthz): a server that answers is healthy."""
-    _, name, *rest = request.path.rstrip("/").split("/")
-    if rest and rest[0] not in _CHECKS:
-        return _no_page()
-    headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
-    if rest or "verbose" not in request.query:
-        return Response(200, "ok", headers)
-    excluded = request.query.get("exclude", ())
-    told = "".join(f"[+]{check} {'excluded: ' if check in excluded else ''}ok\n" for check in _CHECKS)
-    return Response(200, f"{told}{name} check passed\n", headers)
-
-
-def _no_page() -> Response:
-    """What Go's mux says where nobody serves a path at all."""
-    headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
-    return Response(404, "404 page not found\n", headers)
 
 
 def _warning(text: str) -> str:

@@ -55,6 +55,10 @@ class Store:
         rows = self._tables.get(table)
         return rows.get(key) if rows else None
 
+    def sizes(self) -> list[tuple[Table, int]]:
+        """How many objects each table holds."""
+        return sorted((table, len(rows)) for table, rows in self._tables.items())
+
     def items(self, table: Table, namespace: str = "") -> Iterator[tuple[Key, Obj]]:
         """All objects of a table in key order, of one namespace if given."""
         rows = self._tables.get(table, {})

@@ -69,7 +69,9 @@ def prepare_for_create(kind: Kind, obj: Obj, now: datetime) -> None:
 
 
 def as_read_back(kind: Kind, obj: Obj) -> None:
-    """What defaults add, in place, when a new object is read from storage: a Job without labels has its pods'."""
+    """What a new object, admitted, is read back with, in place: a Job without labels has its pods', a pod its class."""
+    if kind.table == ("", "pods") and "qosClass" in obj.get("status", {}):
+        obj["status"]["qosClass"] = qos_class(obj.get("spec") or {})
     if kind.table == ("batch", "jobs") and not obj["metadata"].get("labels"):
         labels = dig(obj, "spec", "template", "metadata", "labels", default={})
         if labels:

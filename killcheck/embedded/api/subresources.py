@@ -77,9 +77,10 @@ class Subresources:
 
         server = self.server
         answer = reviews.create(call.kind, obj, call.user, server.authorizer, server.issuer)
-        return Response(
-            201, self._with_managers(call, answer, obj, call.kind.schema or "", call.kind.resource.api_version)
-        )
+        if call.kind.resource.kind == "SelfSubjectRulesReview":
+            return Response(201, answer)
+        version = call.kind.resource.api_version
+        return Response(201, self._with_managers(call, answer, obj, call.kind.schema or "", version))
 
     def _with_managers(self, call: Call, answer: Obj, asked: Obj, schema: str, api_version: str) -> Obj:
         """What is answered and not kept shows who asked for it, too."""

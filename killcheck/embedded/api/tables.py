@@ -12,12 +12,12 @@ from typing import Any
 from killcheck.embedded.api import tablerows
 from killcheck.embedded.api.jsonpath import find
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.tablecolumns import Ages, Column
+from killcheck.embedded.api.tablecolumns import WORDS, Ages, Column
 from killcheck.kube.objects import Obj, parse_time
 
 __all__ = ["render"]
 
-_NAME = Column("Name", "string", "name", "Name must be unique within a namespace.")
+_NAME = Column("Name", "string", "name", WORDS["Name"])
 _AGE: Obj = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 

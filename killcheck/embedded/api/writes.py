@@ -19,7 +19,7 @@ from killcheck.embedded.api.fieldsets import Fields
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.strategy import PARTS, as_read_back, prepare_for_create, prepare_for_update
-from killcheck.kube.objects import Obj, copy, dig, format_time
+from killcheck.kube.objects import Obj, copy, format_time
 
 if TYPE_CHECKING:
     from killcheck.embedded.api.server import ApiServer
@@ -69,7 +69,7 @@ class Writer:
         if not resource.namespaced and call.namespace and call.kind.table != _NAMESPACES:
             raise status.path_not_found()
         check_namespace(call, obj)
-        self._check_home(call)
+        self._check_home(call, str(obj["metadata"].get("name") or ""))
         version = str(obj["metadata"].get("resourceVersion") or "")
         generated = not obj["metadata"].get("name")
         self._fill_meta(call, obj)
@@ -92,7 +92,7 @@ class Writer:
         as_read_back(kind, obj)
         self._warn(call, obj, None)
         key = (call.namespace if resource.namespaced else "", name)
-        if version.isdigit() and int(version):
+        if not dry_run and version.isdigit() and int(version):
             raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
         if self.store.get(kind.table, key) is not None:
             raise status.already_exists(resource.plural, resource.group, name)
@@ -117,6 +117,8 @@ class Writer:
             "resourceVersion",
         ):
             meta.pop(field, None)
+        if not meta.get("name") and call.kind.table == ("", "limitranges"):
+            meta["name"] = self.server.new_uid()
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._generate(call, str(meta["generateName"]))
         meta["uid"] = self.server.new_uid()
@@ -140,7 +142,7 @@ class Writer:
             if self.store.get(call.kind.table, (namespace, name)) is None:
                 return name
 
-    def _check_home(self, call: Call) -> None:
+    def _check_home(self, call: Call, name: str) -> None:
         """The namespace of a new object must exist and not be going away."""
         if not call.kind.resource.namespaced:
             return
@@ -152,7 +154,7 @@ class Writer:
             error = status.forbidden(
                 resource.plural,
                 resource.group,
-                call.name or dig(call.request.body, "metadata", "name", default=""),
+                call.name or name,
                 f"unable to create new content in namespace {call.namespace} because it is being terminated",
             )
             error.status["details"]["causes"] = [
@@ -173,6 +175,7 @@ class Writer:
             self.server.authorize_create(call)
             if obj["metadata"].get("uid"):
                 raise _other_uid(call, str(obj["metadata"]["uid"]), "")
+            _check_version(str(obj["metadata"].get("resourceVersion") or ""))
             return Response(201, self.answer(call, self.create(call, obj)))
         needs_version = call.kind.crd is not None or call.kind.table in _CONDITIONAL
         if needs_version and not obj["metadata"].get("resourceVersion"):
@@ -256,8 +259,7 @@ class Writer:
         resource = call.kind.resource
         meta, before = new["metadata"], old["metadata"]
         version = meta.get("resourceVersion")
-        if version and not version.isdigit():
-            raise status.StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        _check_version(version or "")
         uid, immutable = meta.get("uid"), []
         if uid and uid != before["uid"]:
             if call.verb != "patch":  # whose uid is no precondition
@@ -361,6 +363,11 @@ _PREFIXES = {
 }
 
 
+def _check_version(version: str) -> None:
+    if version and not version.isdigit():
+        raise status.StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
+
+
 def _other_uid(call: Call, asked: str, there: str) -> status.StatusError:
     resource = call.kind.resource
     return status.conflict(
@@ -388,7 +395,6 @@ _SYSTEM = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "generation",
-    "generateName",
     "namespace",
     "name",
     "resourceVersion",

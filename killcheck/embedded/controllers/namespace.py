@@ -5,12 +5,14 @@ Source: pkg/controller/namespace of Kubernetes v1.36.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from killcheck.embedded.controllers.garbage import GARBAGE_COLLECTED, custom_resource
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.kube.objects import Obj, condition, dig, format_time, name_of, namespace_of
 from killcheck.kube.resources import Resource
 
 __all__ = ["NamespaceController"]
@@ -28,8 +30,15 @@ class NamespaceController(Controller):
         """Follow namespaces, and the end of what is in them."""
         self.namespaces = self.follow(r.NAMESPACES)
         self.crds = self.informers.of(r.CRDS, optional=True)
+        self.follow(r.APISERVICES, self._ending, optional=True)
+        self.apiservices = self.informers.of(r.APISERVICES, optional=True)
         for resource in _NAMESPACED:
             self.follow(resource, self._home_of, optional=True)
+
+    def _ending(self, _change: Change, _old: Obj | None, _new: Obj) -> list[Key]:
+        return [
+            ("", name_of(one)) for one in self.namespaces.objects.values() if "deletionTimestamp" in one["metadata"]
+        ]
 
     def _home_of(self, change: Change, _old: Obj | None, new: Obj) -> list[Key]:
         home = self.namespaces.get(namespace_of(new)) if change == "deleted" else None
@@ -42,9 +51,13 @@ class NamespaceController(Controller):
             return
         if _FINALIZER not in dig(found, "spec", "finalizers", default=[]):
             return
-        left = [resource for resource in (*_NAMESPACED, *self._custom()) if self._empty(resource, key[1])]
-        if left:
-            return  # what ends brings us back
+        left = {
+            resource: kept for resource in (*_NAMESPACED, *self._custom()) if (kept := self._left(resource, key[1]))
+        }
+        stale = self._stale()
+        if left or stale:
+            self._say(key[1], left, stale)
+            return  # what ends brings us back, and so does an APIService that comes back
         try:
             self.kube.call("DELETE", r.EVENTS.path(key[1]))
             finalizers = [name for name in found["spec"]["finalizers"] if name != _FINALIZER]
@@ -53,16 +66,90 @@ class NamespaceController(Controller):
         except (NotFound, Conflict):
             return
 
+    def _stale(self) -> list[str]:
+        """Groups and versions that nobody can be asked about: what they hold here cannot be known."""
+        return sorted(
+            f"{one['spec']['group']}/{one['spec']['version']}"
+            for one in self.apiservices.values()
+            if dig(condition(one, "Available"), "status") == "False"
+        )
+
+    def _say(self, name: str, left: dict[Resource, list[Obj]], stale: list[str]) -> None:
+        """Why the namespace stays (deletion/status_condition_utils.go)."""
+        said = _conditions(left, stale)
+        try:
+            fresh = self.kube.get(r.NAMESPACES, name)
+            known = {one["type"]: one for one in dig(fresh, "status", "conditions", default=[])}
+            now = format_time(self.loop.now())
+            conditions = []
+            for one in said:
+                before = known.get(one["type"])
+                same = before is not None and before["status"] == one["status"]
+                conditions.append(
+                    one | {"lastTransitionTime": before["lastTransitionTime"] if same and before else now}
+                )
+            if conditions != dig(fresh, "status", "conditions", default=[]):
+                state = fresh["status"] | {"conditions": conditions}
+                self.kube.replace(r.NAMESPACES, fresh | {"status": state}, subresource="status")
+        except (NotFound, Conflict):
+            return
+
     def _custom(self) -> list[Resource]:
         found = [custom_resource(crd) for crd in self.crds.values()]
         return [resource for resource in found if resource is not None and resource.namespaced]
 
-    def _empty(self, resource: Resource, namespace: str) -> bool:
-        """Delete all of a type; whether something is left."""
+    def _left(self, resource: Resource, namespace: str) -> list[Obj]:
+        """Delete all of a type; what is left of it."""
         try:
             if not self.kube.list(resource, namespace).items:
-                return False
+                return []
             self.kube.call("DELETE", resource.path(namespace), body={"propagationPolicy": "Background"})
-            return bool(self.kube.list(resource, namespace).items)
+            return self.kube.list(resource, namespace).items
         except NotFound:
-            return False
+            return []
+
+
+def _conditions(left: dict[Resource, list[Obj]], stale: list[str]) -> list[Obj]:
+    """The five conditions of a namespace that is being deleted, in their order."""
+    kept = {
+        f"{resource.plural}.{resource.group} has {len(objects)} resource instances"
+        for resource, objects in left.items()
+    }
+    counts = Counter(
+        name for objects in left.values() for one in objects for name in one["metadata"].get("finalizers", ())
+    )
+    held = [f"{name} in {count} resource instances" for name, count in sorted(counts.items())]
+    failing = (
+        f"Discovery failed for some groups, {len(stale)} failing: unable to retrieve the complete list of server APIs: "
+    )
+    failing += ", ".join(f"{one}: stale GroupVersion discovery: {one}" for one in stale)
+    told = (
+        ("DeletionDiscoveryFailure", "DiscoveryFailed", failing if stale else "", "ResourcesDiscovered", _DISCOVERED),
+        ("DeletionGroupVersionParsingFailure", "", "", "ParsedGroupVersions", _PARSED),
+        ("DeletionContentFailure", "", "", "ContentDeleted", _DELETED),
+        (
+            "ContentRemaining",
+            "SomeResourcesRemain",
+            f"Some resources are remaining: {', '.join(sorted(kept))}" if kept else "",
+            "ContentRemoved",
+            "All content successfully removed",
+        ),
+        (
+            "FinalizersRemaining",
+            "SomeFinalizersRemain",
+            f"Some content in the namespace has finalizers remaining: {', '.join(held)}" if held else "",
+            "ContentHasNoFinalizers",
+            "All content-preserving finalizers finished",
+        ),
+    )
+    return [
+        {"type": f"Namespace{kind}", "status": "True", "reason": reason, "message": message}
+        if message
+        else {"type": f"Namespace{kind}", "status": "False", "reason": well, "message": words}
+        for kind, reason, message, well, words in told
+    ]
+
+
+_DISCOVERED = "All resources successfully discovered"
+_PARSED = "All legacy kube types successfully parsed"
+_DELETED = "All content successfully deleted, may be waiting on finalization"

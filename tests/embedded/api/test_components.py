@@ -50,3 +50,98 @@ def test_every_default_binding_leads_to_a_role_and_every_controller_has_one(clus
 def test_who_made_the_roles_is_the_api_server(cluster):
     found = cluster.server.managed.sets(("rbac.authorization.k8s.io", "clusterroles"), ("", "view"))
     assert [(manager.name, manager.operation) for manager in found] == [("kube-apiserver", "Update")]
+
+
+def _ask(cluster, path):
+    return cluster.kube.transport.request("GET", path, {}, None, {})
+
+
+def test_an_api_service_that_nothing_answers_for_keeps_namespaces(cluster):
+    spec = {"group": "gone.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    named = {"service": {"name": "gone", "namespace": "kube-system"}}
+    made = {"metadata": {"name": "v1.gone.example.com"}, "spec": spec | named}
+    cluster.kube.create(r.APISERVICES, made)
+    for name in ("held", "kept"):
+        cluster.kube.create(r.NAMESPACES, {"metadata": {"name": name}})
+    cluster.kube.create(r.CONFIGMAPS, {"metadata": {"name": "a", "finalizers": ["a.b/c"]}}, "kept")
+    cluster.advance(2)
+    for name in ("held", "kept"):
+        cluster.kube.delete(r.NAMESPACES, name)
+    cluster.advance(60)
+    told = cluster.kube.get(r.APISERVICES, "v1.gone.example.com")["status"]["conditions"][0]
+    assert (told["status"], told["message"]) == ("False", 'service/gone in "kube-system" is not present')
+    assert (_ask(cluster, "/apis/gone.example.com/v1").status, _ask(cluster, "/apis/none.example.com").status) == (
+        503,
+        404,
+    )
+    assert _ask(cluster, "/apis").body["groups"][-1]["name"] == "gone.example.com"
+    conditions = cluster.kube.get(r.NAMESPACES, "held")["status"]["conditions"]
+    assert [one["reason"] for one in conditions if one["status"] == "True"] == ["DiscoveryFailed"]
+    assert "gone.example.com/v1: stale GroupVersion discovery" in conditions[0]["message"]
+    kept = {one["type"]: one["message"] for one in cluster.kube.get(r.NAMESPACES, "kept")["status"]["conditions"]}
+    assert kept["NamespaceContentRemaining"] == "Some resources are remaining: configmaps. has 1 resource instances"
+    assert kept["NamespaceFinalizersRemaining"].endswith("finalizers remaining: a.b/c in 1 resource instances")
+    cluster.kube.delete(r.APISERVICES, "v1.gone.example.com")
+    cluster.kube.patch(r.CONFIGMAPS, "a", {"metadata": {"finalizers": None}}, "kept")
+    cluster.advance(60)
+    assert {"held", "kept"}.isdisjoint(map(name_of, cluster.kube.list(r.NAMESPACES).items))
+
+
+def test_an_api_service_is_available_where_its_service_has_ready_endpoints(cluster):
+    port = {"name": "https", "port": 443}
+    cluster.kube.create(r.SERVICES, {"metadata": {"name": "there"}, "spec": {"ports": [port]}}, "default")
+    spec = {"group": "there.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    named = {"service": {"name": "there", "namespace": "default"}}
+    cluster.kube.create(r.APISERVICES, {"metadata": {"name": "v1.there.example.com"}, "spec": spec | named})
+    cluster.advance(1)
+
+    def reason():
+        return cluster.kube.get(r.APISERVICES, "v1.there.example.com")["status"]["conditions"][0]["reason"]
+
+    assert reason() == "MissingEndpoints"
+    made = {
+        "metadata": {"name": "there-1", "labels": {"kubernetes.io/service-name": "there"}},
+        "addressType": "IPv4",
+        "ports": [port],
+        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": True}}],
+    }
+    cluster.kube.create(r.ENDPOINTSLICES, made, "default")
+    cluster.advance(1)
+    assert reason() == "Passed"
+    cluster.kube.delete(r.APISERVICES, "v1.there.example.com")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/healthz/etcd", 200),
+        ("/livez/poststarthook/rbac/bootstrap-roles", 200),
+        ("/livez/shutdown", 404),
+        ("/readyz/shutdown", 200),
+    ],
+)
+def test_each_check_has_a_page_of_its_own(cluster, path, status):
+    assert _ask(cluster, path).status == status
+
+
+def test_metrics_count_what_is_stored_and_what_was_asked(cluster):
+    page = _ask(cluster, "/metrics").body
+    assert 'apiserver_resource_objects{resource="configmaps"}' in page
+    assert 'kubernetes_build_info{git_version="v1.36.2"' in page
+
+
+def test_extension_servers_find_how_clients_are_known(cluster):
+    held = cluster.kube.get(r.CONFIGMAPS, "extension-apiserver-authentication", "kube-system")["data"]
+    assert held["client-ca-file"] == cluster.pki.ca_pem
+    assert held["requestheader-username-headers"] == '["X-Remote-User"]'
+
+
+def test_a_pods_class_is_told_from_what_a_limit_range_gave_it(cluster):
+    limits = [{"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}}]
+    cluster.kube.create(r.NAMESPACES, {"metadata": {"name": "limited"}})
+    cluster.advance(1)
+    cluster.kube.call(
+        "POST", "/api/v1/namespaces/limited/limitranges", body={"metadata": {"name": "l"}, "spec": {"limits": limits}}
+    )
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    assert cluster.kube.create(r.PODS, pod, "limited")["status"]["qosClass"] == "Guaranteed"

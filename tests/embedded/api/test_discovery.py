@@ -84,6 +84,7 @@ def test_one_group_and_one_version() -> None:
         "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         "shortNames": ["deploy"],
         "categories": ["all"],
+        "storageVersionHash": "8aSe+NMegvE=",
     }
     assert resources["deployments/scale"] == {
         "name": "deployments/scale",

@@ -277,6 +277,17 @@ def test_stateful_pods_come_one_after_the_other_and_go_in_reverse(world: World) 
     assert seen[3:] == [(15.5, ("deleted", "web-2")), (21.0, ("deleted", "web-1")), (26.5, ("deleted", "web-0"))]
 
 
+def test_a_stateful_pod_that_never_ran_is_replaced_by_one_of_the_new_revision(world: World) -> None:
+    """It came back as it was before, again and again at one moment, for ever."""
+    stateful_set(world, replicas=1, podManagementPolicy="Parallel")
+    template = {"metadata": {"annotations": {"v": "2"}}}
+    world.kube.patch(r.STATEFULSETS, "web", {"spec": {"template": template}}, "ns")
+    world.run(5)
+    pods = world.kube.list(r.PODS, "ns").items
+    assert [annotations_of(pod).get("v") for pod in pods] == ["2"]
+    assert pods[0]["metadata"]["generateName"] == "web-"
+
+
 def test_a_stateful_set_counts_terminating_pods(world: World) -> None:
     """FACTS: unlike a Deployment's, its status.replicas counts Terminating pods."""
     stateful_set(world, 1)

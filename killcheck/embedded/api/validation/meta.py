@@ -97,6 +97,8 @@ def _owners(owners: list[Obj]) -> Causes:
         ):
             if not owner.get(field):
                 causes.append(invalid(f"{path}.{field}", owner.get(field, ""), words))
+        if owner.get("kind") == "Event" and owner.get("apiVersion") == "v1":
+            causes.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
             this = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:

@@ -65,6 +65,7 @@ def pod_spec(spec: Obj, path: str, *, pod: bool) -> Causes:
     for field in ("hostname", "subdomain"):
         if spec.get(field):
             causes += names.dns_label_cause(f"{path}.{field}", spec[field])
+    causes += resources.of_pod(spec.get("resources") or {}, claims, f"{path}.resources")
     causes += placement.tolerations(spec.get("tolerations") or [], f"{path}.tolerations")
     causes += _host_aliases(spec.get("hostAliases") or [], f"{path}.hostAliases")
     if spec.get("preemptionPolicy") not in (None, "PreemptLowerPriority", "Never"):

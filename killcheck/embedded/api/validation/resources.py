@@ -14,12 +14,13 @@ from killcheck.embedded.api.validation.fields import (
     invalid,
     key,
     not_found,
+    not_supported,
     required,
 )
 from killcheck.kube.objects import Obj
 from killcheck.kube.quantities import parse
 
-__all__ = ["is_extended", "is_integer", "quantity", "quota_name", "requirements"]
+__all__ = ["is_extended", "is_integer", "of_pod", "quantity", "quota_name", "requirements"]
 
 _CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
 _STANDARD_INTEGER = frozenset(
@@ -127,6 +128,16 @@ def requirements(given: Obj, claims: set[str], path: str) -> Causes:
     if any(name.startswith("hugepages-") for name in named) and not named & {"cpu", "memory"}:
         causes.append(forbidden(path, "HugePages require cpu or memory"))
     return causes + _claims(given.get("claims") or [], claims, f"{path}.claims")
+
+
+def of_pod(given: Obj, claims: set[str], path: str) -> Causes:
+    """What the containers of a pod share (``spec.resources``): processor, memory and huge pages, no devices."""
+    causes: Causes = []
+    for field in ("limits", "requests"):
+        for name in given.get(field) or {}:
+            if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
+                causes.append(not_supported(key(f"{path}.{field}", name), name, ("cpu", "hugepages-", "memory")))
+    return causes + requirements(given, claims, path)
 
 
 def _amount(path: str, name: str, text: str) -> Causes:

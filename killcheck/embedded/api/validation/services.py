@@ -23,6 +23,10 @@ __all__ = ["create", "update"]
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
+_POLICIES = {
+    "ipFamilyPolicy": ("PreferDualStack", "RequireDualStack", "SingleStack"),
+    "internalTrafficPolicy": ("Cluster", "Local"),
+}
 
 
 def create(_: Kind, new: Obj) -> Causes:
@@ -60,6 +64,9 @@ def _spec(spec: Obj) -> Causes:
         causes += _port(port, at("spec.ports", i), seen, named=len(ports) > 1)
     causes += _same_ports(ports)
     causes += names.labels("spec.selector", spec.get("selector"))
+    for field, known in _POLICIES.items():
+        if spec.get(field) not in (None, *known):
+            causes.append(not_supported(f"spec.{field}", spec[field], known))
     affinity = spec.get("sessionAffinity", "")
     if affinity not in ("ClientIP", "None"):
         causes.append(
