@@ -36,7 +36,7 @@ class Unanswered(Probe):
             workload = self._workload(world, declared)
             pods = [] if workload is None else [_pod(workload, one.spec, one.metadata) for one in templates(workload)]
             broken = http_routes.broken(declared, services, pods)
-            if broken is not None:
+            if broken is not None and (world.knows("Service") or not world.live):
                 yield self.finding(world, declared, ("spec", "scaleTargetRef"), f"nobody is answered: {broken}")
             if workload is not None and not any(map(_says_when_it_is_ready, pods)):
                 message = (

@@ -95,6 +95,9 @@ class Cluster(Protocol):
         ``pods``: those to these pods alone (``Pod/NAMESPACE/NAME``), and to whoever is no pod; None: to anybody.
         """
 
+    def author(self, version: int) -> str | None:
+        """Who made the write of a resource version, a pod as ``Pod/NAMESPACE/NAME``; None: nobody here knows."""
+
     def inventory(self) -> Inventory:
         """What there is besides what a drill watches. Raises KubeError where that cannot be listed."""
 

@@ -110,6 +110,10 @@ class EmbeddedDrillCluster:
         """What executors were answered that only this cluster answers so."""
         return self.embedded.limits.between(since, until, pods)
 
+    def author(self, version: int) -> str | None:
+        """By the token that the request was made with."""
+        return self.embedded.server.authors.get(version)
+
     def inventory(self) -> Inventory:
         """The manifests, also those of kinds that nothing here knows."""
         return self._inventory

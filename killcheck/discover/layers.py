@@ -114,7 +114,7 @@ class _Finder:
         }
         self.found = Found()
         self.stopping = Stopping(objects, targets, by_target, Permissions(objects), self.found.notes)
-        #: Layers that scale what they cover to a number that could not be read, and do nothing else to it.
+        #: Layers that scale what they cover to no zero that could be read, and do nothing else to it.
         self.unsure: set[str] = set()
         self.unread: list[str] = []
         self.opaque: list[Obj] = []
@@ -134,14 +134,14 @@ class _Finder:
         return self.found
 
     def _without_starters(self, layers: Sequence[Layer]) -> list[Layer]:
-        """Left out is what scales to a number that could not be read, beside one that plainly turns the same off."""
+        """Left out is what scales to no zero that could be read, beside one that plainly turns the same off."""
         switches = [layer for layer in layers if layer.cron_job and layer.name not in self.unsure]
         plain = {name for layer in switches for name in layer.covers}
         starters = [layer for layer in layers if layer.name in self.unsure and set(layer.covers) <= plain]
         for layer in starters:
             self.found.notes.append(
-                f"{layer.name} scales {', '.join(layer.covers)} to a number that could not be read: taken for what "
-                "starts again what others turn off"
+                f"{layer.name} scales {', '.join(layer.covers)} to no zero that could be read: taken for what starts "
+                "again what others turn off"
             )
         return [layer for layer in layers if layer not in starters]
 
@@ -208,7 +208,7 @@ class _Finder:
         if dig(obj, "spec", "suspend"):
             self.found.notes.append(f"{ref_of(obj)} is suspended: it will not fire")
         name = name_of(obj)
-        if seen is None and self.stopping.by_unknown_numbers(reading, covers):
+        if seen is None and self.stopping.never_to_zero(reading, covers):
             self.unsure.add(name)
         idle_s = next(_idle_seconds(spec), None) if often else None
         yield Layer(
@@ -261,8 +261,13 @@ class _Finder:
         covers = self.stopping.named_by(reading, ref_of(obj))
         if seen is not None and (seen.off or seen.tried):
             covers = self._seen_to_touch(obj, seen, reading, spec)
-        if covers:
-            idle_s = next(_idle_seconds(spec), None)
+        idle_s = next(_idle_seconds(spec), None)
+        if covers and idle_s is None:
+            self.unread.append(
+                f"{ref_of(obj)} turns off {', '.join(covers)} by a watch of its own, and after how long is not said: "
+                "name it under layers as an idle-monitor, with its workload and idle"
+            )
+        elif covers:
             yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref, idle_s=idle_s)
         elif reading.not_understood and any(self.stopping.may_stop(obj, spec, target) for target in self.targets):
             self.opaque.append(obj)

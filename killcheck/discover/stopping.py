@@ -59,6 +59,8 @@ class Stopping:
 
     def _stops(self, call: ApiCall, target: Target, who: str) -> bool:
         """Whether an API call turns a target off."""
+        if call.removes:
+            return False  # a pause, a hold or a mark that goes stops nothing
         if call.resource in _CAPACITY:
             return not call.replicas and _takes_away(call)
         if call.resource == "namespaces":
@@ -87,13 +89,15 @@ class Stopping:
             self.notes.append(f"{who} scales {target} to {call.replicas}, and not to zero: GPUs stay on")
         return call.verb.startswith("delete") or call.verb in ("patch", "update")
 
-    def by_unknown_numbers(self, reading: Reading, covers: Sequence[str]) -> bool:
-        """Whether all that a program does to the targets it ``covers`` is to scale them to unknown numbers."""
+    def never_to_zero(self, reading: Reading, covers: Sequence[str]) -> bool:
+        """Whether all that a program does to the targets it ``covers`` is to scale them to numbers that are no zero,
+        or that could not be read."""
         named = [target for target in self.targets if target.name in covers]
         writes = [call for call in reading.writes if any(self.is_about(call, target) for target in named)]
         takes = any(call.resource in ("pods", "nodes") or call.verb.startswith("delete") for call in reading.writes)
-        numbers = [call for call in writes if call.body.startswith("--replicas=")]
-        return bool(numbers) and not takes and all(call.replicas is None for call in numbers)
+        unread = [call for call in writes if call.replicas is None and call.body.startswith("--replicas=")]
+        numbers = [*unread, *(call for call in writes if call.replicas)]
+        return bool(numbers) and not takes and len(numbers) == len([c for c in writes if not c.removes])
 
     def _stops_pods(self, call: ApiCall, target: Target, obj: Obj) -> bool:
         """Pods that are deleted or evicted (``kubectl drain`` does): whoever makes them may make them again."""

@@ -6,7 +6,7 @@ of the zero falls into something it was seen to do. What may *not* live here: gu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -101,6 +101,9 @@ class Bystanders:
                 "the GPUs went off while more than one layer was at it: "
                 + "; ".join(f"{name}: {evidence}" for name, evidence in shown.items()),
             )
+        wrote = None if shown else self._by_author({self.drilled.name: own, **self.runs})
+        if wrote is not None:
+            return wrote
         if altered and own.also_acted(zero_at):
             return Attribution(
                 "", f"{own.also_acted(zero_at)} - which the fault, set on this drill's own Job, did not reach"
@@ -108,6 +111,16 @@ class Bystanders:
         hand = f" (field manager {writer})" if writer else ""
         names = " nor ".join([f"neither {self.drilled.name}", *self.runs]) if self.runs else f"not {self.drilled.name}"
         return Attribution("", f"the GPUs went off{hand}, but {names} can be shown to have done it")
+
+    def _by_author(self, runs: Mapping[str, LayerRun]) -> Attribution | None:
+        """The layer whose pods made every write that turned a target off, however they ended; None: nobody's known."""
+        authors = {self.stage.cluster.author(version) for version in self.off_at.values()}
+        for name, run in runs.items() if authors else ():
+            own = run.stage.observations.pods.values()
+            if authors <= {f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in own}:
+                wrote = ", ".join(sorted(map(str, authors)))
+                return Attribution(name, f"its executor wrote it ({wrote}), and had not ended well when they were off")
+        return None
 
 
 def _went_off(old: Obj | None, new: Obj) -> bool:

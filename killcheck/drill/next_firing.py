@@ -96,7 +96,7 @@ class NextFiring:
         off = self._run(self._off, due + timedelta(seconds=late_s))
         self._run(lambda: False, due + timedelta(seconds=FIRED_S))
         missed = self.missed(due)
-        if missed is not None or off or not tried:
+        if missed is not None or off or not tried or self._empty():
             return missed
         left = [str(target) for target in self.targets if self.scene.replicas(target) or self.scene.pods_of(target)]
         return WorksOnce(due, ", ".join(left), tuple(self.runner.own_firing(due)))
@@ -107,6 +107,10 @@ class NextFiring:
     def _on(self) -> bool:
         """Whether every target is wholly on again."""
         return all(not wholeness.lack(self.scene, target, why=False) for target in self.targets)
+
+    def _empty(self) -> bool:
+        """Whether no pods are left, though replicas may be asked for: a quota, or a gate, keeps others from coming."""
+        return not any(self.scene.pods_of(target) for target in self.targets)
 
     def _off(self) -> bool:
         return not any(self.scene.replicas(target) or self.scene.pods_of(target) for target in self.targets)

@@ -290,9 +290,22 @@ class Night:
                 kind, name = "CronJob", owner["name"]
                 cron = self.stage.cluster.kube.find(r.CRONJOBS, name, new.namespace)
                 start, meant = starts.of_cron_job(cron), starts.bounded(cron, job, now)
+        elif any((t.kind, t.namespace, t.object) == (kind, new.namespace, name) for t in self.targets):
+            start = self._declared_before(now)
         who = f"{kind} {new.namespace}/{name}"
         what = f"put a pod on {new.devices} GPU(s) itself"
         return Relight(now, who, what, meant, evidence=(str(new),), start=start)
+
+    def _declared_before(self, now: datetime) -> Start | None:
+        """A declared start whose Job ran shortly before a target's pods came, which nobody had scaled."""
+        for job in self.stage.cluster.kube.list(r.JOBS).items:
+            begun = dig(job, "status", "startTime")
+            start = starts.of_cron_job(self._cron_job(job))
+            if start is None or not begun or not starts.declared(self.stage.kill_path, start):
+                continue
+            if parse_time(begun) > self.since and (now - parse_time(begun)).total_seconds() <= COMES_ON_S:
+                return start
+        return None
 
     def _of_target(self, lit: Target, obj: Obj, now: datetime) -> Relight:
         fresh = self.stage.cluster.kube.find(self.scene.resource_of(lit), name_of(obj), namespace_of(obj))

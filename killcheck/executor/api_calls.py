@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube.selectors import SelectorError, parse_labels
 
-__all__ = ["ApiCall", "HttpCommand", "call_of_url", "curl", "replicas_in", "wget"]
+__all__ = ["ApiCall", "HttpCommand", "call_of_url", "curl", "removes_only", "replicas_in", "wget"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class ApiCall:
 
     ``replicas`` is the number that the request writes, where it is written in the script; ``selector`` the labels that
     choose its objects; ``named``: it is about one object, also where its name could not be read; ``everywhere``: its
-    path has no namespace; ``body`` as written.
+    path has no namespace; ``body`` as written; ``removes``: it removes fields or marks, and sets none.
     """
 
     verb: str
@@ -33,6 +34,7 @@ class ApiCall:
     named: bool = False
     body: str = ""
     everywhere: bool = False
+    removes: bool = False
 
     def __str__(self) -> str:
         resource = self.resource + (f"/{self.subresource}" if self.subresource else "")
@@ -100,7 +102,23 @@ def call_of_url(method: str, url: str, body: str = "") -> ApiCall | None:
         bool(name),
         body if writes else "",
         not namespace,
+        writes and removes_only(body),
     )
+
+
+def removes_only(body: str) -> bool:
+    """Whether a patch, JSON of either form, takes fields away and sets none; False where it cannot be read."""
+    try:
+        patch = json.loads(body)
+    except ValueError:
+        return False
+    if isinstance(patch, list):
+        return bool(patch) and all(isinstance(op, dict) and op.get("op") in ("remove", "test") for op in patch)
+    return isinstance(patch, dict) and bool(patch) and all(map(_nothing, patch.values()))
+
+
+def _nothing(value: object) -> bool:
+    return value is None or (isinstance(value, dict) and bool(value) and all(map(_nothing, value.values())))
 
 
 def replicas_in(body: str) -> int | None:

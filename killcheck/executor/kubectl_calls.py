@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 
-from killcheck.executor.api_calls import ApiCall, replicas_in
+from killcheck.executor.api_calls import ApiCall, removes_only, replicas_in
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube import resources
 from killcheck.kube.resources import Resource
@@ -58,6 +58,9 @@ _SHORT = {
     "hpa": "horizontalpodautoscalers",
     "pvc": "persistentvolumeclaims",
     "rc": "replicationcontrollers",
+    "quota": "resourcequotas",
+    "limits": "limitranges",
+    "netpol": "networkpolicies",
     "so": "scaledobjects",
     "app": "applications",
     "ev": "events",
@@ -204,6 +207,12 @@ def _resource(name: str) -> Resource | None:
     return None
 
 
+def _marks_off(words: Sequence[str]) -> bool:
+    """Whether all that is said of labels, annotations or taints is that they go: ``key-``."""
+    marks = [word for word in words if "=" in word or word.endswith("-")]
+    return bool(marks) and all(word.endswith("-") for word in marks)
+
+
 def _same_group(said: str, known: Resource) -> bool:
     """``kubectl`` takes RESOURCE.GROUP and RESOURCE.VERSION.GROUP, and the beginning of a group."""
     return said.startswith(known.group) or said.partition(".")[2].startswith(known.group or "?")
@@ -320,11 +329,13 @@ class _Reader:
         if verb in ("label", "annotate", "taint"):  # key=value, key-
             self.command.words = words[:1] + [w for w in words[1:] if "=" not in w and not w.endswith("-")]
         body = self.command.flag("p", "patch") or self.files.get(self.command.flag("patch-file"), "")
+        away = removes_only(body) if body else _marks_off(words[1:])
         body = body or " ".join(word for word in words[1:] if "=" in word)
         subresource = self.command.flag("subresource")
         for resource, name in self.objects(default):
             yield self.reading(resource, name)
-            yield self.call("patch", resource, name, subresource, replicas=replicas_in(body), body=body)
+            call = self.call("patch", resource, name, subresource, replicas=replicas_in(body), body=body)
+            yield replace(call, removes=away)
 
     def read_get(self) -> Iterator[ApiCall]:
         """``get`` and ``describe``."""

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from killcheck import executor
+from killcheck.executor import ApiCall
 from killcheck.kube import resources as r
 from killcheck.kube import schedule
 from killcheck.kube.client import Kube
@@ -155,15 +156,19 @@ def bounded(cron_job: Obj | None, job: Obj | None, now: datetime) -> str | None:
 def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tuple[list[Start], list[Start]]:
     """What starts targets again by the clock: what plainly is a morning's, and what is not and a drill will not excuse.
 
-    CronJobs that are read to scale a target up, and windows of cron triggers on a target.
+    CronJobs that are read to scale a target up or to take back what a switch wrote, and windows of cron triggers on a
+    target.
     """
     everything = list(objects)
     own = {(one.namespace, one.name) for layer in kill_path.layers if (one := layer.cron_job)}
+    crons = [(o, (namespace_of(o) or "default", name_of(o))) for o in everything if o.get("kind") == "CronJob"]
+    written = [call for obj, key in crons if key in own for call in _writes(obj)]
     found = [
         start
-        for obj in everything
-        if obj.get("kind") == "CronJob" and (namespace_of(obj) or "default", name_of(obj)) not in own
-        if not dig(obj, "spec", "suspend") and _lights(obj, kill_path) and (start := of_cron_job(obj)) is not None
+        for obj, key in crons
+        if key not in own and not dig(obj, "spec", "suspend")
+        if (_lights(obj, kill_path) or any(_undoes(call, one) for call in _writes(obj) for one in written))
+        if (start := of_cron_job(obj)) is not None
     ]
     for obj in everything:
         name = dig(obj, "spec", "scaleTargetRef", "name")
@@ -183,6 +188,23 @@ def _lights(cron: Obj, kill_path: KillPath) -> bool:
         for call in raised
         for one in targets
     )
+
+
+def _writes(cron: Obj) -> Iterator[ApiCall]:
+    home = namespace_of(cron) or "default"
+    for template in templates(cron):
+        yield from executor.read(template.spec, home).writes
+
+
+def _undoes(call: ApiCall, written: ApiCall) -> bool:
+    """Whether a call takes back what a switch wrote: it deletes what that made (the API has no name for it then), makes
+    what that deleted, or edits the same object again."""
+    if (call.group, call.resource, call.namespace) != (written.group, written.resource, written.namespace):
+        return False
+    if {call.verb, written.verb} == {"create", "delete"}:
+        return True
+    edits = {call.verb, written.verb} <= {"patch", "update"}
+    return edits and bool(call.name) and call.name == written.name
 
 
 def _only_mornings(start: Start, now: datetime) -> bool:

@@ -202,15 +202,32 @@ spec:
         "containers: [{name: vllm, image: vllm, resources: {limits: {nvidia.com/gpu: 8}}}]",
         "containers: [{name: r, image: i, command: [sh, -c, while sleep 9; do kubectl delete deploy vllm; done]}]",
     )
-    layers = found(DEPLOYMENT, daemon, watcher).kill_path.layers
-    assert [(layer.name, layer.type) for layer in layers] == [
-        ("nth", LayerType.SPOT_HANDLER),
-        ("reaper", LayerType.IDLE_MONITOR),
+    timed = watcher.replace("image: i,", 'image: i, env: [{name: IDLE_AFTER_MINUTES, value: "20"}],')
+    layers = found(DEPLOYMENT, daemon, timed).kill_path.layers
+    assert [(layer.name, layer.type, layer.idle_s) for layer in layers] == [
+        ("nth", LayerType.SPOT_HANDLER, None),
+        ("reaper", LayerType.IDLE_MONITOR, 1200.0),
     ]
+    untimed = found(DEPLOYMENT, KILL, watcher)  # no spec could say so
+    assert only_layer(untimed).name == "nightly"
+    assert any("Deployment/inference/reaper turns off vllm" in said for said in untimed.not_understood)
 
 
-@pytest.mark.parametrize(("env", "idle_s"), [("IDLE_MINUTES", 600), ("IDLE_TIMEOUT_MS", 0.01), ("WORKERS", None)])
-def test_a_watcher_begins_to_count_when_its_targets_are_idle(env: str, idle_s: float | None):
+@pytest.mark.parametrize(
+    "script",
+    [
+        "kubectl annotate deployment vllm held-",
+        """kubectl patch deployment vllm --type=json -p '[{"op":"remove","path":"/spec/template/spec/nodeSelector"}]'""",
+        """kubectl patch deployment vllm --type=merge -p '{"metadata":{"annotations":{"held":null}}}'""",
+        "kubectl scale deployment vllm --replicas=1",
+    ],
+)
+def test_what_takes_back_or_starts_is_no_layer_beside_a_switch(script: str):
+    assert only_layer(found(DEPLOYMENT, KILL, cron_job(script, "morning", "0 6 * * *"))).name == "nightly"
+
+
+@pytest.mark.parametrize(("env", "idle_s"), [("IDLE_MINUTES", 600), ("IDLE_TIMEOUT_MS", 0.01)])
+def test_a_watcher_begins_to_count_when_its_targets_are_idle(env: str, idle_s: float):
     watcher = DEPLOYMENT.replace("name: vllm, namespace", "name: reaper, namespace").replace(
         "containers: [{name: vllm, image: vllm, resources: {limits: {nvidia.com/gpu: 8}}}]",
         f'containers: [{{name: r, image: i, env: [{{name: {env}, value: "10"}}], '

@@ -38,6 +38,34 @@ def cron(name, schedule, zone, replicas):
     }
 
 
+QUOTA = "quota no-gpus"
+HELD = "configmap fleet"
+
+
+@pytest.mark.parametrize(
+    ("off", "on", "declared"),
+    [
+        (f"kubectl create {QUOTA} --hard=requests.nvidia.com/gpu=0", f"kubectl delete {QUOTA}", True),
+        (f"kubectl label {HELD} on=no", f"kubectl label {HELD} on-", True),
+        (f"kubectl create {QUOTA} --hard=requests.nvidia.com/gpu=0", "kubectl delete configmap no-gpus", False),
+        (f"kubectl label {HELD} on=no", "kubectl label configmap of-others on-", False),
+    ],
+)
+def test_what_takes_back_what_a_switch_wrote_is_a_start(off, on, declared, tmp_path):
+    scaled = cron("off", "0 21 * * *", "Etc/UTC", 0)
+    container = scaled["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    container["command"][2] += f"\n{off}"
+    morning = cron("on", "0 7 * * *", "Etc/UTC", 2)
+    morning["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"][2] = on
+    (tmp_path / "all.yaml").write_text(TEXT + "---\n" + yaml.safe_dump_all([scaled, morning]))
+    spec = tmp_path / "killcheck.yaml"
+    ran = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path / "all.yaml"), "-o", str(spec)])
+    assert ran.exit_code == 0, ran.output
+    found = specfile.load(spec)
+    assert [layer.name for layer in found.layers] == ["off"]
+    assert [one.name for one in found.starts] == (["on"] if declared else [])
+
+
 @pytest.mark.parametrize(
     ("schedule", "zone", "declared"),
     [

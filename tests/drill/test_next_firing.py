@@ -174,6 +174,39 @@ def test_what_lies_on_a_volume_that_outlives_the_pods_was_not_seen(
     assert ("it looks at /state" in result.why) == (verdict == "inconclusive")
 
 
+HELD = (
+    f"kubectl -n {NAMESPACE} create quota none --hard=requests.nvidia.com/gpu=0; sleep 3; "
+    f"kubectl -n {NAMESPACE} delete pods -l app=whisper --wait=false"
+)
+
+
+@pytest.mark.parametrize(("declared", "verdict"), [(True, "survived"), (False, "exposed")])
+def test_what_a_quota_holds_off_is_off_until_its_declared_end(declared: bool, verdict: str, tmp_path: Path) -> None:
+    """No replicas were written: who takes the quota away is the start, though the pods come a while after it."""
+    path = _path(tmp_path / "path", HELD)
+    night = next(o for o in yaml.safe_load_all((path / "all.yaml").read_text()) if o["kind"] == "CronJob")
+    night["metadata"]["name"] = "morning"
+    night["spec"]["schedule"] = "0 7 * * *"
+    (container,) = night["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    container["command"][-1] = f"kubectl -n {NAMESPACE} delete quota none"
+    (path / "morning.yaml").write_text(yaml.safe_dump(night))
+    ref = {"namespace": NAMESPACE, "name": "night"}
+    spec: dict[str, object] = {
+        "apiVersion": "killcheck/v1",
+        "name": "held",
+        "targets": [{"name": "whisper", "kind": "Deployment", "namespace": NAMESPACE, "object": "whisper"}],
+        "layers": [{"name": "night", "type": "dead-man", "covers": ["whisper"], "cronJob": ref}],
+        "proof": ["P1", "P4"],
+    }
+    if declared:
+        spec["starts"] = [{"kind": "CronJob", "namespace": NAMESPACE, "name": "morning"}]
+    (path / "killcheck.yaml").write_text(yaml.safe_dump(spec))
+    session = Session(spec=path / "killcheck.yaml", exec_mode="host")
+    planned = PlannedDrill("night", options=Options(horizon_s=1800.0))
+    result = Run(session, [planned], folder=tmp_path / "runs").execute().drills[0]
+    assert str(result.verdict) == verdict, result.why
+
+
 @pytest.mark.parametrize("executor", ["a lock that it releases", "a lock that nobody releases"])
 def test_what_fires_often_is_tried_as_well(executor: str, tmp_path: Path) -> None:
     script, verdict, cause = EXECUTORS[executor]

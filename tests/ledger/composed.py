@@ -50,6 +50,15 @@ STYLES = {
     "restart": ("on", "kubectl -n {ns} rollout restart {kind} {name}"),
     "wrong-name": ("on", "kubectl -n {ns} scale {kind} {name}-old --replicas=0 || true"),
     "one-left": ("on", "kubectl -n {ns} scale {kind} {name} --replicas=1"),
+    "waits-in-vain": (
+        "off",
+        "kubectl -n {ns} scale {kind} {name} --replicas=0\n"
+        "kubectl -n {ns} wait pod -l app={name} --for=delete --timeout=1s",
+    ),
+    "by-the-weekday": (
+        "on",
+        '[ "$(date +%u)" -ge 6 ] && exit 0; kubectl -n {ns} scale {kind} {name} --replicas=0',
+    ),
     "dry-run": ("on", "kubectl -n {ns} scale {kind} {name} --replicas=0 --dry-run=server"),
 }
 
@@ -122,7 +131,8 @@ class Composition:
                     "apiGroups": ["apps"],
                     "resources": [plural, f"{plural}/scale"],
                     "verbs": ["get", "list", "patch", "update", "delete"],
-                }
+                },
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
             ],
         )
         yield {
@@ -230,6 +240,34 @@ def _from_a_file(objects: list[Obj]) -> list[Obj]:
     return [*objects, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"off.sh": text}}]
 
 
+def _by_kustomize(objects: list[Obj]) -> list[Obj]:
+    """As ``kustomize build`` leaves them: labels everywhere, in selectors too, the script in a ConfigMap with a hash."""
+    more = {"app.kubernetes.io/part-of": "serving", "env": "production"}
+    written = _from_a_file(objects)
+    for obj in written:
+        obj["metadata"]["labels"] = {**obj["metadata"].get("labels", {}), **more}
+        spec = obj.get("spec") or {}
+        if "selector" in spec and "template" in spec:
+            spec["selector"]["matchLabels"] |= more
+            spec["template"]["metadata"]["labels"] |= more
+    return written
+
+
+def _by_argo(objects: list[Obj]) -> list[Obj]:
+    """As Argo CD tracks them since 3.0, in an Application that syncs when somebody asks."""
+    for obj in objects:
+        meta, group = obj["metadata"], obj["apiVersion"].rpartition("/")[0]
+        said = f"serving:{group}/{obj['kind']}:{meta.get('namespace', '')}/{meta['name']}"
+        meta["annotations"] = {**meta.get("annotations", {}), "argocd.argoproj.io/tracking-id": said}
+    spec: Obj = {
+        "project": "default",
+        "source": {"repoURL": "https://git.example.net/serving.git", "path": "."},
+        "destination": {"server": "https://kubernetes.default.svc"},
+    }
+    meta = {"name": "serving", "namespace": "argocd"}
+    return [*objects, {"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": meta, "spec": spec}]
+
+
 #: How the manifests are written down: it says the same of the path.
 PACKINGS: dict[str, Callable[[list[Obj]], list[Obj]]] = {
     "plain": lambda objects: objects,
@@ -237,6 +275,8 @@ PACKINGS: dict[str, Callable[[list[Obj]], list[Obj]]] = {
     "helm": _by_helm,
     "init": _before,
     "file": _from_a_file,
+    "kustomize": _by_kustomize,
+    "argo": _by_argo,
 }
 
 

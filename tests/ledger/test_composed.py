@@ -94,6 +94,19 @@ def test_verdict_is_the_truth(
     assert str(result.verdict) in RIGHT[one.truth], result.why
 
 
+def test_executor_that_fails_after_its_write_has_turned_it_off(tmp_path: Path) -> None:
+    """Its own wait was too short: who wrote the zero is known, however that program ended."""
+    result = Composition(style="waits-in-vain").drill(tmp_path / "path")
+    assert (str(result.verdict), result.off_by) == ("survived", "lights-out"), result.why
+    assert "its executor wrote it (Pod/serving/lights-out-killcheck-" in result.why
+
+
+@pytest.mark.parametrize("packing", ["kustomize", "argo"])
+def test_what_a_tool_wrote_down_says_the_same(packing: str, tmp_path: Path) -> None:
+    result = Composition(packing=packing).drill(tmp_path / "path")
+    assert str(result.verdict) == "survived", result.why
+
+
 def test_assumption_settles_what_it_names_until_its_day(tmp_path: Path) -> None:
     """And stands in the ledger from then on; of another object, or ended, it settles nothing."""
     aim = Aim("apps/v1", "Deployment", "serving", "llama", {"app": "llama"})

@@ -101,6 +101,8 @@ class ApiServer:
         self.limits = Limits(loop, lambda: store.revision)
         #: What of an answer was guessed, and what to do: of objects that nobody described.
         self.guessed: Callable[[Request, Response], tuple[str, str] | None] = lambda _request, _response: None
+        #: Which client from outside this process made the write of a resource version.
+        self.authors: dict[int, str] = {}
         self.kubelets: dict[str, KubeletEndpoint] = {}
         #: Which of ``scheduler`` and ``controller-manager`` do not run now.
         self.down: Callable[[], frozenset[str]] = frozenset
@@ -132,6 +134,7 @@ class ApiServer:
         """Answer a request; failures come back as Status bodies, never as exceptions."""
         user = request.user
         at = route(request.path)
+        revision = self.limits.version()
         try:
             user = user or self.authenticator.authenticate(request)
             response = self._answer(request, user, at)
@@ -145,6 +148,8 @@ class ApiServer:
             met = ours.limit_of(self.kinds, _builtin_groups(), request, response) or self.guessed(request, response)
         if met is not None and user is not None:
             self.limits.meet(ours.who(user), *met)
+        if request.user is None and user is not None and self.limits.version() > revision:
+            self.authors |= dict.fromkeys(range(revision + 1, self.limits.version() + 1), ours.who(user))
         for auditor in self.auditors:
             auditor(request, response)
         return response
