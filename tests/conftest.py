@@ -12,6 +12,7 @@ import cryptography.x509  # noqa: F401
 import pytest
 import yaml  # noqa: F401
 from hypothesis import HealthCheck, settings
+from leaks import look
 
 from killcheck.run.gc_tuning import collect_seldom
 
@@ -76,6 +77,14 @@ def pytest_xdist_make_scheduler(config, log):
         return None
     config.option.loadscopereorder = False
     return ByFile(config, log)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """Around every test, outside its own fixtures: no thread, no child, no folder, no variable of its stays."""
+    before = look()
+    yield
+    assert before.left() == []
 
 
 @pytest.fixture

@@ -169,9 +169,9 @@ def _with_starts(found: Discovery) -> Discovery:
 def _say(found: Discovery, output: Path, loaded: Loaded | None, verbose: bool) -> None:
     """What was found, on standard error: the spec may be on standard output."""
     path = found.kill_path
-    counts = f"{len(path.targets)} target(s), {len(path.layers)} layer(s), {len(path.nodes)} node pool(s)"
+    counts = f"{len(path.targets)} target(s), {len(found.written)} layer(s), {len(path.nodes)} node pool(s)"
     say(f"{output}: {counts}", err=True)
-    for layer in path.layers:
+    for layer in found.written:
         say(f"  {layer.type.value:<16} {layer.name} turns off {', '.join(layer.covers)}", err=True)
     if not path.layers:
         say("  ! no layer was found: name under layers what turns these off, and run killcheck lint", err=True)

@@ -76,7 +76,16 @@ class Discovery:
         """The commented ``killcheck.yaml``."""
         from killcheck.spec.specfile import dump
 
-        return dump(self.kill_path, self.comments)
+        return dump(replace(self.kill_path, layers=self.written), self.comments)
+
+    @property
+    def written(self) -> tuple[killpath.Layer, ...]:
+        """The layers that a spec can hold: no watch whose idle time nobody wrote down."""
+        return tuple(layer for layer in self.kill_path.layers if not _timeless(layer))
+
+
+def _timeless(layer: killpath.Layer) -> bool:
+    return layer.type is killpath.LayerType.IDLE_MONITOR and layer.cron_job is None and layer.idle_s is None
 
 
 #: Kinds that hold GPUs as long as their node lives, or that are made of other holders.

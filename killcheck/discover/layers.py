@@ -267,7 +267,7 @@ class _Finder:
                 f"{ref_of(obj)} turns off {', '.join(covers)} by a watch of its own, and after how long is not said: "
                 "name it under layers as an idle-monitor, with its workload and idle"
             )
-        elif covers:
+        if covers:
             yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref, idle_s=idle_s)
         elif reading.not_understood and any(self.stopping.may_stop(obj, spec, target) for target in self.targets):
             self.opaque.append(obj)

@@ -53,7 +53,9 @@ class IdleWorkload(LayerRun):
         self._standing_by = False
 
     def prepare(self) -> None:
-        """The monitor must be there."""
+        """The monitor must be there, and how long it waits be known."""
+        if self.layer.idle_s is None:
+            raise LayerError(f"layer {self.layer.name}: after how long {self.ref} acts is not said: give it idle")
         kube = self.stage.cluster.kube
         try:
             kube.get(kube.resource_for(self.ref.api_version, self.ref.kind), self.ref.name, self.ref.namespace)

@@ -75,9 +75,15 @@ class Source(Protocol):
     def window(self, name: str, at: float, length: float) -> Matrix:
         """The samples of every series in the ``length`` seconds up to ``at``, the oldest first."""
 
+    def spend(self, moments: int) -> None:
+        """Told of how many moments are about to be looked at. Raises Unsupported where that takes too long."""
+
     def epoch(self, at: float) -> float:
         """The moment as Unix time."""
 
+
+#: What it takes to evaluate an expression at a moment, in moments of a series that are looked at.
+EVALUATED = 20
 
 Value = float | Vector
 Run = Callable[[Source, float], Value]
@@ -99,8 +105,16 @@ class Matching:
         return frozenset(pair for pair in labels if pair[0] not in self.names and pair[0] != NAME)
 
 
+#: What Prometheus' engine (RE2) matches in linear time and Python's may try for hours: a repeated group, many repeats.
+_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+{]")
+_REPEAT = re.compile(r"(?<!\\)(?:[*+]|\{\d*,)")
+_REPEATS = 3
+
+
 def pattern(text: str) -> re.Pattern[str]:
     """A regular expression as label matchers have them. Raises Unsupported."""
+    if _REPEATED_GROUP.search(text) or len(_REPEAT.findall(text)) > _REPEATS:
+        raise Unsupported(f"{text!r} may take longer than a night to match")
     try:
         return re.compile(text)
     except re.error as error:

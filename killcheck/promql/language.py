@@ -58,7 +58,10 @@ class Expr:
         for name in sorted(self.metrics):
             if not source.known(name):
                 raise UnknownSeries(f"{name} is nothing that a drill produces")
-        value = self.run(source, at)
+        try:
+            value = self.run(source, at)
+        except RecursionError as error:
+            raise Unsupported("it is nested too deeply") from error
         return value if isinstance(value, dict) else {frozenset(): value}
 
 
@@ -72,7 +75,10 @@ def duration_s(text: str) -> float:
 
 def parse(text: str) -> Expr:
     """Read an expression. Raises Unsupported."""
-    return _Parser(text).whole()
+    try:
+        return _Parser(text).whole()
+    except RecursionError as error:
+        raise Unsupported("it is nested too deeply") from error
 
 
 @dataclass(frozen=True)
@@ -394,11 +400,14 @@ def _shifted(found: Run | _Ranged, by_s: float) -> Run | _Ranged:
 
 
 def _subquery(inner: Run, length_s: float, step_s: float) -> _Ranged:
-    """Looks at multiples of the step in Unix time."""
+    """Looks at multiples of the step in Unix time. Raises Unsupported for a step of nothing."""
+    if step_s <= 0:
+        raise Unsupported("a subquery's step is nothing")
 
     def run(source: Source, at: float) -> Matrix:
         """The inner expression at each of its moments."""
         epoch, found = source.epoch(at), dict[Labels, list[tuple[float, float]]]()
+        source.spend(ev.EVALUATED * math.ceil(length_s / step_s))
         for n in range(math.floor((epoch - length_s) / step_s) + 1, math.floor(epoch / step_s) + 1):
             moment = n * step_s - epoch + at
             value = inner(source, moment)

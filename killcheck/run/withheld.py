@@ -20,12 +20,15 @@ _CALLED = (
 )
 #: One word of a shell at most: what begins another command, a variable or a path is no password's to hide.
 _WORD = r"(?![-/$<])[^\s\"'`$<>|&;(),{}]+"
+#: Each begins at a word's beginning or reaches a bounded way ahead: a text's length never counts twice.
 _TEXTS = (
-    re.compile(rf"(?i)(--?(?:[a-z0-9]+-)*{_CALLED}(?:=|[ \t]+)[\"']?){_WORD}"),
+    re.compile(rf"(?i)((?<![\w-])--?(?:[a-z0-9]+-)*{_CALLED}(?:=|[ \t]+)[\"']?){_WORD}"),
     re.compile(rf"(?i)((?<![\w.-])(?:[a-z0-9]+[_.-])*{_CALLED}[\"']?[ \t]*[:=][ \t]*[\"']?){_WORD}"),
     re.compile(rf"(?i)((?:^|\s)(?:-u|--user|--proxy-user)[= ][\"']?[^\s:\"']+:){_WORD}"),
     re.compile(rf"(?i)(\b(?:bearer|basic)[ \t]+){_WORD}"),
-    re.compile(rf"(\b(?:sshpass|mysql|mariadb)[\w-]*\b[^\n|;&]*?[ \t]-p[ =]?[\"']?){_WORD}"),
+    re.compile(
+        rf"((?<![\w-])(?:sshpass|mysql|mariadb)[\w-]{{0,20}}[^\w\n|;&-][^\n|;&]{{0,99}}?(?<=[ \t])-p[ =]?[\"']?){_WORD}"
+    ),
     re.compile(r"(\w://[^\s/:@]*:)[^\s/@$]+(?=@)"),
 )
 

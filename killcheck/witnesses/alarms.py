@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from killcheck.promql import exporters
-from killcheck.promql.evaluation import Matrix
+from killcheck.promql.evaluation import EVALUATED, Matrix
 from killcheck.promql.language import Expr, Labels, UnknownSeries, Unsupported, Vector, parse
 from killcheck.witnesses import promtool
 from killcheck.witnesses.rules import Evaluated, Record, Rule
@@ -47,6 +47,7 @@ def evaluate(
 def _evaluate(rule: Rule, source: _Recorded, within_s: float) -> Evaluated:
     if rule.problem:
         return Evaluated(rule, unproven=rule.problem)
+    source.history.begin()
     try:
         expr = parse(rule.expr)
         unseen = _DISCOVERED.findall(rule.expr)
@@ -126,6 +127,10 @@ class _Recorded:
         """Why a metric is never there; None where it may be."""
         return None if self.history.known(name) or self._of(name) else exporters.missing(name)
 
+    def spend(self, moments: int) -> None:
+        """Count them. Raises Unsupported where they are too many."""
+        self.history.spend(moments)
+
     def epoch(self, at: float) -> float:
         """Unix time."""
         return self.history.epoch(at)
@@ -148,6 +153,7 @@ class _Recorded:
         if not self._of(name):
             return self.history.window(name, at, length)
         found: Matrix = {}
+        self.spend(EVALUATED * math.ceil(length / STEP_S))
         for n in range(math.floor((at - length) / STEP_S) + 1, math.floor(at / STEP_S) + 1):
             for labels, value in self.instant(name, n * STEP_S).items():
                 found.setdefault(labels, []).append((n * STEP_S, value))

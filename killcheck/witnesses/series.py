@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from killcheck.promql.evaluation import Labels, Matrix, Vector
+from killcheck.promql.evaluation import Labels, Matrix, Unsupported, Vector
 from killcheck.witnesses.exported import ABOUT_GPUS, BUSY, GPU_METRICS, KNOWN, Sample
 
 __all__ = ["BEFORE_S", "STEP_S", "History"]
@@ -16,6 +16,9 @@ __all__ = ["BEFORE_S", "STEP_S", "History"]
 STEP_S = 30.0
 #: How long before the trigger the GPUs count as having been there, in seconds: longer than any range in use.
 BEFORE_S = 7 * 24 * 3600.0
+#: At how many moments one rule may look, of all series and over all its evaluations: some seconds' work. An expression
+#: is whoever's who wrote the manifests.
+MOMENTS = 10_000_000
 
 
 @dataclass(slots=True)
@@ -50,11 +53,22 @@ class History:
     labels_taken: bool = True
     _series: dict[str, dict[Labels, _Series]] = field(default_factory=dict)
     _there: set[tuple[str, Labels]] = field(default_factory=set)
+    _looked: int = 0
 
     # -- promql.Source -------------------------------------------------------------------------------------
     def known(self, name: str) -> bool:
         """What :meth:`record` makes."""
         return name in KNOWN
+
+    def begin(self) -> None:
+        """Another rule: its moments are counted anew."""
+        self._looked = 0
+
+    def spend(self, moments: int) -> None:
+        """Count moments that are looked at. Raises Unsupported where they are more than :data:`MOMENTS`."""
+        self._looked += moments
+        if self._looked > MOMENTS:
+            raise Unsupported(f"it looks at more than {MOMENTS:,} moments")
 
     def epoch(self, at: float) -> float:
         """Unix time."""
@@ -68,6 +82,8 @@ class History:
     def window(self, name: str, at: float, length: float) -> Matrix:
         """One sample a scrape, of those in (at - length, at] (Prometheus 3: left-open)."""
         first = math.floor((at - length) / STEP_S) + 1
+        first = max(first, math.floor(-BEFORE_S / STEP_S))  # before that there is nothing
+        self.spend(len(self._series.get(name, {})) * (math.floor(at / STEP_S) + 1 - first))
         moments = [n * STEP_S for n in range(first, math.floor(at / STEP_S) + 1)]
         found = {}
         for labels, series in self._series.get(name, {}).items():

@@ -38,6 +38,9 @@ class Series:
         moments = [at - 30.0 * n for n in reversed(range(max(1, int(length // 30))))]
         return {labels: [(one, value) for one in moments] for labels, value in self.instant(name, at).items()}
 
+    def spend(self, moments):
+        """As many as they like."""
+
     def epoch(self, at):
         return 1000.0 + at
 
@@ -172,6 +175,26 @@ def test_when_a_rule_fires_while_the_gpus_stay_on(expr, wait, fires):
     recorded = [rules.Record("gpu:idle:sum", "sum by (pod) (DCGM_FI_DEV_GPU_UTIL < bool 5)", (("team", "x"),))]
     (told,) = alarms.evaluate(rule(expr, wait), history(), 3600.0, recorded)
     assert (told.fires_s, told.unproven) == (fires, "")
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        "max_over_time(DCGM_FI_DEV_GPU_UTIL[1y:1s]) < 5",
+        "DCGM_FI_DEV_GPU_UTIL and on() max_over_time(vector(1)[1y:1s]) < 0",
+        "DCGM_FI_DEV_GPU_UTIL and on() max_over_time(max_over_time(vector(1)[1d:1m])[1d:1m]) < 0",
+        "max_over_time(gpu:idle:sum[5y]) < 0",
+    ],
+)
+def test_a_rule_that_looks_at_more_than_a_night_is_worth_is_not_evaluated(expr):
+    recorded = [rules.Record("gpu:idle:sum", "sum by (pod) (DCGM_FI_DEV_GPU_UTIL < bool 5)", ())]
+    (told,) = alarms.evaluate(rule(expr), history(), 3600.0, recorded)
+    assert (told.fires_s, "moments" in told.unproven) == (None, True)
+
+
+def test_a_range_beyond_the_series_is_cut_where_they_begin():
+    (told,) = alarms.evaluate(rule("max_over_time(DCGM_FI_DEV_GPU_UTIL[90y]) < 0"), history(), 300.0)
+    assert (told.fires_s, told.unproven) == (None, "")
 
 
 #: The fourth article's own.

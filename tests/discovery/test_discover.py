@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from killcheck import discover, fixtures
 from killcheck.discover import Discovery, DiscoveryError
@@ -208,8 +209,9 @@ spec:
         ("nth", LayerType.SPOT_HANDLER, None),
         ("reaper", LayerType.IDLE_MONITOR, 1200.0),
     ]
-    untimed = found(DEPLOYMENT, KILL, watcher)  # no spec could say so
-    assert only_layer(untimed).name == "nightly"
+    untimed = found(DEPLOYMENT, KILL, watcher)
+    assert [(layer.name, layer.idle_s) for layer in untimed.kill_path.layers] == [("nightly", None), ("reaper", None)]
+    assert [layer["name"] for layer in yaml.safe_load(untimed.spec)["layers"]] == ["nightly"]  # no spec could say so
     assert any("Deployment/inference/reaper turns off vllm" in said for said in untimed.not_understood)
 
 

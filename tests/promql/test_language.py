@@ -100,6 +100,9 @@ class Sampled:
     def known(self, name):
         return any(name == one for one, _ in SERIES)
 
+    def spend(self, moments):
+        """As many as they like."""
+
     def epoch(self, at):
         return at
 
@@ -214,3 +217,27 @@ def test_what_dcgm_exporter_does_not_export_as_shipped():
     assert exporters.exported_as_shipped("DCGM_FI_DEV_GPU_UTIL")
     assert not exporters.exported_as_shipped("DCGM_FI_PROF_SM_ACTIVE")
     assert exporters.exported_as_shipped("anything_else")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 3000 + "util" + ")" * 3000,
+        "-" * 5000 + "1",
+        "1" + "^1" * 4000,
+        "abs(" * 3000 + "util" + ")" * 3000,
+        "max_over_time(util[1h:0s])",
+        'util{pod=~"(a+)+b"}',
+        'util{pod=~".*a.*b.*c.*d"}',
+    ],
+    ids=lambda text: text[:12],
+)
+def test_what_would_never_be_done_is_refused(text):
+    """An alert is whoever's who wrote the manifests."""
+    with pytest.raises(Unsupported):
+        parse(text)
+
+
+def test_what_is_read_and_too_deep_to_evaluate_is_refused():
+    with pytest.raises(Unsupported):
+        parse("1" + "+1" * 5000).evaluate(Sampled(), AT_S)
