@@ -6,9 +6,10 @@ as a whole, output, how long it takes - is looked at while it runs.
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 from killcheck.clock import wall_seconds
@@ -67,6 +68,7 @@ class Watch:
         self.identity = identity
         self._over = over
         self._done = threading.Event()
+        self._attached: socket.socket | None = None
         name = identity[:12]
         threading.Thread(target=self._look, args=(engine,), name=f"size of {name}", daemon=True).start()
         threading.Thread(target=self._listen, args=(engine,), name=f"output of {name}", daemon=True).start()
@@ -74,6 +76,9 @@ class Watch:
     def close(self) -> None:
         """Nobody need look any more; idempotent."""
         self._done.set()
+        if self._attached is not None:  # to a container that had ended before, an engine says nothing, for ever
+            with suppress(OSError):
+                self._attached.shutdown(socket.SHUT_RDWR)
 
     def _stop(self, why: str) -> None:
         if not self._done.is_set():
@@ -103,6 +108,7 @@ class Watch:
             with answered(), closing(engine.another(timeout_s=24 * 3600)) as api:
                 stream = api.attach_socket(self.identity, params=wanted)
                 with closing(stream._response):  # the SDK keeps there what holds the connection
+                    self._attached = stream._sock
                     while not self._done.is_set() and (part := stream.read(1 << 18)):
                         said += len(part)
                         if said > OUTPUT_LIMIT:
