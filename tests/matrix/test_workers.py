@@ -27,6 +27,7 @@ def at_work():
     signal.pause()
 
 def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
     if sys.argv[1] == "threads":  # it cannot be forked then
         threading.Thread(target=threading.Event().wait, daemon=True).start()
     with parallel.mortal_workers(2) as pool:
