@@ -1,9 +1,9 @@
 """How strangers' repositories are read: refusals, what is passed over, holders missed, false headlines, time.
 
 ``python benchmarks/repositories.py CLONES`` where CLONES holds a clone (or an export) of each repository of
-``repositories.toml``, named after it (``kserve`` for ``kserve/kserve``). Nothing is fetched. A document *asks* where
-its plain text writes an accelerator's name with a number; it is *missed* where it is neither a holder, nor of a kind
-that is known to hold nothing, nor told as not understood, nor passed over with its file or folder.
+``repositories.toml``, named after it (``kserve`` or ``kserve+kserve`` for ``kserve/kserve``). Nothing is fetched. A
+document *asks* where its plain text writes an accelerator's name with a number; it is *missed* where it is neither a
+holder, nor of a kind that is known to hold nothing, nor told as not understood, nor passed over with its file.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ def main() -> int:
     rows = tomllib.loads((HERE / "repositories.toml").read_text("utf-8"))["repository"]
     bad = 0
     for row in rows:
-        folder = Path(sys.argv[1]) / row["name"].rpartition("/")[2]
+        whole = Path(sys.argv[1]) / row["name"].replace("/", "+")
+        folder = whole if whole.is_dir() else whole.with_name(row["name"].rpartition("/")[2])
         if not folder.is_dir():
             print(f"{row['name']}: not in {sys.argv[1]} (commit {row['commit'][:12]})")
             continue

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import click
 
 from killcheck.run.gc_tuning import collect_seldom
+from killcheck.run.process_end import ended_at_once
 
 __all__ = ["main", "run"]
 
@@ -192,4 +193,5 @@ def main() -> None:
 def run() -> None:
     """``killcheck`` as a process of its own."""
     collect_seldom()
-    main()
+    with ended_at_once():
+        main()

@@ -103,10 +103,10 @@ class Ledger:
         """With further entries, each once."""
         return Ledger(tuple(dict.fromkeys([*self.entries, *more])))
 
-    def verdict(self) -> str:
-        """Why nothing is proven, in a sentence; empty where nothing is open."""
+    def verdict(self) -> str | None:
+        """Why nothing is proven, in a sentence; None where nothing is open."""
         if not self.open:
-            return ""
+            return None
         named = "; ".join(map(str, self.open[:_NAMED]))
         left = len(self.open) - _NAMED
         more = f"; and {left} more" if left > 0 else ""

@@ -22,13 +22,13 @@ _PRIORITIES = tuple(
 )
 
 
-def refusal(world: World, one: Executor) -> str:
-    """Why the pod would be refused, in the API server's words; empty if it would not be."""
+def refusal(world: World, one: Executor) -> str | None:
+    """Why the pod would be refused, in the API server's words; None if it would not be."""
     rules = [obj for kind in ("ResourceQuota", "LimitRange") for obj in world.in_namespace(kind, one.namespace)]
     namespace = world.find("Namespace", "", one.namespace)
     labels = dig(namespace, "metadata", "labels", default={})
     if not rules and not any(key.startswith("pod-security.") for key in labels):
-        return ""
+        return None
     from killcheck.clock import VirtualLoop
     from killcheck.embedded import AdmissionRequest, Authorizer, Chain, Registry, StatusError, Store, User
 
@@ -45,14 +45,14 @@ def refusal(world: World, one: Executor) -> str:
             store.put(kind.table, (namespace_of(obj), name_of(obj)), copy(obj))
     kind = kinds.by_kind("", "Pod")
     if kind is None:
-        return ""
+        return None
     chain = Chain(store, loop, Authorizer(store), random.Random(1))  # noqa: S311 - names, not secrets
     user = User("system:serviceaccount:kube-system:job-controller", ("system:serviceaccounts", "system:authenticated"))
     try:
         chain.admit(AdmissionRequest("CREATE", kind, "", one.namespace, "", pod_of(one), None, user, dry_run=True))
     except StatusError as error:
         return str(error)
-    return ""
+    return None
 
 
 def _group_kind(obj: Obj) -> tuple[str, str]:

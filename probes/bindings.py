@@ -11,9 +11,9 @@ from killcheck.kube.objects import Obj, name_of, namespace_of
 __all__ = ["mended_binding"]
 
 
-def mended_binding(world: World, one: Executor, asked: tuple[str, str, str], namespace: str) -> str:
+def mended_binding(world: World, one: Executor, asked: tuple[str, str, str], namespace: str) -> str | None:
     """The remedy where a binding was meant to give ``asked`` (group, resource, verb) in ``namespace``, and does not:
-    a roleRef to nothing, a subject that is somebody else. Empty where none was."""
+    a roleRef to nothing, a subject that is somebody else. None where none was."""
     for binding in world.of("RoleBinding", "ClusterRoleBinding"):
         ref = binding.get("roleRef") or {}
         at = namespace_of(binding) or "default"
@@ -30,7 +30,7 @@ def mended_binding(world: World, one: Executor, asked: tuple[str, str, str], nam
             and any(one.account in (subject.get("name"), name_of(binding)) for subject in _accounts(binding))
         ):
             return f"Let {named} name the subject ServiceAccount {one.namespace}/{one.account}."
-    return ""
+    return None
 
 
 def _accounts(binding: Obj) -> Iterator[Obj]:

@@ -150,7 +150,7 @@ def _needs_dns(one: Executor) -> bool:
     return "kubernetes.default" in one.text
 
 
-def _why(rules: list[Obj]) -> str:
+def _why(rules: list[Obj]) -> str | None:
     if not rules:
         return ": nothing is allowed"
     blocks = [
@@ -158,7 +158,7 @@ def _why(rules: list[Obj]) -> str:
     ]
     if any(block in _SERVICE_ADDRESSES for block in blocks):
         return ": the address of the Service is translated before the policy sees it"
-    return ": selectors match pods, and the API server is none" if rules else ""
+    return ": selectors match pods, and the API server is none" if rules else None
 
 
 #: Policies of Calico's, Antrea's and of the Gateway's own kinds that can deny egress too.

@@ -52,18 +52,18 @@ class ImageGone(Probe):
                     yield self.finding(world, one.owner, (*path, "image"), f"{container.get('image')}: {why}")
 
 
-def _placeholder(image: str) -> str:
+def _placeholder(image: str) -> str | None:
     """Nobody has said yet where the image is: the host of killcheck's recipes, or one that cannot exist (RFC 2606)."""
     try:
         host = parse(image).host
     except InvalidReference:
-        return ""
+        return None
     if host == "registry.example.com" or host.rpartition(".")[2] in ("example", "invalid"):
         return "a placeholder, no registry can have that name: put your own in (kustomize: images:, newName and digest)"
-    return ""
+    return None
 
 
-def _why_gone(image: str, world: World) -> str:
+def _why_gone(image: str, world: World) -> str | None:
     try:
         reference = parse(image)
     except InvalidReference as error:
@@ -73,4 +73,4 @@ def _why_gone(image: str, world: World) -> str:
     contents = contents_of(reference)
     if contents.gone_since and contents.gone_since <= world.now:
         return f"cannot be pulled since {contents.gone_since:%Y-%m-%d} ({contents.source})"
-    return ""
+    return None

@@ -71,7 +71,7 @@ def _env(container: Obj) -> dict[str, str]:
     return {str(one["name"]): str(one["value"]) for one in container.get("env") or [] if one.get("value") is not None}
 
 
-def _lent(container: Obj, why: str) -> str:
+def _lent(container: Obj, why: str) -> str | None:
     """The mount that may hold what was not found: it is named in ``why``, or programs are looked for in it."""
     searched = f"{_PATH}:{_env(container).get('PATH', '')}".split(":")
     for mount in container.get("volumeMounts") or []:
@@ -82,4 +82,4 @@ def _lent(container: Obj, why: str) -> str:
             or any(f"{folder}/".startswith(f"{path}/") for folder in searched)
         ):
             return path
-    return ""
+    return None

@@ -65,8 +65,8 @@ class NoAlarm(Probe):
                 )
 
 
-def _never(world: World, expr: str) -> str:
-    """Why an expression is never true of this kill path; empty where it may be."""
+def _never(world: World, expr: str) -> str | None:
+    """Why an expression is never true of this kill path; None where it may be."""
     nobody = next(filter(None, map(exporters.missing, _metrics(expr))), None)
     if nobody is not None and "absent" not in expr and not re.search(r"\bor\b", expr):
         return nobody
@@ -85,7 +85,7 @@ def _never(world: World, expr: str) -> str:
             return f'{label}{operator}"{value}" is none of its CronJobs ({", ".join(sorted(names))})'
         if label == "job_name" and names and not _some(operator, value, {f"{name}-29471580" for name in names}):
             return f'{label}{operator}"{value}" is no Job of its CronJobs ({", ".join(sorted(names))})'
-    return ""
+    return None
 
 
 def _metrics(expr: str) -> list[str]:

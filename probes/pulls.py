@@ -17,9 +17,9 @@ def pull_secrets(world: World, executor: Executor) -> list[str]:
     return own or [str(entry.get("name")) for entry in dig(account, "imagePullSecrets", default=[])]
 
 
-def kept_by(world: World, image: str) -> str:
+def kept_by(world: World, image: str) -> str | None:
     """The DaemonSet that runs ``image`` on its nodes and so keeps it there; empty: none."""
-    return next((ref_of(daemon) for daemon in world.of("DaemonSet") if image in _images(daemon)), "")
+    return next((ref_of(daemon) for daemon in world.of("DaemonSet") if image in _images(daemon)), None)
 
 
 def _images(obj: Obj) -> set[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.firings import schedule_of
@@ -11,6 +12,7 @@ from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
+from killcheck.kube.schedule import Schedule
 from killcheck.kube.workloads import devices_of
 from killcheck.text.yamlfile import Path
 
@@ -44,18 +46,26 @@ class SecondStarter(Probe):
                     yield self.finding(world, obj, ("metadata", "annotations", key), message, severity="warning")
 
     def _scheduled(self, world: World, obj: Obj, what: str, path: Path) -> Iterable[Finding]:
-        """An error where a start comes within hours of a stop, and the next stop much later."""
+        """An error where a start of the coming year comes within hours of a stop, and the next stop much later."""
         start = schedule_of(obj)
         stops = [found for layer, o in world.schedules if o is not obj for found in [schedule_of(o)] if found]
-        moment = start.next(world.now) if start else None
-        if moment is None:
+        first = start.next(world.now) if start else None
+        if start is None or first is None:
             return
-        nexts = [later for stop in stops for later in [stop.next(moment)] if later]
-        hours = (min(nexts) - moment).total_seconds() / 3600 if nexts else None
-        if hours is None:
+        gaps = [(_hours(moment, stops), moment) for moment in start.of_a_year(world.now)]
+        if not gaps or any(hours is None for hours, _ in gaps):
             yield self.finding(world, obj, path, f"{what}, and no schedule stops it")
-        elif hours > _LONG_H:
-            yield self.finding(world, obj, path, f"{what}: the next stop comes {hours:.0f} h later")
+            return
+        hours, moment = max(((hours or 0.0, moment) for hours, moment in gaps), key=lambda gap: gap[0])
+        if hours > _LONG_H:
+            on = "" if (gaps[0][0] or 0.0) > _LONG_H else f", on {moment:%Y-%m-%d} for one"
+            yield self.finding(world, obj, path, f"{what}: the next stop comes {hours:.0f} h later{on}")
+
+
+def _hours(moment: datetime, stops: Sequence[Schedule]) -> float | None:
+    """Hours from a start to the next stop; None: there is none."""
+    nexts = [later for stop in stops for later in [stop.next(moment)] if later]
+    return (min(nexts) - moment).total_seconds() / 3600 if nexts else None
 
 
 def _is_target(world: World, call: ApiCall) -> bool:

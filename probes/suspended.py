@@ -57,13 +57,13 @@ class Suspended(Probe):
                 yield self.finding(world, one.owner, ("spec", "suspend"), message, severity="note")
 
     @staticmethod
-    def _beside(world: World, layer: Layer) -> str:
+    def _beside(world: World, layer: Layer) -> str | None:
         """A schedule that lives and covers all that the suspended one does; empty: there is none."""
         for other, obj in world.schedules:
             living = other.name != layer.name and dig(obj, "spec", "suspend") is not True
             if living and other.type is layer.type and set(layer.covers) <= set(other.covers):
                 return other.name
-        return ""
+        return None
 
 
 def _queued(obj: Obj) -> bool:

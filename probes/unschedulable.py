@@ -87,13 +87,13 @@ def _is_a_pools(label: str) -> bool:
     )
 
 
-def _untolerated(node: Obj, spec: Obj) -> str:
+def _untolerated(node: Obj, spec: Obj) -> str | None:
     for taint in dig(node, "spec", "taints", default=[]):
         passing = str(taint.get("key", "")).startswith("node.kubernetes.io/")  # not ready, under pressure
         hard = taint.get("effect") in ("NoSchedule", "NoExecute") and not passing
         if hard and not any(_tolerates(entry, taint) for entry in spec.get("tolerations") or ()):
             return f"{taint.get('key')}:{taint.get('effect')}"
-    return ""
+    return None
 
 
 def _tolerates(entry: Obj, taint: Obj) -> bool:

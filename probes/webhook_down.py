@@ -34,15 +34,15 @@ class WebhookDown(Probe):
                     yield self.finding(world, config, ("webhooks", index, "clientConfig"), message)
 
     @staticmethod
-    def _down(world: World, service: Obj) -> str:
-        """Why a backend is down; empty where it is up, or nobody can tell."""
+    def _down(world: World, service: Obj) -> str | None:
+        """Why a backend is down; None where it is up, or nobody can tell."""
         name, namespace = str(service.get("name", "")), str(service.get("namespace", ""))
         if not name:
-            return ""
+            return None
         found = world.find("Service", namespace, name)
         if found is None:
             here = world.knows("Service") or any(world.in_namespace("Deployment", namespace))
-            return f"Service {namespace}/{name} does not exist" if here else ""
+            return f"Service {namespace}/{name} does not exist" if here else None
         selector = dig(found, "spec", "selector", default={})
         behind = [
             obj
@@ -53,7 +53,7 @@ class WebhookDown(Probe):
             return f"{ref_of(behind[0])} behind it is scaled to 0"
         if world.live and behind and not any(dig(obj, "status", "readyReplicas") for obj in behind):
             return f"no pod of {ref_of(behind[0])} behind it is ready"
-        return ""
+        return None
 
 
 _WAY = (("", "pods"), ("", "pods/eviction"), ("apps", "deployments/scale"), ("apps", "deployments"), ("batch", "jobs"))

@@ -21,7 +21,9 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import suppress
+import tempfile
+import threading
+from contextlib import redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 
@@ -37,7 +39,7 @@ def pytest(cwd, *argv, timeout=240.0):
 
 
 def _ended(name, cwd, argv, timeout, **more):
-    process = _process()
+    process = _process(more.get("program", "killcheck"))
     order = {"argv": argv, "cwd": str(cwd), "timeout": timeout, **more}
     process.stdin.write(json.dumps(order) + "\n")
     process.stdin.flush()
@@ -48,8 +50,11 @@ def _ended(name, cwd, argv, timeout, **more):
 
 
 @cache
-def _process():
-    made = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def _process(program):
+    """Who forks that program: one that is to run no tests need not know them."""
+    made = subprocess.Popen(
+        [sys.executable, __file__, "--serve", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
 
     def end():
         made.stdin.close()
@@ -94,6 +99,7 @@ def everything():
     import killcheck
     from killcheck import faults
     from killcheck.embedded.nodes.forkserver import fork_server
+    from killcheck.run.session import Session
 
     for module in pkgutil.walk_packages(killcheck.__path__, "killcheck."):
         if not module.name.startswith("killcheck.embedded.nodes."):  # the host's side of them is imported by others
@@ -101,14 +107,19 @@ def everything():
     for name in (*OF_OTHERS, "killcheck.fixtures"):
         importlib.import_module(name)
     faults.every()
+    Session(fixture="dead-man").kill_path.layers  # noqa: B018 - types that are made when the first spec is read
     fork_server()  # what the children share
     gc.collect()
     gc.freeze()
 
 
 def tests_too():
-    """Imports what a test of a user's may import."""
-    for name in ("pytest", "kubernetes.client", "kubernetes.config", "kubernetes.dynamic"):
+    """Imports pytest with all of its plugins, by its own hand, and what a test of a user's may import."""
+    import pytest
+
+    with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as null, redirect_stdout(null):
+        pytest.main(["--collect-only", "-p", "no:cacheprovider", "--rootdir", folder, folder])
+    for name in ("kubernetes.client", "kubernetes.config", "kubernetes.dynamic"):
         importlib.import_module(name)
 
 
@@ -134,6 +145,28 @@ def become(order, *files):
     main()
 
 
+def live(order, *files):
+    """:func:`become` to the end of the process. Python takes its own modules apart then, and each page that it shares
+    with who forked it would be copied for that: all else that it does at its end is done here.
+    """
+    try:
+        become(order, *files)
+    except SystemExit as end:
+        if not isinstance(end.code or 0, int):
+            raise
+        code = end.code or 0
+    else:
+        code = 0
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        sys.exit(code)  # as Python itself tells of it
+    os._exit(code & 0xFF)
+
+
 def serve():
     """One child an order; a child leaves by SystemExit, as any Python process."""
     for line in sys.stdin:
@@ -141,8 +174,7 @@ def serve():
         out, err = os.memfd_create("out"), os.memfd_create("err")
         pid = os.fork()
         if pid == 0:
-            become(order, os.open(os.devnull, os.O_RDONLY), out, err)
-            sys.exit(0)
+            live(order, os.open(os.devnull, os.O_RDONLY), out, err)
         ended = os.pidfd_open(pid)
         in_time = bool(select.select([ended], [], [], order["timeout"])[0])
         if not in_time:
@@ -179,8 +211,7 @@ def _attend(asked):
     pid = os.fork()
     if pid == 0:
         asked.close()
-        become(order, *files)
-        sys.exit(0)
+        live(order, *files)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     with suppress(OSError):
         asked.sendall(str(code % 256).encode())
@@ -195,8 +226,11 @@ def _text(descriptor):
 
 if __name__ == "__main__":
     everything()
-    if len(sys.argv) > 1:
+    if sys.argv[1] != "--serve" or sys.argv[2] == "pytest":
         tests_too()
-        listen(sys.argv[1])
-    else:
+        gc.collect()
+        gc.freeze()
+    if sys.argv[1] == "--serve":
         serve()
+    else:
+        listen(sys.argv[1])

@@ -21,7 +21,7 @@ class InstanceStates(Protocol):
         """Who is asked."""
 
     @property
-    def problem(self) -> str:
+    def problem(self) -> str | None:
         """Why the last question has no answer; empty: it had one."""
 
     @property
@@ -39,7 +39,7 @@ class SpotPrices(Protocol):
     """Dollars an hour of an instance type's spot capacity."""
 
     @property
-    def problem(self) -> str:
+    def problem(self) -> str | None:
         """Why the last one has no answer; empty: it had one."""
 
     def __call__(self, instance_type: str, zone: str = "", /) -> float | None:

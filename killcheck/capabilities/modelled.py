@@ -66,7 +66,7 @@ class Registry(Protocol):
     def host(self, name: str) -> RegistryHost:
         """A registry by its host name; one that nobody spoke of is up."""
 
-    def would_refuse(self, image: str, now: datetime) -> str:
+    def would_refuse(self, image: str, now: datetime) -> str | None:
         """What a pull of an image would be told at this moment; empty: it would arrive. Nothing is pulled."""
 
 

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 __all__ = ["CALLS", "NO_BOTO3", "AskError", "Aws", "Call", "Kind", "call", "clients_of", "explain", "pages", "policy"]
@@ -177,17 +178,10 @@ class Aws:
         # The price list is served from a few regions only. A region may become known later: clients are made anew.
         region = "us-east-1" if service == "pricing" else self.region
         if (service, region) not in self._clients:
-            import boto3
             from botocore.config import Config
 
             if self._session is None:
-                key, secret, token = self.keys or (None, None, None)
-                self._session = boto3.Session(
-                    profile_name=self.profile or None,
-                    aws_access_key_id=key,
-                    aws_secret_access_key=secret,
-                    aws_session_token=token or None,
-                )
+                self._session = self._new_session()
             config = Config(
                 connect_timeout=CONNECT_TIMEOUT_S,
                 read_timeout=READ_TIMEOUT_S,
@@ -199,6 +193,30 @@ class Aws:
                 service, region_name=region or None, endpoint_url=self.endpoint_url or None, config=config
             )
         return self._clients[service, region]
+
+    def _new_session(self) -> Any:
+        import boto3
+        import botocore.session
+
+        key, secret, token = self.keys or (None, None, None)
+        core = botocore.session.get_session()
+        session = boto3.Session(
+            profile_name=self.profile or None,
+            aws_access_key_id=key,
+            aws_secret_access_key=secret,
+            aws_session_token=token or None,
+            botocore_session=core,
+        )
+        core.register_component("data_loader", _models(core.get_config_variable("data_path")))
+        return session
+
+
+@cache
+def _models(data_path: str | None) -> Any:
+    """The services as botocore describes them, which each session would read anew: most of what a client costs."""
+    from botocore.loaders import create_loader
+
+    return create_loader(data_path)
 
 
 # -- asking ------------------------------------------------------------------------------------------------
@@ -249,7 +267,7 @@ def _asked(service: str, operation: str, needs: tuple[str, ...], ask: Callable[[
         ) from error
 
 
-def _half_configured(name: str) -> str:
+def _half_configured(name: str) -> str | None:
     """What an SSO profile lacks: botocore passes over one that is not whole, and finds no credentials at all.
 
     Source: AWS SDKs reference guide "IAM Identity Center credential provider" (which settings belong together).
@@ -262,16 +280,16 @@ def _half_configured(name: str) -> str:
         profile = session.get_scoped_config()
         shared = session.full_config.get("sso_sessions", {})
     except BotoCoreError:
-        return ""
+        return None
     if not any(key.startswith("sso_") for key in profile):
-        return ""
+        return None
     lacking = [key for key in ("sso_account_id", "sso_role_name") if key not in profile]
     where, told = "", profile
     if "sso_session" in profile:
         where = f" (in [sso-session {profile['sso_session']}])"
         told = shared.get(profile["sso_session"], {})
     lacking += [f"{key}{where}" for key in ("sso_start_url", "sso_region") if key not in told]
-    return f"profile {name or 'default'} is half configured: it lacks {', '.join(lacking)}" if lacking else ""
+    return f"profile {name or 'default'} is half configured: it lacks {', '.join(lacking)}" if lacking else None
 
 
 _CODES: dict[Kind, frozenset[str]] = {

@@ -22,6 +22,7 @@ def _quietly(function: Callable[[click.Context, str], Iterable[tuple[str, str]]]
 
     @wraps(function)
     def complete(context: click.Context, _parameter: click.Parameter, so_far: str) -> list[CompletionItem]:
+        """What begins as one has typed."""
         from killcheck.commands.errors import expected
 
         try:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from killcheck.kube import blame
 from killcheck.kube.custom_holders import mention
 from killcheck.kube.manifests import STUMBLES, Loaded, Manifest, ManifestError
 from killcheck.kube.objects import Obj, ref_of
@@ -32,7 +33,7 @@ def read_as_typed(of: Callable[[], Loaded | None]) -> Iterator[None]:
         yield
     except STUMBLES as error:
         loaded = of()
-        problems = (misshapen(loaded) or _refused(loaded)) if loaded is not None else []
+        problems = (misshapen(loaded) or _refused(loaded) or _blamed(error, loaded)) if loaded is not None else []
         if problems:
             raise ManifestError(problems) from error
         raise
@@ -91,9 +92,18 @@ def _stumbled_over(manifest: Manifest) -> list[Problem]:
         else:
             mention(manifest.obj)
     except STUMBLES:
-        why = f"{ref_of(manifest.obj)}: its fields have other types than fields of these names have elsewhere"
-        return [Problem(manifest.file, manifest.line, "", why)]
+        return [Problem(manifest.file, manifest.line, "", blame.told(manifest.obj))]
     return []
+
+
+def _blamed(error: BaseException, loaded: Loaded) -> list[Problem]:
+    """The manifest that was in hand when something stumbled."""
+    obj = blame.blamed(error, [manifest.obj for manifest in loaded.manifests])
+    return [
+        Problem(manifest.file, manifest.line, "", blame.told(manifest.obj))
+        for manifest in loaded.manifests
+        if manifest.obj is obj
+    ]
 
 
 @cache

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from killcheck.discover.landing import Labels, grows, machines_of_call, machines_of_command, may_land
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
@@ -28,6 +29,8 @@ _STOPS = re.compile(
 _CAPACITY = frozenset({"nodes", "nodeclaims", "nodepools", "machines", "machinesets", "machinedeployments"})
 #: What an edit of capacity says where it takes some away: limits of Karpenter's, numbers of machines, evictions.
 _SHRINKS = re.compile(r"limits|replicas|NoExecute", re.I)
+#: Groups of workloads whose controllers read no labels or annotations of a person's.
+_BUILT_IN = frozenset({"apps", "batch", ""})
 #: Helm commands that take away what a release runs.
 _HELM_OFF = re.compile(
     r"^helm (?:.* )?(?:uninstall|delete)\b|^helm .*\bupgrade\b.*(?:replica\w*=0|enabled=false)", re.I
@@ -51,18 +54,27 @@ class Stopping:
             released = self._released(command)
             covers = list(dict.fromkeys([*covers, *released]))
             self.notes.append(f"{who} runs '{command}': taken to turn off {', '.join(released) or 'no target'}")
-        clouds = [command for command in reading.outside if _STOPS.search(command)]
+        whole = {command: _in_full(command, reading) for command in reading.outside if _STOPS.search(command)}
+        clouds = [command for command, text in whole.items() if not grows(text)]
+        self.notes += [f"{who} runs '{c}': it asks for machines, and turns none off" for c in whole if c not in clouds]
         if clouds and not covers:
-            self.notes.append(f"{who} acts outside Kubernetes ({clouds[0]}): taken to turn off every target")
-            covers = [t.name for t in self.targets]
+            groups = [machines_of_command(whole[command]) for command in clouds]
+            covers = [t.name for t in self.targets if self._lands(t, groups)]
+            what = "every target" if len(covers) == len(self.targets) else ", ".join(covers) or "no target"
+            self.notes.append(f"{who} acts outside Kubernetes ({clouds[0]}): taken to turn off {what}")
         return tuple(covers)
+
+    def _lands(self, target: Target, machines: Sequence[Labels]) -> bool:
+        """Whether a target's pods may be on any of these machines; where nothing is known of them, they may."""
+        return not machines or any(may_land(self.by_target[target.name], labels) for labels in machines)
 
     def _stops(self, call: ApiCall, target: Target, who: str) -> bool:
         """Whether an API call turns a target off."""
         if call.removes:
             return False  # a pause, a hold or a mark that goes stops nothing
         if call.resource in _CAPACITY:
-            return not call.replicas and _takes_away(call)
+            takes = not call.replicas and _takes_away(call)
+            return takes and self._lands(target, machines_of_call(call, self.objects))
         if call.resource == "namespaces":
             return call.verb == "delete" and call.name in ("", target.namespace)
         obj = self.by_target[target.name]
@@ -79,8 +91,11 @@ class Stopping:
             return False
         if not call.about(target.namespace, target.object, labels_of(obj)):
             return False
-        if call.body == "rollout restart":
-            self.notes.append(f"{who} restarts {target}: as many pods are on after it")
+        if call.body in ("rollout restart", "rollout pause", "rollout resume"):
+            self.notes.append(f"{who} {call.body.removeprefix('rollout ')}s {target}: as many pods are on after it")
+            return False
+        if call.marks and group in _BUILT_IN:
+            self.notes.append(f"{who} labels or annotates {target}: nothing of Kubernetes' own turns it off for that")
             return False
         if self.starts(call, target):
             self.notes.append(f"{who} scales {target} to {call.replicas}: it starts what others stop")
@@ -167,6 +182,13 @@ class Stopping:
         group = target.api_version.rpartition("/")[0]
         same = (call.resource, call.group) == (plural_of(target.kind), group)
         return same and call.about(target.namespace, target.object, labels_of(self.by_target[target.name]))
+
+
+def _in_full(shown: str, reading: Reading) -> str:
+    """A command of which messages show the beginning, without its secrets: to be read, and not shown."""
+    begun = shown.removesuffix("...")
+    whole = (" ".join(words) for words in reading.commands)
+    return next((text for text in whole if text.startswith(begun)), shown)
 
 
 def _takes_away(call: ApiCall) -> bool:

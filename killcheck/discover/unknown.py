@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from killcheck.kube.custom_holders import HOLDS_NOTHING, REFERENCES, STARTERS, TEMPLATES, is_capacity, mention
-from killcheck.kube.gpus import Claims
-from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.gpus import Claims, claims_of, spec_devices
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import devices_of
 from killcheck.kube.workloads import templates as templates_of
 
@@ -15,6 +15,8 @@ __all__ = ["Unknown", "referenced_devices", "unknown_holders"]
 
 #: What says where pods may run.
 _PLACEMENT = ("affinity", "tolerations", "nodeSelector")
+#: Fields of an entry of a pod's ``resourceClaims``: charts take them among their values.
+_CLAIMS = ("resourceClaimTemplateName", "resourceClaimName")
 #: Templates by kind and name: what holders refer to is in their namespace or in none.
 Templates = dict[tuple[str, str], Obj]
 
@@ -59,18 +61,21 @@ def _referenced(obj: Obj, templates: Templates) -> Obj | None:
 def unknown_holders(objects: Iterable[Obj]) -> list[Unknown]:
     """Every custom resource that names accelerators, or a template that is not here, and asks for none that we see."""
     everything = list(objects)
-    return list(_unknown(everything, templates_among(everything)))
+    return list(_unknown(everything, templates_among(everything), claims_of(everything)))
 
 
-def _unknown(objects: list[Obj], templates: Templates) -> Iterator[Unknown]:
+def _unknown(objects: list[Obj], templates: Templates, claims: Claims) -> Iterator[Unknown]:
     for obj in objects:
         if not _may_hold(obj) or devices_of(obj, wanted=True):
             continue
         # Of pods that are written out it is known what they ask for, wherever they may run.
         named = mention(obj, _PLACEMENT if templates_of(obj) else ())
         missing = _missing(obj, templates)
+        claimed = "" if named or missing else next(_claimed(obj.get("spec"), namespace_of(obj), claims), "")
         if named:
             yield Unknown(obj, f"names GPUs, not understood: {named}")
+        elif claimed:
+            yield Unknown(obj, f"claims devices, not understood: {claimed}")
         elif missing:
             yield Unknown(obj, f"asks for what {missing} says, which is not here")
 
@@ -85,9 +90,24 @@ def _may_hold(obj: Obj) -> bool:
     return not dig(obj, "metadata", "ownerReferences")
 
 
-def _missing(obj: Obj, templates: Templates) -> str:
+def _claimed(node: object, namespace: str, claims: Claims) -> Iterator[str]:
+    """The names of claims of accelerators (DRA), wherever below a node a field of a pod's ``resourceClaims`` is."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _claimed(item, namespace, claims)
+    elif isinstance(node, dict):
+        named = [node[key] for key in _CLAIMS if isinstance(node.get(key), str)]
+        entry = {"name": "claim", **{key: node[key] for key in _CLAIMS if key in node}}
+        container = {"name": "any", "resources": {"claims": [{"name": "claim"}]}}
+        if named and spec_devices({"containers": [container], "resourceClaims": [entry]}, namespace, claims):
+            yield f"resource claim {named[0]}"
+        for value in node.values():
+            yield from _claimed(value, namespace, claims)
+
+
+def _missing(obj: Obj, templates: Templates) -> str | None:
     for row in REFERENCES:
         name = dig(obj, *row.name) if obj.get("kind") == row.kind else None
         if name and not any((kind, str(name)) in templates for kind in row.kinds):
             return f"{row.kinds[0]} {name}"
-    return ""
+    return None

@@ -79,7 +79,7 @@ class Bystanders:
             since, max(self.off_at.values(), default=None) if off else None, pods if own and pods else None
         )
 
-    def judge(self, own: LayerRun, zero_at: datetime, writer: str, *, altered: bool) -> Attribution:
+    def judge(self, own: LayerRun, zero_at: datetime, writer: str | None, *, altered: bool) -> Attribution:
         """Whose zero it was, written at ``zero_at`` by field manager ``writer``.
 
         ``altered``: a fault changed only the drill's own copy of the executor, so that a firing of the layer's own

@@ -85,7 +85,8 @@ class Judged(Watched):
             return self._stays_on(left, hand)
         if hand.layer:
             doubts = self._layer_run.doubts()
-            self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer, doubts)
+            by = next((one for one in self.kill_path.layers if one.name == hand.layer), None)
+            self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer, doubts, by=by)
         if self.ledger.open:
             raise Inconclusive(self.ledger.verdict())
         if hand.layer == self.layer.name:

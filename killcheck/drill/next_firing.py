@@ -16,7 +16,7 @@ from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import Target
 from killcheck.watch import wholeness
 
-__all__ = ["FIRED_S", "LEAD_S", "Missed", "NextFiring", "WorksOnce"]
+__all__ = ["FIRED_S", "LEAD_S", "Missed", "NextFiring", "NotTried", "WorksOnce"]
 
 #: How long a firing of the layer's own may take until nothing of it is under way, in seconds.
 FIRED_S = 900.0
@@ -63,6 +63,20 @@ class WorksOnce:
         return f"its next firing, at {self.at:%Y-%m-%d %H:%M} UTC, came and left on what was put on again: {self.left}"
 
 
+@dataclass(frozen=True, slots=True)
+class NotTried:
+    """The layer's own next firing, at ``at`` (None: it has none), which says nothing of the layer."""
+
+    at: datetime | None
+    why: str
+
+    @property
+    def told(self) -> str:
+        """As a note says it."""
+        when = f" at {self.at:%Y-%m-%d %H:%M} UTC" if self.at else ""
+        return f"its next firing{when} was not tried: {self.why}"
+
+
 class NextFiring:
     """What the schedule of ``runner`` does by itself after the drill; ``put_on`` puts its targets on again."""
 
@@ -83,21 +97,25 @@ class NextFiring:
         self._run(self._on, self.loop.now() + timedelta(seconds=LEAD_S))
         self._run(lambda: False, self.loop.now() + timedelta(seconds=self.runner.idles_s() or 0.0))
 
-    def again(self) -> Missed | WorksOnce | None:
-        """Let the schedule fire; None: that turned it off, or it could not be tried."""
-        forecast, due = self.runner.forecast(), self.runner.next_chance(self.loop.now())
-        if forecast is not None and forecast.never:
-            return None  # that is said anyway, with the reason
-        if due is None or self._off():
-            return self.missed(due)
+    def again(self) -> Missed | WorksOnce | NotTried | None:
+        """Let the schedule fire; None: that turned everything off."""
+        due = self.runner.next_chance(self.loop.now())
+        if due is None:
+            return NotTried(None, "its schedule names no time to come")
+        if self._off():
+            return self.missed(due) or NotTried(due, "nothing could be put on again before it")
         self._run(self._off, due)
         tried = self._on()
         late_s = self.stage.kill_path.deadlines_for(self.runner.layer).pods_gone_s
         off = self._run(self._off, due + timedelta(seconds=late_s))
         self._run(lambda: False, due + timedelta(seconds=FIRED_S))
         missed = self.missed(due)
-        if missed is not None or off or not tried or self._empty():
+        if missed is not None:
             return missed
+        if not tried:
+            return NotTried(due, "not everything was on by then")
+        if off or self._empty():
+            return None
         left = [str(target) for target in self.targets if self.scene.replicas(target) or self.scene.pods_of(target)]
         return WorksOnce(due, ", ".join(left), tuple(self.runner.own_firing(due)))
 

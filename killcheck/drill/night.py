@@ -16,10 +16,11 @@ from typing import ClassVar
 from killcheck import executor
 from killcheck.clock import VirtualLoop
 from killcheck.drill import other_nights
-from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, WorksOnce
+from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, NotTried, WorksOnce
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time, ref_of
+from killcheck.kube.plurals import plural_of
 from killcheck.kube.workloads import templates
 from killcheck.layers.base import LayerRun, Stage, writer_of
 from killcheck.layers.rivals import lighter
@@ -110,7 +111,7 @@ def rest_of(
     if relight is not None:
         note(relight.told(since))
     later = night.next_firing()
-    for said in night.tried:
+    for said in night.told:
         note(said)
     return later or relight
 
@@ -136,7 +137,7 @@ class Night:
         #: Those that were held in it.
         self._held_crons: list[Obj] = []
         #: What is to be said of the nights that were tried, a sentence each.
-        self.tried: list[str] = []
+        self.told: list[str] = []
 
     def possible(self) -> bool:
         """Whether it can be played on: the clock is virtual, and no program outside Kubernetes would run all night."""
@@ -177,41 +178,58 @@ class Night:
         return found
 
     def next_firing(self) -> Missed | WorksOnce | None:
-        """What the layer's own next firing came to; None: all is well, or nobody could see."""
+        """What the layer's own next firing came to; None: all is well, or nobody could see, which is told."""
         firing, due = NextFiring(self.stage, self.runner, self.targets, self._put_on or (lambda: None)), self._due()
+        forecast = self.runner.forecast()
         if self._put_on is None or due is None:
             return None if any(self._is_own(cron) for cron in self._held_crons) else firing.missed(due)
-        if due > self.since + timedelta(seconds=MOST_S):
-            return None
+        if forecast is not None and forecast.never:
+            return None  # that is said anyway, with the reason
         try:
             self._hold(held for held in self._frequent() if self.runner.idles_s() or not self._is_own(held))
-            self._run(lambda: False, due - timedelta(seconds=LEAD_S))
-            firing.prepare()
-            self._let_go(self._is_own)
-            return firing.again() or self._on_other_nights(firing)
+            found = self._again(firing, due, own=True)
+            if isinstance(found, NotTried):
+                self.told.append(found.told)
+            return self._on_other_nights(firing) if found is None or isinstance(found, NotTried) else found
         finally:
             self._let_go()
 
-    def _on_other_nights(self, firing: NextFiring) -> WorksOnce | None:
+    def _again(self, firing: NextFiring, due: datetime, *, own: bool = False) -> Missed | WorksOnce | NotTried | None:
+        """One firing of the layer's own, with everything on again before it; ``own``: it may be held until then."""
+        self._until(due)
+        firing.prepare()
+        if own:
+            self._let_go(self._is_own)
+        return firing.again()
+
+    def _on_other_nights(self, firing: NextFiring) -> Missed | WorksOnce | None:
         """What came of the firings that the layer's program may tell from those that were seen; None: all is well."""
-        cron, kube = self.runner.cron_job, self.stage.cluster.kube
-        found = other_nights.nights(cron, kube, self.runner.next_chance, self.loop.now()) if cron else []
-        self.tried += other_nights.told(cron, kube, len(found)) if found else []
-        for due in found:
-            self._until(due)
-            firing.prepare()
-            left = firing.again()
-            if isinstance(left, WorksOnce):
+        cron = self.runner.cron_job
+        if cron is None:
+            return None
+        kinds = other_nights.nights(cron, self.stage.cluster.kube, self.runner.next_chance, self.loop.now())
+        not_tried: list[str] = []
+        for due in kinds.due:
+            left = self._again(firing, due)
+            if isinstance(left, NotTried):
+                not_tried.append(left.why)
+            elif isinstance(left, WorksOnce):
                 return other_nights.NotEachNight(left.at, left.left, left.evidence)
+            elif left is not None:
+                return left
+        self.told += other_nights.told(cron, kinds, not_tried, tried=len(kinds.due) - len(not_tried))
         return None
 
     def not_seen(self) -> list[str]:
         """That other nights may differ, where none but this one can be seen. What is not known is said."""
         cron, kube = self.runner.cron_job, self.stage.cluster.kube
+        if cron is None:
+            return []
         try:
-            return other_nights.told(cron, kube, 0) if cron else []
-        except KubeError as error:
+            kinds = other_nights.nights(cron, kube, self.runner.next_chance, self.loop.now())
+        except (KubeError, ValueError) as error:  # a time zone that this host does not know, too
             return [f"whether {self.runner.layer.name} does the same every night is not known: {error}"]
+        return other_nights.told(cron, kinds, [], tried=0)
 
     def _until(self, due: datetime) -> None:
         """Live on until shortly before a firing; of a long time before it nothing that is scheduled takes place."""
@@ -313,7 +331,9 @@ class Night:
         evidence = (f"spec.replicas last written by field manager {manager or 'unknown'}",)
         owner = starts.controller_behind(self.stage.cluster.kube, manager, obj, now) if manager else None
         if owner is not None:
-            return Relight(now, owner.who, "", evidence=evidence, start=owner)
+            let_go = self._let_go_by(owner, now)
+            who = owner.who if let_go is None else f"{owner.who}, which {let_go.who} had let go,"
+            return Relight(now, who, "", evidence=evidence, start=let_go or owner)
         jobs = list(self._at_work(now))
         starting = [job for job in jobs if self._starts(job)] or jobs
         paused = starts.controller_behind(self.stage.cluster.kube, "", obj, now) if not starting else None
@@ -329,6 +349,18 @@ class Night:
         who = " or ".join(dict.fromkeys(f"{obj['kind']} {namespace_of(obj)}/{name_of(obj)}" for obj in made))
         start = starts.of_cron_job(behind[0]) if len(behind) == 1 else None
         return Relight(now, who, "", evidence=evidence, start=start)
+
+    def _let_go_by(self, owner: Start, now: datetime) -> Start | None:
+        """The start whose Job wrote to the controller's own object shortly before it lit a target; None: none did."""
+        plural = plural_of(owner.ref.kind)
+        for job in self.stage.cluster.kube.list(r.JOBS).items:
+            begun, cron = dig(job, "status", "startTime"), self._cron_job(job)
+            if cron is None or not begun or (now - parse_time(begun)).total_seconds() > COMES_ON_S:
+                continue
+            writes = (call for one in templates(job) for call in executor.read(one.spec, namespace_of(job)).writes)
+            if parse_time(begun) > self.since and any(call.resource == plural for call in writes):
+                return starts.of_cron_job(cron)
+        return None
 
     def _at_work(self, now: datetime) -> Iterator[Obj]:
         """Jobs that run now, or ended just before."""

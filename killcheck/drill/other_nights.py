@@ -6,13 +6,13 @@ nothing on a Saturday, on a holiday, or once the clocks were changed. What may *
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import ClassVar
 
 from killcheck.drill.next_firing import WorksOnce
-from killcheck.executor.calendar import Asked, asked, dates_named
+from killcheck.executor.calendar import Asked, asked, dates_named, days_named
 from killcheck.kube import resources as r
 from killcheck.kube import schedule
 from killcheck.kube.client import Kube
@@ -20,14 +20,16 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.layers import slots
 
-__all__ = ["NotEachNight", "nights", "told"]
+__all__ = ["Nights", "NotEachNight", "nights", "told"]
 
 #: The next chance of a layer to act by itself.
 Chance = Callable[[datetime], datetime | None]
 #: How far ahead is looked: a year has every date.
 AHEAD = timedelta(days=366)
 #: As many nights are tried, at most.
-TRIED = 32
+TRIED = 48
+#: So many weeks in a row are tried of a program that counts them, and so many days of one that tosses a coin.
+WEEKS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +50,60 @@ class NotEachNight(WorksOnce):
         )
 
 
-def _asked_by(cron_job: Obj, kube: Kube) -> frozenset[Asked]:
-    """What the program of a CronJob looks at. Raises KubeError."""
-    return asked([*_words(cron_job), *_mounted(cron_job, kube)])
+@dataclass(frozen=True, slots=True)
+class Nights:
+    """The firings in the year to come that a program may tell from the one that was drilled.
 
-
-def nights(cron_job: Obj, kube: Kube, chance: Chance, after: datetime) -> list[datetime]:
-    """One firing of each kind that its program may tell apart, in order. Raises KubeError."""
-    what = _asked_by(cron_job, kube)
-    found: set[datetime] = set()
-    if what & {Asked.WEEKDAY, Asked.DATE, Asked.CHANCE}:
-        found |= set(_each_day(chance, after, 7))
-    if Asked.DATE in what:
-        found |= set(_on_dates(cron_job, kube, chance, after))
-    if Asked.HOUR in what:
-        found |= set(_other_clocks(cron_job, chance, after))
-    return sorted(found)[:TRIED]
-
-
-def told(cron_job: Obj, kube: Kube, tried: int) -> list[str]:
-    """What a reader should know of the nights that were not seen, a sentence; nothing where all are alike.
-
-    Raises KubeError.
+    ``looks_at``: what it goes by. ``due``: one firing of each kind, in order; ``left_out``: how many more there are.
     """
-    what = _asked_by(cron_job, kube)
-    if not what or (tried and what <= {Asked.WEEKDAY, Asked.HOUR}):
-        return []  # every kind of night was seen
-    looks = " and ".join(sorted(what))
+
+    looks_at: frozenset[Asked]
+    due: tuple[datetime, ...] = ()
+    left_out: int = 0
+
+    @property
+    def countable(self) -> bool:
+        """Whether the kinds of nights are known to their last."""
+        return self.looks_at <= {Asked.WEEKDAY, Asked.HOUR}
+
+
+def nights(cron_job: Obj, kube: Kube, chance: Chance, after: datetime) -> Nights:
+    """One firing of each kind that the program of a CronJob may tell apart. Raises KubeError."""
+    what = asked([*_words(cron_job), *_mounted(cron_job, kube)])
+    found: dict[datetime, None] = {}  # those that say most come first, and stay where there are too many
+    if what & {Asked.WEEKDAY, Asked.DATE, Asked.CHANCE}:
+        found |= dict.fromkeys(_each_weekday(_zones(cron_job), chance, after))
+    if Asked.HOUR in what:
+        found |= dict.fromkeys(_other_clocks(cron_job, chance, after))
+    if Asked.WEEK in what:
+        found |= dict.fromkeys(_each_week(chance, after))
+    if Asked.CHANCE in what:
+        found |= dict.fromkeys(_each_day(chance, after, WEEKS))
+    if Asked.DATE in what:
+        found |= dict.fromkeys(_on_dates(cron_job, kube, chance, after))
+    kept = sorted(list(found)[:TRIED])
+    return Nights(what, tuple(kept), len(found) - len(kept))
+
+
+def told(cron_job: Obj, nights: Nights, not_tried: Sequence[str], *, tried: int) -> list[str]:
+    """What a reader should know of the nights that were not seen, a sentence; nothing where all are alike, or seen."""
+    if not nights.looks_at or (nights.countable and tried == len(nights.due) and not nights.left_out):
+        return []
+    looks = " and ".join(sorted(nights.looks_at))
     seen = f"{tried} more of the coming year's were tried" if tried else "no night but this one was seen"
-    return [f"the program of {ref_of(cron_job)} goes by {looks}: {seen}"]
+    why = "; ".join(dict.fromkeys(not_tried))
+    rest = f"; {len(not_tried)} could not be tried: {why}" if not_tried else ""
+    return [f"the program of {ref_of(cron_job)} goes by {looks}: {seen}{rest}"]
+
+
+def _zones(cron_job: Obj) -> tuple[tzinfo, ...]:
+    """Whose days a program may mean: those of its container, and those of its schedule."""
+    named = str(dig(cron_job, "spec", "timeZone", default="") or "UTC")
+    return (UTC,) if named == "UTC" else (UTC, schedule.zone(named))
 
 
 def _each_day(chance: Chance, after: datetime, days: int) -> Iterator[datetime]:
-    """The first firing of each of the next days."""
+    """The first firing of each of the next days on which there is one."""
     for day in range(days):
         begun = after + timedelta(days=day)
         due = chance(begun)
@@ -88,18 +111,39 @@ def _each_day(chance: Chance, after: datetime, days: int) -> Iterator[datetime]:
             yield due
 
 
+def _each_weekday(zones: Iterable[tzinfo], chance: Chance, after: datetime) -> Iterator[datetime]:
+    """The first firing in the year on each weekday that has one, by any of the clocks."""
+    missing = {(zone, weekday) for zone in zones for weekday in range(7)}
+    for due in _each_day(chance, after, AHEAD.days):
+        new = {(zone, due.astimezone(zone).weekday()) for zone in zones} & missing
+        if new:
+            yield due
+        missing -= new
+        if not missing:
+            return
+
+
+def _each_week(chance: Chance, after: datetime) -> Iterator[datetime]:
+    """The first firing of each of the next weeks: a rota of two to five is in them, and the turn of the year is not."""
+    for week in range(WEEKS):
+        begun = after + timedelta(weeks=week)
+        due = chance(begun)
+        if due is not None and due <= begun + timedelta(weeks=1):
+            yield due
+
+
 def _on_dates(cron_job: Obj, kube: Kube, chance: Chance, after: datetime) -> Iterator[datetime]:
-    """Firings on the last day of a month, on the first of each, and on every date that is named to the program."""
-    named = dates_named([*_words(cron_job), *_data(kube.list(r.CONFIGMAPS, namespace_of(cron_job)).items)])
-    zones: set[tzinfo] = {UTC, schedule.zone(str(dig(cron_job, "spec", "timeZone", default="") or "UTC"))}
-    day = after.date()
-    firsts = 0
-    while day <= (after + AHEAD).date():
-        last = (day + timedelta(days=1)).day == 1 and not firsts
-        firsts += day.day == 1
-        if day.day == 1 or last or (day.month, day.day) in named:
-            yield from _on(day, zones, chance, after)
-        day += timedelta(days=1)
+    """Firings on every date that is named to the program, on the first of each month, and on days that it may count."""
+    words = [*_words(cron_job), *_mounted(cron_job, kube)]
+    named = dates_named([*words, *_data(kube.list(r.CONFIGMAPS, namespace_of(cron_job)).items)])
+    year = [after.date() + timedelta(days=day) for day in range(AHEAD.days + 1)]
+    month, counted = year[:32], days_named(words)
+    for day in (
+        *(day for day in year if (day.month, day.day) in named),
+        *(day for day in year if day.day == 1),
+        *(day for day in month if day.day in counted or (day + timedelta(days=1)).day == 1),
+    ):
+        yield from _on(day, _zones(cron_job), chance, after)
 
 
 def _on(day: date, zones: Iterable[tzinfo], chance: Chance, after: datetime) -> Iterator[datetime]:

@@ -56,7 +56,7 @@ class Progress:
         self._ask_in_s = ASK_SOON_S
         self._off_since: datetime | None = None
         self._told: set[str] = set()
-        self._writer = ""
+        self._writer: str | None = None
         # Nodes that were there at the trigger: these must go, whatever comes after them.
         others = scene.nodes_of_others()
         self._nodes = {
@@ -92,7 +92,7 @@ class Progress:
     def _targets(self, now: datetime) -> None:
         covered = [t for t in self.targets if t.kind]
         if covered and not any(self.scene.replicas(t) for t in covered):
-            at, who = now, ""
+            at, who = now, None
             for target in covered:
                 for obj in self.scene.objects_of(target):
                     written = _written_at(obj)
@@ -290,8 +290,8 @@ class Progress:
         return self.timeline.first_missing(missing) or missing
 
     @property
-    def writer(self) -> str:
-        """The field manager that wrote the zero; empty where managedFields do not tell."""
+    def writer(self) -> str | None:
+        """The field manager that wrote the zero; None where managedFields do not tell."""
         return self._writer
 
 

@@ -13,6 +13,7 @@ from killcheck import events, layers
 from killcheck.drill import waking
 from killcheck.drill.attribution import Bystanders
 from killcheck.drill.judgement import Judged
+from killcheck.drill.pauses import Pauses
 from killcheck.drill.progress import Progress
 from killcheck.drill.watching import Inconclusive, Options
 from killcheck.faults.base import FaultError
@@ -235,6 +236,8 @@ class Drill(Judged):
             before = len(self.journal.entries)
             steady.remember(self.scene, self.journal, target, self._account.may_be_deleted)
             self._remembered[target.name] = self.journal.entries[before:]
+        if not self.cluster.real and self.kill_path.in_kubernetes:
+            self._pauses = Pauses(self.cluster.kube, self.kill_path.covered_by(self.layer))
         self._layer_run.remember()
         self._account.remember(self.journal, self._note)
         how = self._layer_run.trigger()

@@ -16,6 +16,7 @@ from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.errors import UndoProblem
 from killcheck.drill.attribution import Bystanders
 from killcheck.drill.night import Missed, Relight, WorksOnce, rest_of
+from killcheck.drill.pauses import Pauses
 from killcheck.drill.progress import Progress, required, watched_s
 from killcheck.entries import Ledger
 from killcheck.faults.base import Fault
@@ -108,6 +109,8 @@ class Watched:
         self._relight: Relight | Missed | WorksOnce | None = None
         #: How the targets are put on as they were at the trigger, by their names.
         self._remembered: dict[str, list[Entry]] = {}
+        #: What paused the targets' scalers at the trigger; None: nothing was looked at, on somebody's cluster.
+        self._pauses: Pauses | None = None
         #: They were put on after everything was proven: what happens from then on is neither billed nor told.
         self._tried_again = False
         #: GPU pods in scope when everything was proven.
@@ -115,7 +118,7 @@ class Watched:
         self._sample: tuple[int, int, int] | None = None
         self._healing = False
         self._account = Account(cluster, kill_path, layer)
-        #: Why what the spec asks for of nodes cannot be proven here; empty: it can, or nobody asks.
+        #: Why what the spec asks for of nodes cannot be proven here; None: it can, or nobody asks.
         self._unjudged: str | None = None
 
     def _watch(self) -> None:
@@ -153,6 +156,9 @@ class Watched:
         """
         self._tried_again = True
         self._layer_run.tidy()
+        if self._pauses is not None:
+            with suppress(KubeError):
+                self._pauses.take_off()
         off = [t for t in self.kill_path.covered_by(self.layer) if t.kind and not self.scene.replicas(t)]
         for entry in (one for target in off for one in reversed(self._remembered.get(target.name, []))):
             with suppress(KubeError, UndoProblem):

@@ -38,6 +38,7 @@ from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
 from killcheck.embedded.models.kueue import Kueue
+from killcheck.embedded.models.made_groups import RayJobs, RayServices, TrainJobs
 from killcheck.embedded.models.metadata import InstanceMetadata
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
@@ -78,6 +79,9 @@ MODELS: tuple[type[Component], ...] = (
     LeaderWorkerSets,
     RayClusters,
     Notebooks,
+    RayJobs,
+    RayServices,
+    TrainJobs,
 )
 
 #: From the end of an instance to the end of the kubelet on it: what an operating system needs to stop its services.
@@ -164,6 +168,8 @@ class Cluster:
         self.server.down = self._down
         for obj in (*bootstrap.objects(), *bootstrap.authentication(self.pki.ca_pem, start)):
             self._create(obj)
+        for one in bootstrap.priority_classes():
+            self.server.managed.disown(("scheduling.k8s.io", "priorityclasses"), ("", one["metadata"]["name"]))
         bootstrap.install_roles(self.server)
         for obj in crds():
             self._create(obj)

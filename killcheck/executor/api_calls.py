@@ -20,7 +20,8 @@ class ApiCall:
 
     ``replicas`` is the number that the request writes, where it is written in the script; ``selector`` the labels that
     choose its objects; ``named``: it is about one object, also where its name could not be read; ``everywhere``: its
-    path has no namespace; ``body`` as written; ``removes``: it removes fields or marks, and sets none.
+    path has no namespace; ``body`` as written; ``removes``: it removes fields or marks, and sets none;
+    ``marks``: it writes labels or annotations alone.
     """
 
     verb: str
@@ -35,6 +36,7 @@ class ApiCall:
     body: str = ""
     everywhere: bool = False
     removes: bool = False
+    marks: bool = False
 
     def __str__(self) -> str:
         resource = self.resource + (f"/{self.subresource}" if self.subresource else "")
@@ -114,11 +116,18 @@ def removes_only(body: str) -> bool:
         return False
     if isinstance(patch, list):
         return bool(patch) and all(isinstance(op, dict) and op.get("op") in ("remove", "test") for op in patch)
-    return isinstance(patch, dict) and bool(patch) and all(map(_nothing, patch.values()))
+    return isinstance(patch, dict) and _nothing(patch)
+
+
+#: Fields that hold nothing any more: of what is suspended, of Kueue's queues.
+_LET_GO = (("suspend", False), ("stopPolicy", "None"))
 
 
 def _nothing(value: object) -> bool:
-    return value is None or (isinstance(value, dict) and bool(value) and all(map(_nothing, value.values())))
+    """Whether a part of a merge patch takes away all that it names: fields, or a suspension."""
+    if not isinstance(value, dict):
+        return value is None
+    return bool(value) and all((key, one) in _LET_GO or _nothing(one) for key, one in value.items())
 
 
 def replicas_in(body: str) -> int | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 
-__all__ = ["Asked", "asked", "dates_named"]
+__all__ = ["Asked", "asked", "dates_named", "days_named"]
 
 
 class Asked(StrEnum):
@@ -18,6 +18,7 @@ class Asked(StrEnum):
 
     HOUR = "the hour"
     WEEKDAY = "the day of the week"
+    WEEK = "the week"
     DATE = "the date"
     CHANCE = "chance"
 
@@ -29,8 +30,11 @@ _CLOCK = re.compile(
 #: Formats of strftime(3), ``%-d`` and ``%_H`` of GNU too, and what languages call the same.
 _ASKING = {
     Asked.HOUR: re.compile(r"%[-_0^#]?[HIklpPRr]|\.hour\b|getHours|getUTCHours|\.Hour\b"),
+    Asked.WEEK: re.compile(
+        r"%[-_0^#]?[GgUVWj]|isocalendar|tm_yday|YearDay|ISOWeek|(?i:\bweek_?(of_?year|number|num|no)\b|\bgetWeek)"
+    ),
     Asked.WEEKDAY: re.compile(
-        r"%[-_0^#]?[uwaAGUVW]|\b(iso)?weekday\b|isocalendar|tm_wday|day_name|getDay\b|getUTCDay|DayOfWeek|Weekday\("
+        r"%[-_0^#]?[uwaA]|\b(iso)?weekday\b|isocalendar|tm_wday|day_name|getDay\b|getUTCDay|DayOfWeek|Weekday\("
         r"|\b(Sat|Sun|Mon|Tue|Wed|Thu|Fri)(day|urday|sday|nesday|rsday)?\b|\bweekends?\b",
         re.I,
     ),
@@ -46,6 +50,8 @@ _CHANCE = re.compile(r"\bRANDOM\b|/dev/u?random|\bshuf\b|\brandom\b|\brandint\b|
 _STAMPS = re.compile(
     r"\+?[\"']?%[YFG][-%md]*[T_ -]?(%H[-:]?%M[-:]?%S|%T)[%zZN]*|\+[\"']?%s\b|-I\w*|--iso-8601\S*|-R\b|--rfc-\S+"
 )
+#: A number that can be a day of a month, standing by itself.
+_DAY = re.compile(r"(?<![\w.:/%$=-])0?([1-9]|[12]\d|3[01])(?![\w.:/%-])")
 _NAMED = re.compile(r"(?<![\d.:-])(?:20\d\d-)?(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!-|[.:]?\d)")
 
 
@@ -60,3 +66,9 @@ def asked(texts: Iterable[str]) -> frozenset[Asked]:
 def dates_named(texts: Iterable[str]) -> frozenset[tuple[int, int]]:
     """The days of a year, (month, day), that texts name as ``2026-12-24`` or ``12-24``."""
     return frozenset((int(found[1]), int(found[2])) for text in texts for found in _NAMED.finditer(text))
+
+
+def days_named(texts: Iterable[str]) -> frozenset[int]:
+    """The days of a month that texts name by number, and those beside them: ``-ge 25`` differs on the 24th."""
+    named = {int(found[1]) for text in texts for found in _DAY.finditer(text)}
+    return frozenset(day for one in named for day in (one - 1, one, one + 1) if 1 <= day <= 31)

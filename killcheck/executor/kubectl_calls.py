@@ -69,6 +69,8 @@ _SHORT = {
     "ro": "rollouts",
     "cq": "clusterqueues",
     "lq": "localqueues",
+    "hr": "helmreleases",
+    "ks": "kustomizations",
 }
 _MORE = (
     Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
@@ -147,7 +149,7 @@ def read(words: Sequence[str], namespace: str, files: Mapping[str, str] | None =
     return Kubectl(calls, empty, "" if silent else "kubectl " + " ".join(words[1:]))
 
 
-def _misspelt(words: Sequence[str]) -> str:
+def _misspelt(words: Sequence[str]) -> str | None:
     """A flag that kubectl has not, and that is nearly one of its own: it then does nothing; empty: there is none."""
     known = sorted({flag for flag in (*_VALUES, *_SWITCHES) if flag.startswith("--")})
     ended = words.index("--") if "--" in words else len(words)
@@ -156,14 +158,14 @@ def _misspelt(words: Sequence[str]) -> str:
         near = get_close_matches(flag, known, 1, _MISSPELT) if flag.startswith("--") and flag not in known else []
         if near:
             return f"there is no flag {flag}; did you mean {near[0]}?"
-    return ""
+    return None
 
 
-def _no_strategic(command: CommandLine, verb: str, calls: Sequence[ApiCall]) -> str:
+def _no_strategic(command: CommandLine, verb: str, calls: Sequence[ApiCall]) -> str | None:
     """Why a patch is refused for its type: custom resources take no strategic merge patch, kubectl's default."""
     custom = [call.resource for call in calls if call.verb == "patch" and _is_custom(call.group)]
     if verb != "patch" or command.flag("type") not in ("", "strategic") or not custom:
-        return ""
+        return None
     return f"without --type=merge it is answered 415: {custom[0]} take no strategic merge patch"
 
 
@@ -335,7 +337,7 @@ class _Reader:
         for resource, name in self.objects(default):
             yield self.reading(resource, name)
             call = self.call("patch", resource, name, subresource, replicas=replicas_in(body), body=body)
-            yield replace(call, removes=away)
+            yield replace(call, removes=away, marks=verb in ("label", "annotate"))
 
     def read_get(self) -> Iterator[ApiCall]:
         """``get`` and ``describe``."""

@@ -34,7 +34,7 @@ _BY_NAME = {
 }
 
 
-def remedy(faults: Sequence[Fault]) -> str:
+def remedy(faults: Sequence[Fault]) -> str | None:
     """What would have survived all of ``faults`` at once, each said once; empty without any."""
     said = (f"to survive {fault.name}: {_BY_NAME.get(fault.name) or _BY_FAMILY[fault.family]}" for fault in faults)
     return "; ".join(dict.fromkeys(said))

@@ -111,14 +111,14 @@ def claim_doors(objects: Sequence[Obj], types: Launchable, allowed: int, possibl
     return pools, notes
 
 
-def karpenter_role(objects: Iterable[Obj]) -> str:
-    """The cloud role of Karpenter's ServiceAccount (IRSA); empty where the manifests do not say."""
+def karpenter_role(objects: Iterable[Obj]) -> str | None:
+    """The cloud role of Karpenter's ServiceAccount (IRSA); None where the manifests do not say."""
     for one in objects:
         if one.get("kind") == "ServiceAccount" and name_of(one).startswith("karpenter"):
             role = annotations_of(one).get(_ROLE)
             if role and namespace_of(one):
                 return role
-    return ""
+    return None
 
 
 def within_role(role: str, account: Account, types: Launchable, among: int) -> tuple[int, int, list[str]]:

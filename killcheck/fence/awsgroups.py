@@ -64,7 +64,7 @@ def _mixed(policy: Mapping[str, Any], templates: Templates) -> tuple[Chosen, flo
     return chosen, min(weights)
 
 
-def owned_by_node_group(group: Mapping[str, Any]) -> str:
+def owned_by_node_group(group: Mapping[str, Any]) -> str | None:
     """The managed node group that an Auto Scaling group belongs to, by its tag; empty: none."""
     tags = {tag.get("Key"): tag.get("Value") for tag in group.get("Tags") or ()}
     return str(tags.get("eks:nodegroup-name", ""))

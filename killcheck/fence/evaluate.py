@@ -130,13 +130,13 @@ def _role(
     among: int,
 ) -> tuple[int, int, list[str], list[str]]:
     """(what Karpenter's role surely may launch, possibly may, what is not known of it, what to note)."""
-    role = role or authority.karpenter_role(objects)
-    if not role or not account.roles:
+    known = role or authority.karpenter_role(objects)
+    if known is None or not account.roles:
         return types.all, types.all, [], []
-    sure, maybe, doubts = authority.within_role(role, account, types, among)
+    sure, maybe, doubts = authority.within_role(known, account, types, among)
     whole = types.all.bit_count()
     kept_out = whole - maybe.bit_count()
-    return sure, maybe, doubts, [f"{role} may not launch {kept_out} of {whole} types"] if kept_out else []
+    return sure, maybe, doubts, [f"{known} may not launch {kept_out} of {whole} types"] if kept_out else []
 
 
 def _bound(pool: Pool, sure: int, maybe: int, doubts: list[str]) -> Pool:

@@ -88,7 +88,7 @@ def _in(objects: Iterable[Obj], kind: str, namespace: str) -> Iterable[Obj]:
     return (one for one in objects if one.get("kind") == kind and namespace_of(one) == namespace)
 
 
-def _quota(objects: Sequence[Obj], namespace: str, resource: str, devices: int) -> str:
+def _quota(objects: Sequence[Obj], namespace: str, resource: str, devices: int) -> str | None:
     """The ResourceQuota that refuses, if one surely does (one with scopes may not apply)."""
     for quota in _in(objects, "ResourceQuota", namespace):
         if dig(quota, "spec", "scopes") or dig(quota, "spec", "scopeSelector"):
@@ -98,16 +98,16 @@ def _quota(objects: Sequence[Obj], namespace: str, resource: str, devices: int) 
         for key, asked in ((f"requests.{resource}", devices), ("pods", 1), ("count/pods", 1)):
             if key in hard and _number(used.get(key, 0)) + asked > _number(hard[key]):
                 return f"ResourceQuota/{name_of(quota)} allows {hard[key]} of {key}"
-    return ""
+    return None
 
 
-def _range(objects: Sequence[Obj], namespace: str, resource: str, devices: int) -> str:
+def _range(objects: Sequence[Obj], namespace: str, resource: str, devices: int) -> str | None:
     for one in _in(objects, "LimitRange", namespace):
         for item in dig(one, "spec", "limits", default=()):
             most = dig(item, "max", resource)
             if item.get("type") in ("Container", "Pod") and most is not None and devices > _number(most):
                 return f"LimitRange/{name_of(one)} allows {most} of {resource} a {item['type'].lower()}"
-    return ""
+    return None
 
 
 # -- Kueue -----------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 
 __all__ = ["told"]
@@ -29,8 +30,14 @@ def told(objects: Iterable[Obj]) -> tuple[list[str], list[str]]:
     """What keeps a fence from being proven, and what is only to be noted; a sentence each."""
     unknown, notes = list[str](), list[str]()
     for obj in objects:
-        does = _does(obj)
         what = "/".join(filter(None, (str(obj.get("kind")), namespace_of(obj), name_of(obj))))
+        try:
+            does = _does(obj)
+        except STUMBLES:
+            unknown.append(
+                f"{what} has fields of other types than policies have: whether it changes pools is not known"
+            )
+            continue
         if "mutates" in does:
             unknown.append(f"{what} may change pools as they are written, and is not evaluated")
         elif does:

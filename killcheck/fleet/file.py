@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from killcheck.run.session import ExecMode
 from killcheck.spec import specfile
 from killcheck.spec.specfile import SpecError
-from killcheck.text.files import text_of
+from killcheck.spec.specfile.shape import fitted, one_document, read
 from killcheck.text.problems import Problem
-from killcheck.text.yamlfile import Document, YamlError, documents, format_path
+from killcheck.text.yamlfile import Document
 
 __all__ = ["EMBEDDED", "Fleet", "Shard", "load"]
 
@@ -117,21 +117,10 @@ class Fleet:
 
 
 def load(file: Path) -> Fleet:
-    """The fleet of a file. Raises SpecError with every problem and its line, and OSError; of its specs too."""
-    try:
-        found = documents(text_of(file), str(file))
-    except YamlError as error:
-        raise SpecError([Problem(str(file), error.line, "", f"not YAML: {error.problem}")]) from error
-    if len(found) != 1:
-        raise SpecError([Problem(str(file), 0, "", f"expected one YAML document, found {len(found)}")])
-    try:
-        said = _Fleet.model_validate(found[0].value)
-    except ValidationError as error:
-        raise SpecError(
-            Problem(str(file), found[0].line_of(one["loc"]), format_path(one["loc"]), one["msg"])
-            for one in error.errors(include_url=False)
-        ) from error
-    shards = [shard for number, path in enumerate(said.paths) for shard in _shards(file, found[0], said, number, path)]
+    """The fleet of a file. Raises SpecError with every problem and its line, of its specs too."""
+    document = one_document(read(file), str(file), what="fleet")
+    said = fitted(document, _Fleet)
+    shards = [shard for number, path in enumerate(said.paths) for shard in _shards(file, document, said, number, path)]
     _distinct(file, shards)
     results = said.results if "://" in said.results else str((file.parent / said.results).resolve())
     return Fleet(file, said.name, said.atOnce, results, tuple(shards))
@@ -175,7 +164,7 @@ def _shards(file: Path, document: Document, said: _Fleet, number: int, path: _Pa
 
 def _which(path: _Path) -> list[str]:
     """What tells other drills of the same kill path apart: results of those are none of these."""
-    said = [sorted(path.layers), sorted(path.under), path.matrix]
+    said = [sorted(path.layers), sorted(path.under), path.matrix, path.exec]
     return [hashlib.sha256(repr(said).encode()).hexdigest()[:6]] if any(said) else []
 
 

@@ -260,13 +260,13 @@ def _some(value: Any) -> bool:
     return isinstance(value, int | float | str) and not isinstance(value, bool) and str(value) not in ("", "0")
 
 
-def mention(obj: Obj, but_for: Collection[str] = ()) -> str:
+def mention(obj: Obj, but_for: Collection[str] = ()) -> str | None:
     """The first field of an object that names accelerators, with its value; empty: none does.
 
     ``but_for``: fields that are not looked into, wherever they are.
     """
     parts = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
-    return next(_mentions(parts, (), but_for), "")
+    return next(_mentions(parts, (), but_for), None)
 
 
 def _mentions(node: Any, path: Path, but_for: Collection[str]) -> Iterator[str]:

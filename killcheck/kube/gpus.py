@@ -316,14 +316,14 @@ def _is_class_of_devices(name: str) -> bool:
     return ("gpu" in name or not _OTHER_CLASSES.fullmatch(name)) if said is None else said
 
 
-def unaccounted(spec: Obj) -> str:
-    """How a pod spec reaches GPUs that it does not ask for, in a phrase; empty if it does not.
+def unaccounted(spec: Obj) -> str | None:
+    """How a pod spec reaches GPUs that it does not ask for, in a phrase; None if it does not.
 
     The NVIDIA runtime hands devices to whoever sets NVIDIA_VISIBLE_DEVICES where it is allowed to, a host path under
     /dev is a device without any accounting, and a privileged container on a node with GPUs sees them all.
     """
     if _total(requests(spec)) or spec.get("resourceClaims"):
-        return ""
+        return None
     containers = (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[]))
     for container in containers:
         for entry in container.get("env") or []:
@@ -336,7 +336,7 @@ def unaccounted(spec: Obj) -> str:
     privileged = next((c for c in containers if dig(c, "securityContext", "privileged") is True), None)
     where = _wants_gpu_node(spec)
     if privileged is None or not where:
-        return ""
+        return None
     return f"container {privileged.get('name')} is privileged on nodes with GPUs ({where})"
 
 

@@ -68,8 +68,10 @@ _LONGEST = {
     ("metadata", "generateName"): 253,
 }
 _DEFINITION = re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$", re.M)
-#: The schema of a version of one, with all that is further in; what a schema says of a field ``schema`` is inside it.
-_SCHEMA = re.compile(r"^( {2,6})schema: *\n(?:\1 .*\n|\s*\n)*", re.M)
+#: The schema of a version of one, as far in as that stands; what a schema says of a field ``schema`` is inside it.
+_SCHEMA = re.compile(r"\n( {2,6})schema: *(?=\n)")
+#: The next line that is no further in than a field is that stands so many spaces in.
+_NO_FURTHER = {spaces: re.compile(rf"\n {{0,{spaces}}}[^ \s]") for spaces in range(2, 7)}
 _SPEC = re.compile(r"^apiVersion: *killcheck/", re.M)
 _CONTENT = re.compile(r"^[ \t]*(?!---|\.\.\.)[^#\s]", re.M)
 #: How SOPS writes a value that it has encrypted.
@@ -121,7 +123,7 @@ def read(text: str, file: str, *, schemas: bool = True) -> Found:
         found.skipped.append(_no_manifest(text, file))
         return found
     if not schemas and is_definition(text):
-        text = _SCHEMA.sub(_blank_lines, text)
+        text = "".join(_without_schemas(text))
     docs = _json_documents(text, file) if file.endswith(".json") else each_document(text, file)
     lines = text.split("\n") if docs else []
     for doc in docs:
@@ -149,9 +151,15 @@ def is_definition(text: str) -> bool:
     return "CustomResourceDefinition" in text and _DEFINITION.search(text) is not None
 
 
-def _blank_lines(schema: re.Match[str]) -> str:
-    """As many lines as a schema has, so that what follows keeps its number."""
-    return "\n" * schema[0].count("\n")
+def _without_schemas(text: str) -> Iterator[str]:
+    """The text with as many blank lines as each schema has in its place, so that what follows keeps its number."""
+    at = 0
+    while (schema := _SCHEMA.search(text, at)) is not None:
+        yield text[at : schema.start()]
+        after = _NO_FURTHER[len(schema[1])].search(text, schema.end())
+        at = after.start() if after else len(text)
+        yield "\n" * text.count("\n", schema.start(), at)
+    yield text[at:]
 
 
 def _may_hold_objects(text: str) -> bool:

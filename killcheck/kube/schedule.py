@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from itertools import islice
 from zoneinfo import ZoneInfo
 
 from killcheck.kube.cron import CronError, Every, Fields, parse_expression
@@ -20,6 +21,8 @@ __all__ = ["Missed", "Schedule", "ScheduleError", "most_recent", "parse", "zone"
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 #: How far robfig/cron looks ahead before it gives up.
 _YEARS = 5
+#: So many firings of a year are looked at: one a day, and a few.
+_OF_A_YEAR = 400
 
 
 class ScheduleError(ValueError):
@@ -61,6 +64,11 @@ class Schedule:
             return datetime.fromtimestamp(moment + self.rule.seconds, UTC)
         found = _next(self.rule, self.tz, moment)
         return None if found is None else datetime.fromtimestamp(found, UTC)
+
+    def of_a_year(self, after: datetime) -> Iterator[datetime]:
+        """The firings of the year after a moment: all of what comes daily or less often, else the first ones."""
+        slots = self.between(after, after + timedelta(days=366))
+        return islice(slots, _OF_A_YEAR)
 
     def between(self, after: datetime, until: datetime) -> Iterator[datetime]:
         """The firings after ``after`` up to and including ``until``."""

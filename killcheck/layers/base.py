@@ -15,6 +15,7 @@ from killcheck.entries import Entry, Status
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
+from killcheck.layers import beside
 from killcheck.safety.journal import Journal
 from killcheck.spec.killpath import Command, KillPath, Layer
 from killcheck.watch.scene import Scene
@@ -57,15 +58,15 @@ def is_controller(writer: str) -> bool:
     return any(mark in writer.lower() for mark in CONTROLLERS)
 
 
-def writer_of(obj: Obj) -> str:
-    """The field manager that last wrote ``spec.replicas``; empty where managedFields do not tell."""
+def writer_of(obj: Obj) -> str | None:
+    """The field manager that last wrote ``spec.replicas``; None where managedFields do not tell."""
     found = [
         entry
         for entry in dig(obj, "metadata", "managedFields", default=[])
         if "f:replicas" in dig(entry, "fieldsV1", "f:spec", default={})
     ]
     newest = max(found, key=lambda e: str(e.get("time", "")), default=None)
-    return str(newest.get("manager", "")) if newest else ""
+    return str(newest.get("manager", "")) if newest else None
 
 
 class LayerError(Exception):
@@ -246,9 +247,9 @@ class LayerRun(ABC):
         """Prepare to see this layer act by itself while another one is drilled. Raises as :meth:`prepare` does."""
         self.prepare()
 
-    def signs(self, writer: str) -> bool:
+    def signs(self, writer: str | None) -> bool:
         """Whether a zero written by that field manager can be this layer's; an executor can sign as anything else."""
-        return not is_controller(writer)
+        return writer is None or not is_controller(writer)
 
     def also_acted(self, zero_at: datetime) -> str | None:
         """Evidence that the layer acted at that moment by a firing of its own that this drill did not make."""
@@ -265,7 +266,8 @@ class LayerRun(ABC):
     def doubts(self) -> Sequence[Entry]:
         """What it could not read or try and its outcome rests on, for the ledger."""
         untried = self.untried()
-        return [Entry(f"layer {self.layer.name}", Status.ASSUMED, untried)] if untried else []
+        own = [Entry(f"layer {self.layer.name}", Status.ASSUMED, untried)] if untried else []
+        return [*own, *beside.entries(self.stage.kill_path)]
 
     def untried(self) -> str | None:
         """What a layer of its type must do as well and this drill did not try, and why; None: nothing."""

@@ -204,30 +204,30 @@ class ScaleToZero(LayerRun):
         route = self._route()
         return [f"{asked}: it woke, and a pod of each target is ready after {took_s:.0f} s{route}"]
 
-    def _route(self) -> str:
+    def _route(self) -> str | None:
         ref = dig(self._declared, "spec", "scaleTargetRef", default={})
         if not ref:
-            return ""
+            return None
         return f"; Service {ref.get('service')} leads to it at {ref.get('portName') or ref.get('port')}"
 
-    def _unanswered(self, targets: Sequence[Target], asked: str) -> str:
-        """Why no request reaches what woke; empty where the interceptor's way to it is whole, or there is none."""
+    def _unanswered(self, targets: Sequence[Target], asked: str) -> str | None:
+        """Why no request reaches what woke; None where the interceptor's way to it is whole, or there is none."""
         if not self._declared:
-            return ""
+            return None
         scene = self.stage.scene
         pods = [pod for pod in scene.pods.values() if any(scene.is_of(target, pod) for target in targets)]
         try:
             services = self.stage.cluster.kube.list(r.SERVICES, namespace_of(self._declared)).items
         except KubeError as error:
             self._untried = f"whether a request reaches it was not seen: {error}"
-            return ""
+            return None
         broken = http_routes.broken(self._declared, services, pods)
         if broken is None:
-            return ""
+            return None
         self.remedy = "let scaleTargetRef name the workload's Service, and a port that it has"
         return f"nobody is answered: {asked}, it woke, and of {self.ref} {broken}"
 
-    def _too_late(self, took_s: float) -> str:
+    def _too_late(self, took_s: float) -> str | None:
         """That it wakes beyond what the spec allows, or after the interceptor has given up; empty: in time."""
         said = [(self.layer.cold_start_s, "coldStart of the spec")]
         if self._declared:
@@ -237,7 +237,7 @@ class ScaleToZero(LayerRun):
                 self.remedy = "shorten the cold start (image, model, machine), or allow for it"
                 late = f"it wakes too late: a pod is ready {took_s:.0f} s after the request"
                 return f"{late}, and {limit_s:.0f} s is {whose}"
-        return ""
+        return None
 
     def _serves(self, target: Target) -> bool:
         """Whether a pod of a target is ready to answer."""
@@ -272,7 +272,7 @@ class ScaleToZero(LayerRun):
             f"on for {idle_s:.0f} s (cooldownPeriod)"
         )
 
-    def signs(self, writer: str) -> bool:
+    def signs(self, writer: str | None) -> bool:
         """Only KEDA's own hand."""
         return not writer or "keda" in writer.lower()
 
@@ -284,6 +284,12 @@ class ScaleToZero(LayerRun):
             if bounds[0] <= at[:19] + "Z" <= bounds[1]:
                 return f"KEDA deactivated the target of ScaledObject {name_of(self.scaled)} at {at[11:19]}"
         return None
+
+    def _counted(self, scaled: Obj) -> list[str]:
+        """The pods that a trigger counts."""
+        pods = self.stage.cluster.kube.list(r.PODS, namespace_of(scaled)).items
+        active = keda_triggers.read(scaled, self.stage.cluster.loop.now(), pods).by
+        return [name_of(pod) for pod in pods if keda_triggers.counts(scaled, pod)] if active else []
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """Why KEDA did not: its minimum, a pause, a trigger that cannot be read, a cooldown beyond the deadline."""
@@ -336,6 +342,14 @@ class ScaleToZero(LayerRun):
                 f"the cron window of {what} is open: KEDA holds its replicas until it closes",
                 (f"triggers: {dig(spec, 'triggers', default=[])}",),
                 "close the window before the night",
+                (27,),
+            )
+        counted = self._counted(live)
+        if counted:
+            return Explanation(
+                f"the kubernetes-workload trigger of {what} counts pods that are there: KEDA keeps its target on",
+                (f"it counts {', '.join(counted[:3])}", f"triggers: {dig(spec, 'triggers', default=[])}"),
+                "let it count what goes at night, or pause the scaler then",
                 (27,),
             )
         if notes.get(READING) == "error" or dig(spec, "fallback", "replicas", default=0):

@@ -106,7 +106,7 @@ class SelfTerminating(LayerRun):
             for t in self.stage.kill_path.covered_by(self.layer)
         )
 
-    def signs(self, writer: str) -> bool:
+    def signs(self, writer: str | None) -> bool:
         """A worker that ends writes no replicas; whatever the field says was there before."""
         return True
 

@@ -1,6 +1,7 @@
-"""Admission webhooks that are asked about a target, its scale, its pods, or the Job that turns them off.
+"""Webhooks and policies that are asked about a target, its scale, its pods, or the Job that turns them off.
 
-Their answers are not known without them: one may change what is written, one may refuse it.
+The answers of webhooks are not known without them: one may change what is written, one may refuse it. Policies are
+judged here where the API server of the embedded cluster does not serve their version; where it does it applies them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.selectors import from_match_labels
 from killcheck.ledger.stakes import Stakes, home_of
 
-__all__ = ["KINDS", "entry_of"]
+__all__ = ["KINDS", "POLICIES", "entry_of", "policy_entry"]
 
 KINDS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
+_POLICIES = frozenset({"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"})
+POLICIES = _POLICIES | {f"{kind}Binding" for kind in _POLICIES}
 _SETTLES = (
     "drill it on a cluster where it answers (--on CONTEXT), leave the target's namespace out with its "
     "namespaceSelector, or say under assume: what it leaves alone"
+)
+_WRITE = (
+    "write it as a version that is served (killcheck lint says which), drill it on a cluster that has it "
+    "(--on CONTEXT), or say under assume: what it leaves alone"
 )
 
 
@@ -37,6 +44,23 @@ def entry_of(obj: Obj, stakes: Stakes, *, live: bool) -> Entry:
             does = "may change it" if mutating else "may refuse it"
             return Entry(ref, Status.NOT_MODELLED, f"{where} and {does}; nothing answers for it here", _SETTLES)
     return Entry(ref, Status.HARMLESS, "no rule of it matches a target, its pods or what turns them off")
+
+
+def policy_entry(obj: Obj, stakes: Stakes) -> Entry:
+    """The entry of a policy, or of a binding of one, that no API server here applies: its version is not served."""
+    ref, kind = ref_of(obj), str(obj.get("kind")).removesuffix("Binding")
+    name = dig(obj, "spec", "policyName") if obj.get("kind") != kind else name_of(obj)
+    for policy in stakes.objects:
+        if policy.get("kind") != kind or name_of(policy) != name:
+            continue
+        constraints = dig(policy, "spec", "matchConstraints", default={})
+        hook = {**constraints, "rules": constraints.get("resourceRules")}
+        mutating = kind == "MutatingAdmissionPolicy"
+        for asked in (*_of_targets(stakes, mutating=mutating), *_of_switches(stakes)):
+            if _matches(hook, asked, stakes):
+                why = f"its policy is about {asked.what}, and no API server here serves {obj.get('apiVersion')}"
+                return Entry(ref, Status.NOT_MODELLED, why, _WRITE)
+    return Entry(ref, Status.HARMLESS, "no rule of its policy matches a target, its pods or what turns them off")
 
 
 @dataclass(frozen=True, slots=True)

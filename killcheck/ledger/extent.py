@@ -38,7 +38,9 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown("scale to zero", "how long a model loads, where what holds GPUs does not run", Becomes.SAID),
     Unknown("scale to zero", "requests that meet a pod while it ends (502)", Becomes.UNSEEN),
     Unknown("scale to zero", "InterceptorRoutes of KEDA's HTTP add-on", Becomes.OPEN),
-    Unknown("single controllers", "timers beside such a path that no layer names: lint tells them", Becomes.UNSEEN),
+    Unknown(
+        "single controllers", "timers beside such a path that start something and that no layer names", Becomes.OPEN
+    ),
     Unknown("single controllers", "systemd itself: units are read, their programs run", Becomes.SAID),
     Unknown("spot", "no spot to be had, and how often a type is reclaimed", Becomes.UNSEEN),
     Unknown(
@@ -47,11 +49,10 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown("spot", "traffic out of the cloud; bills by label and owner", Becomes.UNSEEN),
     Unknown("alerts", "whether Alertmanager tells anybody", Becomes.SAID),
     Unknown("alerts", "series of exporters other than kube-state-metrics and dcgm-exporter", Becomes.UNPROVEN),
-    Unknown(
-        "Kueue", "topology, partial admission, fair sharing, MultiKueue, preemption while borrowing", Becomes.UNSEEN
-    ),
+    Unknown("Kueue", "MultiKueue, and any other AdmissionCheck: nobody answers for its controller", Becomes.OPEN),
+    Unknown("Kueue", "topology, partial admission, fair sharing, preemption while borrowing", Becomes.UNSEEN),
     Unknown("clouds", "node auto-provisioning of AKS (karpenter.azure.com)", Becomes.OPEN),
-    Unknown("clouds", "graceful shutdown as GKE's and AKS' nodes have it", Becomes.UNSEEN),
+    Unknown("clouds", "graceful shutdown as GKE's nodes have it", Becomes.SAID),
     Unknown("clouds", "P3 asked of GCP and Azure themselves, without an export or a program of yours", Becomes.OPEN),
     Unknown("policies", "Kyverno, Gatekeeper: rules over pods", Becomes.OPEN),
     Unknown("policies", "any policy over pools, in a fence: those that could widen one", Becomes.UNPROVEN),
@@ -60,6 +61,7 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown(
         "credentials", "EKS Pod Identity, Vault, OIDC keys that rotate, workload identity elsewhere", Becomes.UNSEEN
     ),
-    Unknown("network", "sidecars of a mesh, MTU, DNS that answers slowly or wrongly", Becomes.UNSEEN),
+    Unknown("network", "sidecars that a webhook injects beside what turns GPUs off", Becomes.OPEN),
+    Unknown("network", "a mesh without sidecars, MTU, DNS that answers slowly or wrongly", Becomes.UNSEEN),
     Unknown("the bill", "the dollars until somebody notices", Becomes.UNSEEN),
 )

@@ -128,8 +128,8 @@ def _longer(interval: str, stakes: Stakes) -> bool:
         return bool(interval)
 
 
-def _asleep(obj: Obj) -> str:
-    """Why it changes nothing that somebody scaled; empty where it may."""
+def _asleep(obj: Obj) -> str | None:
+    """Why it changes nothing that somebody scaled; None where it may."""
     if dig(obj, "spec", "suspend") is True:
         return "it is suspended"
     kind = obj.get("kind")
@@ -142,7 +142,7 @@ def _asleep(obj: Obj) -> str:
     drifts = dig(obj, "spec", "driftDetection", "mode", default="disabled") == "enabled"
     if kind == "HelmRelease" and not drifts and r.by_kind(str(obj.get("apiVersion")), kind):
         return "it leaves what drifts alone until the next release (driftDetection is not enabled)"
-    return ""
+    return None
 
 
 def _may_apply(obj: Obj, held: Held) -> bool:

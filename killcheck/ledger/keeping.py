@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import date
+from datetime import UTC, date, datetime, time
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import wall_now
+from killcheck.embedded import keda_triggers
 from killcheck.entries import Entry, Ledger, Status
+from killcheck.kube import blame
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
+from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import root_of
-from killcheck.ledger import admission, gitops, kinds, left_on, reading, workloads
+from killcheck.ledger import admission, gitops, injection, kinds, left_on, reading, workloads
 from killcheck.ledger.assume import settled
 from killcheck.ledger.references import bookkeeping, concern, gpus_in
 from killcheck.ledger.stakes import Held, Stakes, home_of
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.watch import starts
 
 __all__ = ["keep", "of_drill", "told_by_cluster"]
 
 _SETTLES = (
     "drill it on a cluster where its controller runs (--on CONTEXT), or say under assume: why it turns nothing on"
 )
-#: What an annotation says that stands for what only a live source knows.
-_READING = "killcheck.dev/trigger-value"
 #: The label of Nodes that ``killcheck nodes up`` registered.
 _HOLLOW = "killcheck.dev/hollow"
-#: Triggers of KEDA whose value needs no live source.
-_BY_THEMSELVES = frozenset({"cron", "cpu", "memory"})
 
 
-def of_drill(cluster: Cluster, kill_path: KillPath, layer: Layer, doubts: Sequence[Entry] = ()) -> Ledger:
+def of_drill(
+    cluster: Cluster, kill_path: KillPath, layer: Layer, doubts: Sequence[Entry] = (), *, by: Layer | None = None
+) -> Ledger:
     """The ledger of a drill in which the GPUs went off, as its cluster is now; ``doubts`` are the layer's own.
+
+    ``by``: the layer that turned them off, where that is another one.
 
     Raises KubeError.
     """
@@ -45,6 +49,7 @@ def of_drill(cluster: Cluster, kill_path: KillPath, layer: Layer, doubts: Sequen
         layer,
         today=today,
         models=cluster.models(),
+        by=by,
         kube=None if cluster.real else cluster.kube,
         not_run=cluster.not_run(),
     )
@@ -57,6 +62,7 @@ def keep(
     layer: Layer,
     *,
     today: date,
+    by: Layer | None = None,
     models: Collection[str] = (),
     kube: Kube | None = None,
     not_run: Sequence[tuple[Obj, str]] = (),
@@ -66,15 +72,16 @@ def keep(
     ``models``: the controllers that run on the cluster; ``kube`` tells which CronJobs fired; ``not_run``: pods whose
     program could not be run, and why.
     """
-    stakes = Stakes(inventory.objects, kill_path, layer)
+    stakes = Stakes(inventory.objects, kill_path, layer, by)
     if not stakes.targets:
         return Ledger(tuple(settled(_unread(inventory), kill_path.assume, today)))
-    book = _Book(inventory, stakes, models, kube)
+    book = _Book(inventory, stakes, models, kube, today)
     entries = [
         *book.entries(),
         *_not_run(not_run, stakes, kube),
         *reading.entries(inventory, stakes),
         *left_on.entries(inventory, stakes),
+        *(() if inventory.live else injection.entries(stakes)),
         *_unread(inventory),
         *_hollow(inventory),
     ]
@@ -110,8 +117,10 @@ class _Book:
         stakes: Stakes,
         models: Collection[str],
         kube: Kube | None,
+        today: date,
     ) -> None:
         self.inventory = inventory
+        self.now = datetime.combine(today, time(), UTC)
         self.stakes = stakes
         self.live = inventory.live
         self.models = models
@@ -125,14 +134,24 @@ class _Book:
                 yield from self._marks(held)
         for obj in self.inventory.objects:
             if controller_of(obj) is None:
-                yield self._entry(obj)
+                yield self._entry_of(obj)
+
+    def _entry_of(self, obj: Obj) -> Entry:
+        """Its entry; an open one for what cannot be read."""
+        try:
+            return self._entry(obj)
+        except STUMBLES:
+            return Entry(ref_of(obj), Status.NOT_MODELLED, f"{blame.told(obj)}: it may hold anything", _SETTLES)
 
     def _entry(self, obj: Obj) -> Entry:
         kind, ref = str(obj.get("kind")), ref_of(obj)
         if kind in workloads.KINDS and kinds.is_builtin(obj):
-            return workloads.entry_of(obj, self.stakes, self._ran, self.models, live=self.live)
+            own = self._own_gpus(obj) if kind == "CronJob" else None
+            return own or workloads.entry_of(obj, self.stakes, self._ran, self.models, live=self.live)
         if kind in admission.KINDS:
             return admission.entry_of(obj, self.stakes, live=self.live)
+        if kind in admission.POLICIES and not self.live and not kinds.is_served(obj):
+            return admission.policy_entry(obj, self.stakes)
         if gitops.is_gitops(obj):
             return gitops.entry_of(obj, self.stakes, self.models, live=self.live)
         model = kinds.model_of(obj, self.models)
@@ -145,14 +164,22 @@ class _Book:
             return Entry(ref, Status.HARMLESS, why)
         return self._unknown(obj)
 
+    def _own_gpus(self, obj: Obj) -> Entry | None:
+        """The entry of a CronJob of the namespaces at stake that holds GPUs itself, unseen; None: of others."""
+        path, start = self.stakes.kill_path, starts.of_cron_job(obj)
+        watched = self.live or self.stakes.is_target(obj) or self._ran(obj)
+        if watched or home_of(obj) not in path.namespaces or (start and starts.declared(path, start)):
+            return None
+        return left_on.of_schedule(obj, self.now)
+
     def _modelled(self, obj: Obj, model: str) -> Entry:
         """By a controller here; what only a live source could tell it is assumed."""
         ref = ref_of(obj)
         if obj in self.stakes.scalers and not self.live:
             if obj.get("kind") == "HorizontalPodAutoscaler" and dig(obj, "spec", "minReplicas", default=1) == 0:
                 return Entry(ref, Status.ASSUMED, "what its metrics say only a live source knows: taken to be nothing")
-            types = {str(t.get("type")) for t in dig(obj, "spec", "triggers", default=[])} - _BY_THEMSELVES
-            if obj.get("kind") == "ScaledObject" and types and _READING not in annotations_of(obj):
+            types = set(keda_triggers.live(obj))
+            if obj.get("kind") == "ScaledObject" and types and keda_triggers.VALUE not in annotations_of(obj):
                 told = f"what its trigger {', '.join(sorted(types))} reads only a live source knows: taken to be idle"
                 return Entry(ref, Status.ASSUMED, told)
         return Entry(ref, Status.MODELLED, f"{model} acts on it here")
@@ -170,10 +197,10 @@ class _Book:
             return Entry(ref, Status.EXECUTED, f"{why}; its controller runs on this cluster and was watched")
         return Entry(ref, Status.NOT_MODELLED, f"{why}, and no controller here acts on it", _SETTLES)
 
-    def _misread(self, obj: Obj) -> str:
+    def _misread(self, obj: Obj) -> str | None:
         """That its words are another version's, where it may speak of a target: in its namespace, or of all of them."""
         home = str((obj.get("metadata") or {}).get("namespace") or "")
-        return kinds.misread(obj) if not home or home in self.stakes.namespaces else ""
+        return kinds.misread(obj) if not home or home in self.stakes.namespaces else None
 
     def _owner(self, target: Obj) -> Iterator[Entry]:
         """Who owns a target may put back what a layer writes."""

@@ -7,21 +7,23 @@ stays on, unless a person says that it is meant to; what is no target is out of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import date
+from datetime import date, datetime
 
 from killcheck.capabilities.inventory import Inventory
 from killcheck.discover import nodes as pools
 from killcheck.discover.finding import holders
 from killcheck.entries import Entry, Status
 from killcheck.kube import gpus
-from killcheck.kube.objects import Obj, name_of, ref_of
-from killcheck.kube.workloads import templates
+from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.workloads import devices_of, templates
 from killcheck.ledger.assume import settled
 from killcheck.ledger.stakes import Stakes, home_of
 from killcheck.spec.killpath import KillPath, Proof, Target
+from killcheck.watch import starts
 
-__all__ = ["entries", "meant_to_stay", "uncovered"]
+__all__ = ["entries", "meant_to_stay", "of_schedule", "uncovered"]
 
+_ENDS = "give its Job an activeDeadlineSeconds, let a layer cover it, or say under assume: what ends it"
 _SETTLES = "let a layer cover it, or say under assume: why it stays on"
 _DESCRIBED = "describe the nodes (NodePool, Node), or say under assume: why it holds none"
 _SLOW = "shorten the grace period, say podsGone under deadlines:, or annotate its pods with killcheck.dev/stops-after-s"
@@ -66,6 +68,22 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
     waived = {name for obj in inventory.objects for one in templates(obj) for name in gpus.waived(one.spec)}
     for name in sorted(waived):
         yield Entry(f"resource {name}", Status.ASSUMED, "the spec says that it is no accelerator: its holders may stay")
+
+
+def of_schedule(obj: Obj, now: datetime) -> Entry | None:
+    """The entry of a CronJob whose own pods hold GPUs, and that did not fire while the drill watched; None: of others.
+
+    What its Jobs put on, no firing that was seen turned off.
+    """
+    template = dig(obj, "spec", "jobTemplate", default={})
+    if not devices_of(obj, wanted=True) or dig(obj, "spec", "suspend") is True:
+        return None
+    when = f"its schedule {dig(obj, 'spec', 'schedule', default='')}"
+    ended = starts.bounded(obj, template, now)
+    if ended:
+        return Entry(ref_of(obj), Status.MODELLED, f"{ended}, on {when}", told=True)
+    said = f"on {when} it puts pods on GPUs itself, and what ends them was not seen: no firing came in this drill"
+    return Entry(ref_of(obj), Status.NOT_MODELLED, said, _ENDS)
 
 
 def _unaccounted(objects: Iterable[Obj], stakes: Stakes) -> Iterator[Entry]:

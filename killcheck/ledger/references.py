@@ -30,9 +30,9 @@ _MUTATES = re.compile(r"mutat|assign|modifyset|generat|patch", re.IGNORECASE)
 _MOST_DEPTH = 16
 
 
-def concern(obj: Obj, stakes: Stakes) -> str:
-    """What an object has to do with a target, in a phrase; empty where nothing."""
-    return next(_concerns(obj, stakes), "")
+def concern(obj: Obj, stakes: Stakes) -> str | None:
+    """What an object has to do with a target, in a phrase; None where nothing."""
+    return next(_concerns(obj, stakes), None)
 
 
 def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
@@ -68,13 +68,13 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
         yield f"it speaks of '{acts[0] if isinstance(acts, re.Match) else 'turning things on'}' in {where}"
 
 
-def gpus_in(obj: Obj) -> str:
-    """Which accelerators an object of an unknown kind speaks of, in a phrase; empty where of none."""
+def gpus_in(obj: Obj) -> str | None:
+    """Which accelerators an object of an unknown kind speaks of, in a phrase; None where of none."""
     for path, value in _leaves(obj.get("spec"), ("spec",)):
         for text in (_key(path), value):
             if is_device(text):
                 return f"it asks for {text} ({format_path(path)})"
-    return ""
+    return None
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, str]]:

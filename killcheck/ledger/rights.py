@@ -31,18 +31,16 @@ _STARTS = (
 )
 
 
-def may_write(stakes: Stakes, account: str, namespace: str) -> str:
-    """What it may write that turns a target on, keeps it on or stops its switch, in a phrase; empty where nothing."""
-    known = stakes.written.get((account, namespace))
-    if known is None:
-        known = stakes.written[account, namespace] = _may_itself(stakes, account, namespace) or next(
-            _borrowed(stakes, account, namespace), ""
-        )
-    return known
+def may_write(stakes: Stakes, account: str, namespace: str) -> str | None:
+    """What it may write that turns a target on, keeps it on or stops its switch, in a phrase; None where nothing."""
+    if (account, namespace) not in stakes.written:
+        own = _may_itself(stakes, account, namespace)
+        stakes.written[account, namespace] = own or next(_borrowed(stakes, account, namespace), None)
+    return stakes.written[account, namespace]
 
 
-def _may_itself(stakes: Stakes, account: str, namespace: str) -> str:
-    return next(_writes(stakes, account, namespace), "")
+def _may_itself(stakes: Stakes, account: str, namespace: str) -> str | None:
+    return next(_writes(stakes, account, namespace), None)
 
 
 def _borrowed(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
@@ -136,12 +134,12 @@ def _of_target(stakes: Stakes, account: str, namespace: str, held: Held) -> Iter
                 yield f"{verb} {held.plural}{'/' + subresource if subresource else ''} ({held})"
 
 
-def may_create(stakes: Stakes, account: str, namespace: str) -> str:
-    """What it may create in a target's namespace that makes pods, in a phrase; empty where nothing."""
+def may_create(stakes: Stakes, account: str, namespace: str) -> str | None:
+    """What it may create in a target's namespace that makes pods, in a phrase; None where nothing."""
     for where in sorted(stakes.namespaces):
         for group, resource in _STARTS:
             if stakes.permissions.allows(
                 account, namespace, verb="create", group=group, resource=resource, namespace=where
             ):
                 return f"create {resource} in {where}"
-    return ""
+    return None

@@ -70,19 +70,23 @@ class Held:
 
 
 class Stakes:
-    """``objects`` is everything known; ``layer`` the one whose trigger is pulled."""
+    """``objects`` is everything known; ``layer`` the one whose trigger is pulled.
 
-    def __init__(self, objects: Sequence[Obj], kill_path: KillPath, layer: Layer) -> None:
+    ``by``: the one that turned the targets off; None: that one did.
+    """
+
+    def __init__(self, objects: Sequence[Obj], kill_path: KillPath, layer: Layer, by: Layer | None = None) -> None:
         self.objects = objects
         self.kill_path = kill_path
         self.layer = layer
         self.targets = [held for target in kill_path.covered_by(layer) for held in self._held(target)]
         self.namespaces = {held.namespace for held in self.targets}
         self.pools = {pool.node_pool for pool in kill_path.nodes if pool.node_pool}
-        #: What turns the targets off: the objects that the layer names.
-        self.switches = tuple(ref for ref in (layer.cron_job, layer.workload) if ref is not None)
+        #: What turns the targets off: the objects that these layers name.
+        named = (ref for one in (layer, by or layer) for ref in (one.cron_job, one.workload) if ref is not None)
+        self.switches = tuple(dict.fromkeys(named))
         #: What an account may write, by (account, namespace): asked for each of its workloads.
-        self.written: dict[tuple[str, str], str] = {}
+        self.written: dict[tuple[str, str], str | None] = {}
 
     def _held(self, target: Target) -> Iterator[Held]:
         if not target.kind:

@@ -95,8 +95,8 @@ def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:
     return Entry(ref, Status.EXECUTED, f"{power}; it runs on this cluster and was watched")
 
 
-def power_of(obj: Obj, stakes: Stakes) -> str:
-    """How its pods could turn a target on, or stop what turns it off, in a phrase; empty where they could not."""
+def power_of(obj: Obj, stakes: Stakes) -> str | None:
+    """How its pods could turn a target on, or stop what turns it off, in a phrase; None where they could not."""
     for template in templates(obj):
         for home, account in identities.of_pod(template.spec, home_of(obj), stakes):
             written = may_write(stakes, account, home)
@@ -111,7 +111,7 @@ def power_of(obj: Obj, stakes: Stakes) -> str:
         written = may_write(stakes, account, home) or may_create(stakes, account, home)
         if written:
             return f"it names {identities.told(home, account)}, which may {written}"
-    return ""
+    return None
 
 
 def _by_reading(obj: Obj, stakes: Stakes, power: str) -> Entry:
@@ -141,7 +141,7 @@ def _understood(reading: Reading) -> bool:
     return bool(reading.calls) and not reading.not_understood and not reading.outside
 
 
-def _raising(reading: Reading, stakes: Stakes) -> str:
+def _raising(reading: Reading, stakes: Stakes) -> str | None:
     """The first call that may turn a target on, or stop its switch, as far as it was read."""
     for call in reading.writes:
         for ref in stakes.switches:
@@ -153,7 +153,7 @@ def _raising(reading: Reading, stakes: Stakes) -> str:
             labels = held.labels[0] if held.labels else {}
             if call.resource == held.plural and call.about(held.namespace, held.name, labels):
                 return str(call)
-    return ""
+    return None
 
 
 def _named_by_spec(obj: Obj, kill_path: KillPath) -> bool:
@@ -167,15 +167,15 @@ def _named_by_spec(obj: Obj, kill_path: KillPath) -> bool:
     )
 
 
-def _controller(obj: Obj, models: Collection[str]) -> str:
-    """The model that stands for a workload's program here; empty where there is none."""
+def _controller(obj: Obj, models: Collection[str]) -> str | None:
+    """The model that stands for a workload's program here; None where there is none."""
     for template in templates(obj):
         for container in dig(template.spec, "containers", default=[]):
             repository = _repository(str(container.get("image", "")))
             for end, model in CONTROLLERS.items():
                 if (repository == end or repository.endswith("/" + end)) and model in models:
                     return model
-    return ""
+    return None
 
 
 def _is_furniture(template: PodTemplate) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck import discover
 from killcheck.discover.shapes import read_as_typed
-from killcheck.kube import gpus
+from killcheck.kube import blame, gpus
+from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, ref_of
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath
@@ -146,10 +147,24 @@ def ask(world: World, probes: Iterable[Probe]) -> Iterator[Finding]:
             yield probe.unproven(world, None, "only a running cluster can tell (lint --on CONTEXT)")
             continue
         world.asked.clear()
-        found = list(dict.fromkeys(probe.ask(world)))
+        try:
+            found = list(dict.fromkeys(probe.ask(world)))
+        except STUMBLES as error:
+            obj = blame.blamed(error, world.objects)
+            if obj is None:
+                raise
+            yield _unanswered(probe, world, obj)
+            continue
         for kind in sorted({*probe.needs, *world.asked} & set(world.unread)):
             yield probe.unproven(world, None, f"{kind}s could not be read: {world.unread[kind]}")
         yield from found
+
+
+def _unanswered(probe: Probe, world: World, obj: Obj) -> Finding:
+    """An error: one odd object must not silence a question about all the others."""
+    message = f"{blame.told(obj)}, so it is not known whether this holds: {probe.claim}"
+    remedy = "Give its fields the types that its API has, or leave it out (--exclude, .killcheckignore)."
+    return probe.finding(world, obj, ("kind",), message, remedy=remedy, severity="error")
 
 
 def lint(

@@ -16,12 +16,14 @@ from pathlib import Path
 from killcheck.machine.starting import assignments, expanded, start_in, unread_in
 from killcheck.spec.killpath import Command
 from killcheck.text.durations import parse_duration
-from killcheck.text.files import enclosed
+from killcheck.text.files import enclosed, text_of
 
-__all__ = ["Authorities", "StartAuthority", "read"]
+__all__ = ["Authorities", "StartAuthority", "is_schedule", "read"]
 
 #: Where programs of the system itself are, and files that are no programs.
 _SYSTEM = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/lib/", "/dev/", "/etc/", "/var/", "/run/", "/proc/")
+#: Units that start a service by themselves.
+_WAKING = (".timer", ".path", ".socket")
 _MAX_DEPTH = 6
 #: A program's limit where its unit sets none, in seconds.
 DEFAULT_TIMEOUT_S = 600.0
@@ -59,6 +61,15 @@ def read(folders: Sequence[Path], *, beside: Path, deployed: bool = False) -> Au
     return Authorities(tuple(reader.starters.values()), tuple(reader.masked), tuple(dict.fromkeys(reader.unread)))
 
 
+def is_schedule(file: Path) -> bool:
+    """Whether a file starts a program by itself: a timer, a unit that something wakes, a crontab."""
+    return file.suffix in _WAKING or _is_crontab(file)
+
+
+def _is_crontab(file: Path) -> bool:
+    return file.name == "crontab" or file.suffix == ".cron" or file.parent.name in ("cron.d", "crontabs")
+
+
 class _Reader:
     def __init__(self, folders: list[Path], beside: Path, deployed: bool) -> None:
         self.folders = folders
@@ -71,7 +82,13 @@ class _Reader:
     # -- units ---------------------------------------------------------------------------------------------
     def file(self, file: Path) -> None:
         """A timer, a path unit, a service that starts with the machine, a crontab; anything else is passed over."""
-        if file.suffix in (".timer", ".path", ".socket"):
+        if not self._ours(file):
+            if is_schedule(file) or file.suffix == ".service":
+                self.unread.append(
+                    f"{file.name}: it is a link that leads out of its folder: what it starts is not known"
+                )
+            return
+        if file.suffix in _WAKING:
             if _masked(file):
                 self.masked.append(file.name)
                 return
@@ -81,11 +98,16 @@ class _Reader:
         elif file.suffix == ".service" and not _masked(file):
             if any(section == "Install" and key in ("WantedBy", "RequiredBy") for section, key, _ in _sections(file)):
                 self._unit(file.name, file.name, 0)
-        elif file.name == "crontab" or file.suffix == ".cron" or file.parent.name in ("cron.d", "crontabs"):
+        elif _is_crontab(file):
             self._crontab(file)
 
+    def _ours(self, file: Path) -> bool:
+        """Whether it may be read: no link of a checkout leads out of it, but to where systemd masks a unit."""
+        return self.deployed or _masked(file) or enclosed(file, file.parent)
+
     def _unit(self, name: str, way: str, depth: int) -> None:
-        file = next((f / name for f in self.folders if (f / name).exists() or (f / name).is_symlink()), None)
+        places = [folder / name for folder in self.folders]
+        file = next((one for one in places if (one.exists() or one.is_symlink()) and self._ours(one)), None)
         if file is None:
             self.unread.append(f"{way} starts {name}, which is not there")
             return
@@ -102,7 +124,7 @@ class _Reader:
 
     def _crontab(self, file: Path) -> None:
         system = file.name == "crontab" or file.parent.name == "cron.d"
-        for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
+        for number, line in enumerate(text_of(file, errors="replace").splitlines(), 1):
             found = _CRON_LINE.match(line)
             if found and not line.lstrip().startswith("#"):
                 rest = found["rest"].split(None, 1)[-1] if system and " " in found["rest"] else found["rest"]
@@ -159,7 +181,7 @@ class _Reader:
             if len(self.starters) > before:
                 yield f"systemctl start {unit}"
         for script in self._scripts(text):
-            bare = _bare(script.read_text("utf-8", "replace"))
+            bare = _bare(text_of(script, errors="replace"))
             values = {**known, **assignments(bare)} if _is_shell(script, bare) else {}
             inner = expanded(bare, values)
             for number, line in enumerate(inner.splitlines(), 1):
@@ -232,7 +254,7 @@ def _masked(file: Path) -> bool:
 def _sections(file: Path) -> list[tuple[str, str, str]]:
     """(section, key, value) of a unit file, lines that go on joined."""
     found, section = [], ""
-    for line in re.sub(r"\\\n", " ", file.read_text("utf-8", "replace")).splitlines():
+    for line in re.sub(r"\\\n", " ", text_of(file, errors="replace")).splitlines():
         line = line.strip()
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1]

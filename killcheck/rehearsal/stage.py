@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded import Attributes, Cluster, Decision, LoadError
@@ -25,7 +26,9 @@ from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearse
 
 __all__ = ["Stage", "rehearse", "rehearse_one"]
 
-#: Virtual seconds that pods and nodes have to come up before a firing, and what a firing did to take effect.
+#: Virtual seconds that everything has to come up before the first firing: images of GPU servers have tens of gigabytes.
+COMING_UP_S = 900.0
+#: Virtual seconds before any other firing, and for what a firing did to take effect.
 SETTLE_S = 45.0
 AFTER_S = 90.0
 #: Virtual seconds that a program may take which has no deadline, and one that has, as a multiple of it.
@@ -70,8 +73,11 @@ def _rehearse_all(objects: Sequence[Obj], group: Sequence[Program], now: datetim
     by_slot = sorted(group, key=lambda program: program.next_slot(now))
     with Stage(objects, None, by_slot[0].next_slot(now)) as stage:
         stage.settle()
-        answers = {p.ref: in_fork(lambda p=p: stage.taken(objects, p, p.next_slot(now))) for p in by_slot}  # type: ignore[misc]
-    return [answers[program.ref] or rehearse_one(objects, program, now) for program in group]
+        answers = {}
+        for program in by_slot:
+            if stage.reaches(program.next_slot(now)):
+                answers[program.ref] = in_fork(partial(stage.taken, objects, program))
+    return [answers.get(program.ref) or rehearse_one(objects, program, now) for program in group]
 
 
 def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime) -> Rehearsed:
@@ -137,7 +143,7 @@ class Stage:
             self._program = program
             within, beyond = parted(within, program)
         self._beyond = untouched(beyond)
-        self._cluster = _booted(within, slot - timedelta(seconds=SETTLE_S))
+        self._cluster = _booted(within, slot - timedelta(seconds=COMING_UP_S))
         self._loop = self._cluster.loop
         self._kube = self._cluster.kube
         self._fired_at = 0.0
@@ -145,6 +151,7 @@ class Stage:
         self._fired = 0
         self._holders = Holders(self._cluster.store)
         self._stood: tuple[int, Scene] = (0, Scene({}))
+        self._settled = Scene({})
         self._cluster.server.auditors.append(self._audit.heard)
 
     def __enter__(self) -> Stage:
@@ -156,20 +163,21 @@ class Stage:
     def settle(self) -> None:
         """Let everything come up that stands on it; no program runs."""
         self._cluster.nodes.runs = lambda _: False
-        self._loop.run_until(lambda: False, SETTLE_S)
-        self._standing()
+        self._pass(until=self._slot - timedelta(seconds=SETTLE_S))
+        self._settled = self._standing()
 
-    def taken(self, objects: Sequence[Obj], program: Program, slot: datetime) -> Rehearsed | None:
-        """For one program from now on, which is fired; None where the stage does not stand still until its slot."""
-        store = self._cluster.store
-        before = store.revision
-        self._loop.run_until(lambda: False, max(0.0, (slot - self._loop.now()).total_seconds() - SETTLE_S))
-        if store.revision != before:
-            return None
-        self._program, self._slot = program, slot
+    def reaches(self, slot: datetime) -> bool:
+        """Let time pass until shortly before ``slot``; whether what holds GPUs stands as it did when all was up."""
+        self._slot = slot
+        self._pass(until=slot - timedelta(seconds=SETTLE_S))
+        return self._standing() == self._settled
+
+    def taken(self, objects: Sequence[Obj], program: Program) -> Rehearsed:
+        """For one program from now on, which is fired at the slot that was reached."""
+        self._program = program
         with self:
             night = self.night()
-        return _completed(objects, program, slot, night)
+        return _completed(objects, program, self._slot, night)
 
     def night(self) -> _Night:
         """Fire it, and once more with its writes refused where what it did can be put back."""
@@ -213,7 +221,7 @@ class Stage:
         standing = {(namespace_of(job), name_of(job)) for job in self._kube.list(r.JOBS).items}
         self._cluster.nodes.runs = lambda pod: _is_new(pod, standing) and not gpus.devices(pod)
         unpulled = tuple(pull_anyway(self._cluster, program, self._slot))
-        self._loop.run_until(lambda: False, SETTLE_S)
+        self._pass(until=max(self._slot, self._loop.now() + timedelta(seconds=SETTLE_S)))
         before = self._standing()
         self._fired_at = self._loop.monotonic()
         self._audit.calls.clear()
@@ -231,6 +239,10 @@ class Stage:
         if any(not call.refused for call in firing.writes):
             self._loop.run_until(lambda: False, AFTER_S)
         return replace(firing, changes=_changes(before, self._standing()) + self._beyond)
+
+    def _pass(self, *, until: datetime) -> None:
+        """Let time pass until then."""
+        self._loop.sleep(max(0.0, (until - self._loop.now()).total_seconds()))
 
     def _standing(self) -> Scene:
         """What holds GPUs now; asked again only where anything has changed since."""

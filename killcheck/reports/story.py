@@ -49,10 +49,10 @@ class DrillStory:
         return "accepted" if accepted and not self.result.get("problems") else self.verdict
 
     @property
-    def acceptance(self) -> str:
-        """Who accepted the exposure, why, until when; empty where it is none that is accepted."""
+    def acceptance(self) -> str | None:
+        """Who accepted the exposure, why, until when; None where it is none that is accepted."""
         if self.standing != "accepted":
-            return ""
+            return None
         said = self.result["accepted"]
         by, until = said.get("owner"), said.get("until")
         parts = ["accepted", f"by {by}" if by else "by the policy", f"until {until}" if until else ""]

@@ -87,11 +87,11 @@ def _cause(drill: DrillStory) -> str:
     return str(drill.result.get("cause") or drill.result.get("why") or "")
 
 
-def _refused(drill: DrillStory) -> str:
+def _refused(drill: DrillStory) -> str | None:
     if not drill.result or drill.verdict == "inconclusive":
         return "nothing is proven, so there is nothing to accept"
     if drill.result.get("problems"):
         return "it left something behind: put that back first (killcheck restore)"
     if drill.verdict == "exposed" and not drill.started.faults:
         return "exposed without any fault: the switch does not work; mend it"
-    return "" if drill.verdict != "exposed" or _cause(drill) else "it says no cause"
+    return None if drill.verdict != "exposed" or _cause(drill) else "it says no cause"

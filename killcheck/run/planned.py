@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from killcheck import faults
 from killcheck.drill.sequence import Options
+from killcheck.faults import Fault
 from killcheck.spec.killpath import Outcome, Rule
 from killcheck.verdict import DrillResult, Verdict
 
@@ -29,6 +31,13 @@ class PlannedDrill:
     require: Outcome | None = None
     causes: tuple[str, ...] = ()
     acceptance: Rule | None = None
+
+    def made(self) -> list[Fault]:
+        """Its faults, each made anew, in the order in which they were named.
+
+        Raises KeyError whose message names the nearest, for a name that is no fault's.
+        """
+        return [faults.named(name) for name in self.faults]
 
     def judged(self, result: dict[str, Any]) -> dict[str, Any]:
         """A result as the JSON document has it, with the acceptance where it is an exposure that the policy knows."""

@@ -124,7 +124,7 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
         permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
     changes = [f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards"]
     plans = {}
-    for fault in faults.in_order([faults.named(name) for name in drill.faults]):
+    for fault in faults.in_order(drill.made()):
         name = fault.name
         unsuited = fault.unsuited(kill_path, layer)
         if unsuited is not None and unsuited.whatever_is_there:
@@ -314,7 +314,7 @@ class Run:
                 cluster,
                 kill_path,
                 layer,
-                [faults.named(name) for name in planned.faults],
+                planned.made(),
                 run=run,
                 journal=kept,
                 sink=lambda event: self._emit(_judged(event, planned)),

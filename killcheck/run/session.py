@@ -16,7 +16,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from killcheck import faults
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capability
@@ -251,11 +250,11 @@ class Session:
         """Whether the kill path that was named came with killcheck."""
         return bool(self._fixture_of_spec() if self.spec else self.fixture)
 
-    def _fixture_of_spec(self) -> str:
-        """The shipped kill path whose spec was named; empty for a spec of the user's own."""
+    def _fixture_of_spec(self) -> str | None:
+        """The shipped kill path whose spec was named; None for a spec of the user's own."""
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
-        return fixtures.copied(self.spec) if self.spec else ""
+        return fixtures.copied(self.spec) if self.spec else None
 
     @property
     def may_run(self) -> bool:
@@ -418,7 +417,7 @@ class Session:
             )
         except ValueError:
             return SOME_NIGHT
-        for fault in (faults.named(name) for name in planned.faults) if planned else ():
+        for fault in planned.made() if planned else ():
             eve = fault.night(cron_job or {}, SOME_NIGHT)
             if eve is not None:
                 return self._once_others_fired(layer, eve, parsed)

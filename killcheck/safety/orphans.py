@@ -500,6 +500,7 @@ def _drop(kube: Kube, loop: Loop, config_map: Obj) -> None:
     """Everything that a ConfigMap asked for is as it was: it goes, unless it says something else by now."""
 
     def once() -> None:
+        """Delete it as it was read."""
         with suppress(NotFound):
             kube.delete(
                 r.CONFIGMAPS,

@@ -124,13 +124,13 @@ class UntrustedJournal:
             return Judged(entry, Answer.NOTHING, "it is not as that run would have left it")
         return Judged(entry, Answer.ASK, f"{place} does not carry the mark of that change")
 
-    def without_consent(self, namespace: str) -> str:
-        """Why a namespace may not be written to; empty where it may, or has gone with all that was in it.
+    def without_consent(self, namespace: str) -> str | None:
+        """Why a namespace may not be written to; None where it may, or has gone with all that was in it.
 
         Where nothing keeps labels, on a Docker Engine, there are no namespaces either: a container consents itself.
         """
         if not getattr(self.kube.transport, "keeps_labels", True):
-            return ""
+            return None
         if namespace not in self._consents:
             found = retry(self.loop, lambda: self.kube.find(r.NAMESPACES, namespace))
             consents = found is None or labels_of(found).get(CONSENT) == "true"

@@ -49,18 +49,17 @@ _WORDS = {**dict.fromkeys(_NULL), **dict.fromkeys(_TRUE, True), **dict.fromkeys(
 _MAX_VALUES = 4_000_000
 _MAX_REPEATED = 50_000
 _MAX_REPEATED_TEXT = 32 * 2**20
-#: What may be an anchor: ``&name`` where a value begins.
-_ANCHOR = re.compile(r"(?<![^\s\[{,:-])&[^\s&]")
+#: What may be an anchor: ``&name`` where a value begins. (Patterns begin with a plain character where they can: a text
+#: of megabytes is then passed over at the speed of a search for that.)
+_ANCHOR = re.compile(r"&(?<![^\s\[{,:-]&)[^\s&]")
 #: API servers take no deeper objects either; Python's own stack ends at a thousand.
 _MAX_DEPTH = 100
 #: So many open brackets, or so far an indentation, may mean that something is nested deeper than a stack is.
 _SUSPECT = 500
 _BRACKETS = re.compile(r"[\[\]{}]")
-#: Where one document ends and the next begins.
-_PARTS = re.compile(r"^(?=---(?:\s|$))", re.M)
-#: What is said of YAML itself, and holds beyond the line ``---`` that ends it.
-_DIRECTIVE = re.compile(r"^%", re.M)
-_FAR_IN = re.compile(rf"^[ ?:-]{{{_SUSPECT},}}", re.M)
+#: Where one document ends and the next begins: the line before.
+_PARTS = re.compile(r"\n(?=---(?:\s|\Z))")
+_FAR_IN = re.compile(rf"\n[ ?:-]{{{_SUSPECT}}}")
 #: The digits of a whole number that is read as one: an int64 has 19, written in base two 64.
 _MAX_DIGITS = 70
 _UNTAGGED = "!untagged"
@@ -142,7 +141,7 @@ def documents(text: str, file: str) -> list[Document]:
 
     Raises YamlError, with the first problem, where it is not YAML.
     """
-    apart = not _DIRECTIVE.search(text) and not _may_repeat(text) and not _has_too_many(text)
+    apart = not _has_directive(text) and not _may_repeat(text) and not _has_too_many(text)
     if apart:
         try:
             return list(_each_once(text, file))
@@ -159,7 +158,7 @@ _READ: WeakValueDictionary[bytes, Document] = WeakValueDictionary()
 def _each_once(text: str, file: str) -> Iterator[Document]:
     """The documents of a text that have nothing to do with each other; what was read before is not read again."""
     before = 0
-    for part in _PARTS.split(text):
+    for part in _parts(text):
         key = hashlib.blake2b(part.encode("utf-8", "surrogatepass")).digest()
         first = _READ.get(key)
         if first is not None and first._node is not None:  # its value is whoever's that read it
@@ -169,6 +168,20 @@ def _each_once(text: str, file: str) -> Iterator[Document]:
                 _READ[key] = doc
                 yield _moved(doc, before, doc)
         before += part.count("\n")
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The text from each line that begins a document to the next one; together they are all of it."""
+    begin = 0
+    for end in _PARTS.finditer(text):
+        yield text[begin : end.start() + 1]
+        begin = end.start() + 1
+    yield text[begin:]
+
+
+def _has_directive(text: str) -> bool:
+    """Whether something is said of YAML itself, which holds beyond the line ``---`` that ends it."""
+    return text.startswith("%") or "\n%" in text
 
 
 def _may_repeat(text: str) -> bool:
@@ -212,7 +225,7 @@ def each_document(text: str, file: str) -> list[Document | YamlError]:
         whole = error
     found: list[Document | YamlError] = []
     before, repeated = 0, _Repeated()
-    for part in _PARTS.split(text):
+    for part in _parts(text):
         try:
             found += [_moved(doc, before) for doc in _documents(part, file, repeated)]
         except YamlError as error:
@@ -240,7 +253,7 @@ def _too_deep(text: str) -> int:
     """
     import yaml
 
-    if not _brackets_go_deep(text) and not _FAR_IN.search(text):
+    if not _brackets_go_deep(text) and not _FAR_IN.search(text) and not _FAR_IN.match(f"\n{text[:_SUSPECT]}"):
         return 0
     depth = 0
     try:

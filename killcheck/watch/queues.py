@@ -19,9 +19,9 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 _CLOSED = ("Hold", "HoldAndDrain")
 
 
-def queue_of(obj: Obj) -> str:
-    """The LocalQueue of an object under Kueue; empty: it is under none."""
-    return labels_of(obj).get(QUEUE, "")
+def queue_of(obj: Obj) -> str | None:
+    """The LocalQueue of an object under Kueue; None: it is under none."""
+    return labels_of(obj).get(QUEUE) or None
 
 
 def awaits_admission(obj: Obj) -> bool:
@@ -36,10 +36,11 @@ def on_hold(kube: Kube, obj: Obj) -> list[Obj]:
 
 def _queues(kube: Kube, obj: Obj) -> dict[Resource, Obj]:
     """The LocalQueue of an object and the ClusterQueue above it, those that are there. Raises KubeError."""
-    served = _served(kube) if queue_of(obj) else {}
-    if not served:
+    name = queue_of(obj)
+    served = _served(kube) if name is not None else {}
+    if name is None or not served:
         return {}  # the label means nothing here
-    local = kube.find(served["localqueues"], queue_of(obj), namespace_of(obj))
+    local = kube.find(served["localqueues"], name, namespace_of(obj))
     if local is None:
         return {}
     found = {served["localqueues"]: local}

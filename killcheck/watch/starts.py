@@ -156,6 +156,9 @@ def bounded(cron_job: Obj | None, job: Obj | None, now: datetime) -> str | None:
 def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tuple[list[Start], list[Start]]:
     """What starts targets again by the clock: what plainly is a morning's, and what is not and a drill will not excuse.
 
+    Plainly a morning's is what comes between six and noon on its own clock, all year as long after the stops of the
+    path: two clocks that change on different days drift apart.
+
     CronJobs that are read to scale a target up or to take back what a switch wrote, and windows of cron triggers on a
     target.
     """
@@ -174,7 +177,8 @@ def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tupl
         name = dig(obj, "spec", "scaleTargetRef", "name")
         if r.is_of(obj, r.SCALEDOBJECTS) and any(t.object == name for t in kill_path.targets):
             found += windows(obj)
-    mornings = [start for start in found if _only_mornings(start, now)]
+    stops = [stop for obj, key in crons if key in own and (stop := of_cron_job(obj)) is not None]
+    mornings = [start for start in found if _only_mornings(start, now) and not _soon_after(start, stops, now)]
     return mornings, [start for start in found if start not in mornings]
 
 
@@ -203,6 +207,8 @@ def _undoes(call: ApiCall, written: ApiCall) -> bool:
         return False
     if {call.verb, written.verb} == {"create", "delete"}:
         return True
+    if call.marks and written.replicas is not None:
+        return False  # a label or an annotation takes no number back
     edits = {call.verb, written.verb} <= {"patch", "update"}
     return edits and bool(call.name) and call.name == written.name
 
@@ -210,6 +216,19 @@ def _undoes(call: ApiCall, written: ApiCall) -> bool:
 def _only_mornings(start: Start, now: datetime) -> bool:
     slots = _firings(start, now)
     return bool(slots) and all(_in_the_morning(start, slot) for slot in slots)
+
+
+def _soon_after(start: Start, stops: Iterable[Start], now: datetime) -> bool:
+    """Whether it comes within a night after a stop on some days of the coming year, and not on all of them."""
+    night = timedelta(seconds=NIGHT_S)
+    for stop in stops:
+        soon = set()
+        for slot in schedule.parse(start.text, start.zone or None).of_a_year(now):
+            stopped = stop.next(slot - night)
+            soon.add(stopped is not None and stopped <= slot)
+        if len(soon) > 1:
+            return True
+    return False
 
 
 def _in_the_morning(start: Start, slot: datetime | None) -> bool:

@@ -24,7 +24,7 @@ __all__ = ["asked_for", "instances", "nothing_on", "remember", "steady", "switch
 #: How long the first answers of the count commands are waited for, in seconds.
 FIRST_COUNT_S = 90.0
 #: Kinds that are turned off by their ``spec.suspend``.
-_SUSPENDED = ("Job", "JobSet", "RayCluster")
+_SUSPENDED = ("Job", "JobSet", "RayCluster", "RayJob", "TrainJob")
 
 
 def nothing_on(scene: Scene, kill_path: KillPath, layer: Layer) -> str | None:
@@ -88,7 +88,7 @@ def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = 
     return _unsteady_inside(scene, kill_path, layer, why=why)
 
 
-def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer, *, why: bool) -> str:
+def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer, *, why: bool) -> str | None:
     for target in kill_path.covered_by(layer):
         if target.kind:
             lacking = wholeness.lack(scene, target, why=why)
@@ -111,7 +111,7 @@ def _unsteady_inside(scene: Scene, kill_path: KillPath, layer: Layer, *, why: bo
         if strangers:  # nobody would see whether these nodes go
             return f"of no pool in the spec's nodes: is the node of {', '.join(strangers)}"
     leaving = [name_of(n) for n in scene.pool_nodes() if "deletionTimestamp" in n["metadata"]]
-    return f"node(s) {', '.join(leaving)} are being removed already" if leaving else ""
+    return f"node(s) {', '.join(leaving)} are being removed already" if leaving else None
 
 
 def asked_for(scene: Scene, kill_path: KillPath, layer: Layer) -> dict[str, int]:

@@ -72,7 +72,7 @@ class Timeline:
         seconds = self.at_s(phase)
         return None if self.notice_s is None or seconds is None else round(self.notice_s - seconds, 3)
 
-    def reclaim(self, noticed: datetime, notice_s: float) -> str:
+    def reclaim(self, noticed: datetime, notice_s: float) -> str | None:
         """The stages of a reclaim after a notice, each with its seconds and what was left; empty: none was reached."""
         told = []
         for phase in RECLAIM:

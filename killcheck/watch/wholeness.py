@@ -28,6 +28,8 @@ _EXACT = frozenset(
         "JobSet",
         "LeaderWorkerSet",
         "RayCluster",
+        "RayJob",
+        "RayService",
         "Notebook",
     }
 )

@@ -21,6 +21,7 @@ from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.clock import WallLoop
 from killcheck.embedded import Cluster
+from killcheck.fleet import file as fleets
 from killcheck.instances import catalogue
 from killcheck.instances.catalogue import CatalogueError
 from killcheck.kube import resources as r
@@ -38,6 +39,18 @@ from killcheck.spec.specfile import SpecError, accepted
 SAMPLE = 64
 COUNT = int(os.environ.get("KILLCHECK_FUZZ", SAMPLE))
 SPEC = fixtures.spec("dead-man").read_text()
+FLEET = """apiVersion: killcheck/v1
+kind: Fleet
+name: platform
+atOnce: 2
+results: results
+clusters:
+  - {name: desk, context: embedded, labels: {env: desk}}
+  - {name: eu, context: staging, secret: eu-kubeconfig, labels: {env: staging}}
+paths:
+  - {spec: killcheck.yaml, clusters: {env: desk}, exec: none, matrix: true, under: [suspended], shards: 2}
+  - {spec: killcheck.yaml, clusters: {env: desk}, layers: [dead-man]}
+"""
 KUBECONFIG = """apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]
@@ -265,6 +278,14 @@ class Folder:
         file = self.write("killcheck.accepted.yaml", ACCEPTED)
         return ["drill", "killcheck.yaml", "--dry-run", "--exec", "none"], 2 if read(accepted.read, file) is None else 0
 
+    def fleet(self):
+        self.deploy()
+        file = self.write("fleet.yaml", FLEET)
+        argv = ["fleet", *self.choice(["plan"], ["plan", "--json"], ["report"], ["plan", "--job", "--image", "x"])]
+        found = read(fleets.load, file)
+        refused = found is None or ("--job" in argv and not found.in_bucket)
+        return [*argv, str(file)], 2 if refused else 3 if "report" in argv else 0
+
     def catalogue(self):
         self.deploy()
         file = self.write("catalogue.yaml", CATALOGUE)
@@ -353,7 +374,8 @@ SURFACES = {
     "manifest": 1,
     "policy": 2,
     "catalogue": 1,
-    "record": 4,
+    "fleet": 1,
+    "record": 3,
     "journal": 3,
     "signed": 2,
     "kubeconfig": 2,
@@ -367,6 +389,7 @@ UNCHANGED = {
     "manifest": 0,
     "policy": 0,
     "catalogue": 0,
+    "fleet": 0,
     "record": 0,
     "journal": 5,
     "signed": 4,

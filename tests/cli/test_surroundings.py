@@ -13,7 +13,22 @@ import pytest
 from killcheck import cli
 from killcheck.commands import errors, files
 
-DRILL = [sys.executable, "-c", "from killcheck.cli import main; main()", "drill", "--example", "dead-man"]
+DRILL = [sys.executable, "-c", "from killcheck.cli import run; run()", "drill", "--example", "dead-man"]
+#: A process that ends by its exit code, with something to be done at its end, and something that Python would take apart.
+ENDS = """
+import atexit, os, sys, threading, time
+from killcheck.run.process_end import ended_at_once
+class Kept:
+    def __del__(self, write=os.write):
+        write(1, b"taken apart\\n")
+kept = Kept()
+{first}
+with ended_at_once():
+    atexit.register(print, "at the end")
+    threading.Thread(target=lambda: (time.sleep(0.05), print("a thread"))).start()
+    print("out")
+    sys.exit({code})
+"""
 
 
 def run(*argv: str, tmp_path: Path, stdout=subprocess.PIPE, **env: str | None):
@@ -47,6 +62,21 @@ def test_without_a_home_and_without_a_standard_output_a_drill_is_a_drill(tmp_pat
     assert (done.returncode, first.partition(";")[0]) == (0, "killcheck: dead-man: the example dead-man, on embedded")
     (record,) = tmp_path.glob(".killcheck/runs/*/run.jsonl")
     assert all(line.startswith("{") for line in record.read_text().splitlines())  # nothing else was written into it
+
+
+@pytest.mark.parametrize(
+    ("first", "code", "ends", "said"),
+    [
+        ("", "3", 3, ["out", "a thread", "at the end"]),
+        ("", "None", 0, ["out", "a thread", "at the end"]),
+        ("", "'a sentence'", 1, ["out", "a thread", "at the end", "taken apart"]),
+        ("atexit.register(print, 'of others')", "3", 3, ["out", "a thread", "at the end", "of others", "taken apart"]),
+    ],
+)
+def test_a_process_ends_once_everybody_has_had_their_say(first, code, ends, said):
+    words = [sys.executable, "-c", ENDS.format(first=first, code=code)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.splitlines()) == (ends, said)
 
 
 def test_a_reader_that_went_away_is_not_an_exposed_drill(tmp_path):

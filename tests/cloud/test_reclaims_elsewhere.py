@@ -330,6 +330,8 @@ def test_gcps_preemption_is_heard_within_its_thirty_seconds(tmp_path):
     found = drill(tmp_path, "gcp", LISTENS["gcp"])
     assert str(found.verdict) == "survived", (found.why, found.cause)
     assert margins(found)["node_drained"] > 0
+    # What the node's own kubelet does meanwhile is said, for nobody saw it.
+    assert any("GKE's kubelet begins to end pods itself" in one.because for one in found.ledger.telling)
 
 
 @pytest.mark.parametrize(("cloud", "deaf"), [("azure", LISTENS["gcp"]), ("gcp", "")])

@@ -164,10 +164,11 @@ def _plain(value, text, key: str = ""):
 
 
 def _distributions(item) -> bool:
-    return isinstance(item, dict) and any(
-        isinstance(part, dict) and part.get("name") == _DISTRIBUTIONS
-        for part in (item.get("configMap"), item.get("metadata"))
-    )
+    if not isinstance(item, dict):
+        return False
+    row = item.get("object")  # of a table
+    parts = (item.get("configMap"), item.get("metadata"), row.get("metadata") if isinstance(row, dict) else None)
+    return any(isinstance(part, dict) and part.get("name") == _DISTRIBUTIONS for part in parts)
 
 
 def differences(got: dict, want: dict, *, settled: bool) -> list[str]:

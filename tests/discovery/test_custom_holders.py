@@ -250,3 +250,23 @@ def test_what_names_gpus_in_words_of_its_own_is_told(spec: Obj):
     strange = custom("NeverHeardOf", spec)
     assert discover.holders([strange]) == []
     assert [one.obj for one in discover.unknown_holders([strange])] == [strange]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("gpu.intel.com", True), ("gpu.nvidia.com", True), ("dranet.io", False), ("", True)]
+)
+def test_a_chart_whose_values_claim_devices_names_them(kind: str, told: bool):
+    """A chart's pods take ``resourceClaims`` from its values; a claim that is not here may be for anything."""
+    release = {
+        "apiVersion": "helm.toolkit.fluxcd.io/v2",
+        "kind": "HelmRelease",
+        "metadata": {"name": "plex"},
+        "spec": {"values": {"pod": {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "plex"}]}}},
+    }
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "plex"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": kind}}]}}},
+    }
+    assert bool(discover.unknown_holders([release, *([claim] if kind else [])])) is told

@@ -21,6 +21,7 @@ spec:
   template:
     metadata: {{labels: {{app: {name}}}}}
     spec:
+      nodeSelector: {selector}
       containers:
         - {{name: c, image: i, envFrom: [{{configMapRef: {{name: {name}-env}}}}],
             resources: {{limits: {{nvidia.com/gpu: 2}}}}}}
@@ -58,8 +59,12 @@ rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]
 BOTH = ("chat", "rank")
 
 
-def found(command: str = "", *, more: str = "", extra: str = "", rights: str = "") -> discover.Discovery:
-    text = "".join(TARGET.format(name=name, more=more) for name in BOTH)
+def found(
+    command: str = "", *, more: str = "", extra: str = "", rights: str = "", selects: str = ""
+) -> discover.Discovery:
+    """``selects``: the label of nodes that both targets select, each its own value of ``GROUPS``."""
+    selectors = {name: json.dumps({selects: GROUPS[name]} if selects else {}) for name in BOTH}
+    text = "".join(TARGET.format(name=name, more=more, selector=selectors[name]) for name in BOTH)
     job = JOB.format(command=json.dumps(command)) if command else ""
     return discover.from_objects(manifests.loads(text + job + rights + extra), complete=False)
 
@@ -118,6 +123,55 @@ def test_a_program_that_takes_nothing_away_is_no_layer(command: str):
     discovery = found(command)
     assert not discovery.kill_path.layers
     assert any("touches no target" in note for note in discovery.notes)
+
+
+#: Machines in namespace m whose nodes are of pool a, and of pool b.
+POOLS = "".join(
+    f"apiVersion: machine.openshift.io/v1beta1\nkind: MachineSet\nmetadata: {{name: gpu-{pool}, namespace: m}}\n"
+    f"spec: {{replicas: 2, template: {{spec: {{metadata: {{labels: {{pool: {pool}}}}}}}}}}}\n---\n"
+    for pool in "ab"
+)
+GROUPS = {"chat": "a", "rank": "b"}
+
+
+@pytest.mark.parametrize(
+    ("selected", "command", "covers"),
+    [
+        ("pool", "oc scale machineset gpu-a -n m --replicas=0", ("chat",)),
+        ("pool", "oc scale machineset gpu-b -n m --replicas=0", ("rank",)),
+        ("pool", "oc scale machineset gpu-c -n m --replicas=0", BOTH),
+        ("other", "oc scale machineset gpu-a -n m --replicas=0", BOTH),
+        (
+            "eks.amazonaws.com/nodegroup",
+            "aws eks update-nodegroup-config --cluster-name c --nodegroup-name b --scaling-config desiredSize=0",
+            ("rank",),
+        ),
+        ("eks.amazonaws.com/nodegroup", "eksctl scale nodegroup --cluster c --name=a --nodes=0", ("chat",)),
+        (
+            "cloud.google.com/gke-nodepool",
+            "gcloud container clusters resize c --node-pool a --num-nodes=0 -q",
+            ("chat",),
+        ),
+        (
+            "kubernetes.azure.com/agentpool",
+            "az aks nodepool scale -g g --cluster-name c -n b --node-count 0",
+            ("rank",),
+        ),
+        ("karpenter.sh/nodepool", "kubectl delete nodepool b", BOTH),
+    ],
+)
+def test_machines_that_go_take_with_them_what_may_land_there(selected: str, command: str, covers: tuple[str, ...]):
+    discovery = found(command, extra=POOLS, selects=selected)
+    [layer] = discovery.kill_path.layers
+    assert layer.covers == covers
+
+
+def test_a_command_that_asks_for_machines_is_no_switch():
+    where = "--project some-company-inference-production --zone europe-west4-a --quiet"
+    command = f"gcloud container clusters resize inference --node-pool a {where} --num-nodes 4"
+    discovery = found(command, rights=RIGHTS)
+    assert not discovery.kill_path.layers
+    assert any("it asks for machines, and turns none off" in note for note in discovery.notes)
 
 
 def test_a_restart_is_no_switch_and_is_told():
@@ -316,7 +370,7 @@ OTHERS = [
 def test_what_scales_a_target_and_is_not_drilled_is_named(extra: str, more: str, said: str):
     discovery = found(extra=extra, more=more)
     assert any(said in line for line in discovery.not_understood), discovery.not_understood
-    loaded = manifests.loads("".join(TARGET.format(name=name, more=more) for name in BOTH) + extra)
+    loaded = manifests.loads("".join(TARGET.format(name=name, more=more, selector="{}") for name in BOTH) + extra)
     with pytest.raises(DiscoveryError, match="no layer found") as caught:
         discover.from_objects(loaded)
     assert said in str(caught.value)

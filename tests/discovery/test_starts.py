@@ -38,6 +38,10 @@ def cron(name, schedule, zone, replicas):
     }
 
 
+def _suspends(how):
+    return f'kubectl -n voice patch hr asr --type merge -p \'{{"spec":{{"suspend":{how}}}}}\''
+
+
 QUOTA = "quota no-gpus"
 HELD = "configmap fleet"
 
@@ -48,6 +52,9 @@ HELD = "configmap fleet"
         (f"kubectl create {QUOTA} --hard=requests.nvidia.com/gpu=0", f"kubectl delete {QUOTA}", True),
         (f"kubectl label {HELD} on=no", f"kubectl label {HELD} on-", True),
         (f"kubectl create {QUOTA} --hard=requests.nvidia.com/gpu=0", "kubectl delete configmap no-gpus", False),
+        (_suspends("true"), _suspends("false"), True),
+        (_suspends("true"), "kubectl -n voice rollout resume deployment asr", True),
+        ("true", "kubectl -n voice label deployment asr seen=$(date +%F) --overwrite", False),
         (f"kubectl label {HELD} on=no", "kubectl label configmap of-others on-", False),
     ],
 )

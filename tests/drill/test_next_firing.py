@@ -120,10 +120,11 @@ GUARDS = {
     '[ "$(date +%u)" -ge 6 ] && exit 0; ': "Saturday, 2026-01-17",
     'kubectl -n speech get configmap feasts -o jsonpath={.data.days} | grep -q "$(date +%m-%d)" && exit 0; ': "Wednesday, 2026-05-13",
     "exec 3>&1; [ $(date +%H) -eq 20 ] || exit 0; ": "Monday, 2026-03-30",
+    '[ "$(date +%d)" -eq 23 ] && exit 0; ': "Friday, 2026-01-23",
 }
 
 
-@pytest.mark.parametrize("guard", one_in(3, GUARDS))
+@pytest.mark.parametrize("guard", one_in(2, GUARDS))
 def test_switch_that_leaves_out_a_kind_of_night_is_exposed(guard: str, tmp_path: Path) -> None:
     """Whatever it goes by: the weekday, a date that somebody named, the hour once the clocks were changed."""
     feasts: dict[str, object] = {

@@ -16,7 +16,7 @@ from machine_here import made, made_clouded
 
 from killcheck.clock import wall_seconds
 
-KILLCHECK = [sys.executable, "-c", "from killcheck.cli import main; main()"]
+KILLCHECK = [sys.executable, "-c", "from killcheck.cli import run; run()"]
 
 
 @pytest.fixture

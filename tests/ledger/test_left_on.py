@@ -14,7 +14,7 @@ from killcheck.entries import Entry, Ledger, Status
 from killcheck.kube import gpus
 from killcheck.ledger.keeping import keep
 from killcheck.spec import specfile
-from killcheck.spec.killpath import Assumption, KillPath, NodePool, Proof, Target
+from killcheck.spec.killpath import Assumption, KillPath, NodePool, Proof, Ref, Target
 
 TODAY = date(2026, 1, 15)
 OTHER = Target("asr", "apps/v1", "Deployment", "voice", "asr")
@@ -97,6 +97,34 @@ def test_what_reaches_gpus_unasked_is_open_where_no_manifest_says_on_which_nodes
     sneak = workload("sneak", "serving", "default", env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
     kept = _kept(_path(one), [*one.objects, sneak, *node])
     assert ("Deployment/serving/sneak" in {entry.object for entry in kept.open}) is open_
+
+
+@pytest.mark.parametrize(
+    ("schedule", "ends_s", "namespace", "suspended", "open_"),
+    [
+        ("30 22 * * 6", None, "serving", False, True),
+        ("30 22 * * 6", 3600, "serving", False, False),
+        ("30 22 * * *", 20 * 3600, "serving", False, True),
+        ("*/30 * * * *", 600, "serving", False, True),
+        ("30 22 * * 6", None, "serving", True, False),
+        ("30 22 * * 6", None, "elsewhere", False, False),
+    ],
+)
+def test_schedule_that_puts_pods_on_gpus_itself_is_open_unless_its_work_ends(
+    schedule: str, ends_s: int | None, namespace: str, suspended: bool, open_: bool
+) -> None:
+    """The night that was drilled is another one than that on which it fires."""
+    one = Composition()
+    job = {"template": _holder("retrain", namespace)["spec"]["template"], "activeDeadlineSeconds": ends_s}
+    spec = {"schedule": schedule, "suspend": suspended, "jobTemplate": {"spec": job}}
+    meta = {"name": "retrain", "namespace": namespace}
+    cron: Obj = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "spec": spec}
+    path, ref = _path(one), f"CronJob/{namespace}/retrain"
+    assert (ref in {entry.object for entry in _kept(path, [*one.objects, cron]).open}) is open_
+    meant = replace(path, starts=(Ref("batch/v1", "CronJob", namespace, "retrain"),))
+    assert ref not in {
+        entry.object for entry in _kept(meant, [*one.objects, cron]).open if "GPUs itself" in entry.because
+    }
 
 
 # -- what a spec says of resources -------------------------------------------------------------------------

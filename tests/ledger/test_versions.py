@@ -89,6 +89,34 @@ def test_git_source_of_a_version_that_nobody_reads_does_not_sleep(source: str, t
     assert entry.status is Status.NOT_MODELLED, entry
 
 
+@pytest.mark.parametrize("mutating", [True, False])
+@pytest.mark.parametrize(
+    ("version", "resource", "open_"),
+    [
+        ("v1beta1", "deployments", True),
+        ("v1alpha1", "deployments/scale", True),
+        ("v1beta1", "ingresses", False),
+        ("v1", "deployments", False),
+    ],
+)
+def test_policy_of_a_version_that_is_not_served_is_open_with_its_binding(
+    mutating: bool, version: str, resource: str, open_: bool
+) -> None:
+    """The API server here never asks it: what it makes of the switch's write nobody saw."""
+    kind, api = f"{'Mutating' if mutating else 'Validating'}AdmissionPolicy", "admissionregistration.k8s.io"
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": [resource]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}}
+    head = {"apiVersion": f"{api}/{version}", "metadata": {"name": "floor"}}
+    bound = {**head, "kind": f"{kind}Binding", "spec": {"policyName": "floor"}}
+    one = Composition()
+    path = specfile.loads(yaml.safe_dump(one.spec))
+    objects = [*one.objects, {**head, "kind": kind, "spec": spec}, bound]
+    kept = keep(Inventory(objects), path, path.layers[0], today=date(2026, 1, 15), models=RUNNING)
+    assert {f"{kind}/floor", f"{kind}Binding/floor"} & {e.object for e in kept.open} == (
+        {f"{kind}/floor", f"{kind}Binding/floor"} if open_ else set()
+    )
+
+
 def test_pool_of_another_product_is_no_pool_of_karpenter() -> None:
     claims = {
         "template": {"spec": {"requirements": [{"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Gt"}]}}

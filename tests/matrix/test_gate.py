@@ -101,7 +101,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path):
         [
             sys.executable,
             "-c",
-            "from killcheck.cli import main; main()",
+            "from killcheck.cli import run; run()",
             "gate",
             "--example=dead-man",
             "--skip=lint",

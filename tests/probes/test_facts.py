@@ -357,3 +357,24 @@ def test_an_alert_on_what_nobody_exports_can_never_fire(objects, expr, says):
     }
     told = [finding.message for finding in _found([*objects, rule, _KSM], "no-alarm")]
     assert [says in message for message in told] == ([True] if says else [])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone", "message"),
+    [
+        ("0 7 * * *", "America/New_York", ""),
+        ("0 20 * * *", "Europe/Berlin", "the next stop comes 24 h later, on 2026-10-25 for one"),
+        ("0 23 * * 0", "Etc/UTC", "the next stop comes 20 h later"),
+        ("0 23 1 * *", "Etc/UTC", "the next stop comes 20 h later"),
+    ],
+)
+def test_start_is_looked_at_on_each_day_of_the_year(objects, schedule, zone, message):
+    """Clocks that change on different days drift apart; what comes once a month comes in some night as well."""
+    stop = _cron_job(objects)
+    stop["spec"] |= {"schedule": "30 18 * * *", "timeZone": "Etc/UTC"}
+    start = copy.deepcopy(stop)
+    start["metadata"]["name"] = "dawn"
+    start["spec"] |= {"schedule": schedule, "timeZone": zone}
+    _container([start])["args"][0] = "kubectl -n inference scale deployment vllm --replicas=1"
+    found = [f.message for f in _found([*objects, start], "second-starter")]
+    assert [message] == [f.partition(": ")[2] for f in found] if message else not found

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from killcheck.drill import other_nights
-from killcheck.executor.calendar import Asked, asked, dates_named
+from killcheck.executor.calendar import Asked, asked, dates_named, days_named
 from killcheck.kube.schedule import parse
 
 SOME_THURSDAY = datetime(2026, 1, 15, 22, tzinfo=UTC)
@@ -25,6 +25,9 @@ GUARDS = {
     "if datetime.date.today() in HOLIDAYS: raise SystemExit": {Asked.DATE},
     '[ "$(date +%H)" -ge 21 ] || exit 0': {Asked.HOUR},
     "if time.localtime().tm_wday > 4 or dt.datetime.now().hour < 20: pass": {Asked.WEEKDAY, Asked.HOUR},
+    "[ $((10#$(date +%V) % 2)) = 0 ] && exit 0": {Asked.WEEK},
+    "if dt.date.today().isocalendar().week % 2: sys.exit()": {Asked.WEEK},
+    "[ $(( $(date +%-j) % 2 )) = 0 ] && exit 0": {Asked.WEEK, Asked.DATE},
     "[ $((RANDOM % 2)) = 0 ] && exit 0": {Asked.CHANCE},
     "sleep $(shuf -i 1-60 -n 1)": {Asked.CHANCE},
 }
@@ -63,7 +66,15 @@ class _Maps:
         return self
 
 
+def test_days_of_a_month_are_found_with_those_beside_them() -> None:
+    assert days_named(["[ $(date +%d) -ge 25 ] && exit 0", "--timeout=5m sleep 1.5 v3 08:30"]) == {24, 25, 26}
+
+
 def _nights(program: str, *, text: str = "0 22 * * *", zone: str = "Etc/UTC", **data: str) -> list[datetime]:
+    return list(_found(program, text, zone, data).due)
+
+
+def _found(program: str, text: str, zone: str, data: dict[str, str]) -> other_nights.Nights:
     container = {"name": "off", "command": ["/bin/sh", "-c", program]}
     pod = {"containers": [container], "volumes": [{"name": "c", "configMap": {"name": "more"}}]}
     cron = {
@@ -74,7 +85,9 @@ def _nights(program: str, *, text: str = "0 22 * * *", zone: str = "Etc/UTC", **
     }
     maps = _Maps({"metadata": {"name": "more", "namespace": "ml"}, "data": data})
     found = other_nights.nights(cron, maps, parse(text, zone).next, SOME_THURSDAY)  # type: ignore[arg-type]
-    assert all(due > SOME_THURSDAY for due in found)
+    assert all(due > SOME_THURSDAY for due in found.due)
+    assert list(found.due) == sorted(set(found.due))
+    assert len(found.due) <= other_nights.TRIED
     return found
 
 
@@ -82,13 +95,31 @@ def test_a_week_is_tried_of_a_program_that_goes_by_the_weekday() -> None:
     assert {due.isoweekday() for due in _nights("[ $(date +%u) -ge 6 ] && exit")} == {1, 2, 3, 4, 5, 6, 7}
     # Those alone on which its schedule fires.
     assert {due.isoweekday() for due in _nights("date +%a", text="0 22 * * 1-5")} == {1, 2, 3, 4, 5}
+    # However far away they are.
+    assert {due.isoweekday() for due in _nights("date +%a", text="0 22 1 * *")} == {1, 2, 3, 4, 5, 6, 7}
+
+
+def test_a_rota_of_weeks_is_tried() -> None:
+    weeks = {due.isocalendar().week % 5 for due in _nights("[ $((10#$(date +%V) % 5)) = 3 ] && exit")}
+    assert weeks == {0, 1, 2, 3, 4}
+
+
+def test_days_that_a_program_counts_are_tried() -> None:
+    assert {due.day for due in _nights("[ $(date +%d) -eq 13 ] && exit")} >= {12, 13, 14, 31, 1}
 
 
 def test_a_year_is_tried_of_a_program_that_goes_by_the_date() -> None:
     found = _nights('grep -q "$(date +%F)" /c/holidays && exit', holidays="2026-12-24\n2027-01-06\n")
     assert {due.month for due in found} == set(range(1, 13))
     assert {(due.month, due.day) for due in found} >= {(1, 31), (2, 1), (12, 24), (1, 6)}
-    assert len(found) == len(set(found)) <= other_nights.TRIED
+
+
+def test_more_dates_than_can_be_tried_are_counted() -> None:
+    many = "\n".join(f"2026-{month:02}-{day:02}" for month in range(3, 13) for day in range(1, 29, 3))
+    found = _found('grep -q "$(date +%F)" /c/days && exit', "0 22 * * *", "Etc/UTC", {"days": many})
+    assert len(found.due) == other_nights.TRIED
+    assert found.left_out > 50
+    assert {due.isoweekday() for due in found.due} == {1, 2, 3, 4, 5, 6, 7}
 
 
 def test_dates_are_those_of_the_container_and_of_the_schedule() -> None:
@@ -106,3 +137,22 @@ def test_both_sides_of_a_change_of_clocks_are_tried_of_a_program_that_goes_by_th
 def test_a_script_in_a_configmap_is_read() -> None:
     assert _nights("sh /c/off.sh", off="[ $(date +%u) -lt 6 ] || exit")
     assert not _nights("sh /c/off.sh", off="kubectl scale deploy --all --replicas=0")
+
+
+def test_what_was_not_tried_is_told() -> None:
+    """Nothing is told where every kind was seen, or where there is one kind alone."""
+    cron: dict[str, Any] = {"kind": "CronJob", "metadata": {"name": "off", "namespace": "ml"}}
+
+    def told(what: set[Asked], due: int, tried: int, not_tried: list[str], left_out: int = 0) -> str:
+        nights = other_nights.Nights(frozenset(what), (SOME_THURSDAY,) * due, left_out)
+        return "; ".join(other_nights.told(cron, nights, not_tried, tried=tried))
+
+    assert not told(set(), 0, 0, [])
+    assert not told({Asked.WEEKDAY}, 7, 7, [])
+    assert not told({Asked.HOUR}, 0, 0, [])
+    assert told({Asked.WEEKDAY}, 7, 0, []).endswith("goes by the day of the week: no night but this one was seen")
+    assert told({Asked.WEEKDAY}, 7, 5, ["it was cold"] * 2).endswith(
+        "5 more of the coming year's were tried; 2 could not be tried: it was cold"
+    )
+    assert told({Asked.DATE}, 20, 20, [])
+    assert told({Asked.HOUR}, 2, 2, [], left_out=1)

@@ -166,12 +166,12 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 _JSON_TYPES = frozenset({"application/json", "text/json", "", "*/*"})
 
 
-def read_object(call: Call) -> Parsed:
-    """The object in a POST or PUT. Raises StatusError 400 or 415."""
+def read_object(call: Call, kind: str = "") -> Parsed:
+    """The object in a POST or PUT, of the call's kind or of the one named. Raises StatusError 400 or 415."""
     body = call.request.body
     if isinstance(body, dict):
         return Parsed(body, [])
-    kind = call.kind.resource.kind
+    kind = kind or call.kind.resource.kind
     content_type = call.content_type()
     if content_type == PROTOBUF:
         return read_protobuf(body, kind)

@@ -42,7 +42,8 @@ def route(path: str) -> Route:
         if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
             parts = parts[2:]
     name = parts[1] if len(parts) > 1 else ""
-    return Route(group, version, namespace, parts[0], name, "/".join(parts[2:]))
+    proxied = parts[2:3] == ["proxy"]  # whose path goes on behind it
+    return Route(group, version, namespace, parts[0], name, "proxy" if proxied else "/".join(parts[2:]))
 
 
 @dataclass(slots=True)

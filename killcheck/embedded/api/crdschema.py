@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import date
 from functools import lru_cache
 from typing import Any
 
 from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.patch import go_value
 from killcheck.embedded.api.validation import meta, names
 from killcheck.kube.objects import Obj, copy
 
@@ -20,6 +22,15 @@ __all__ = ["apply_defaults", "has_rules", "prune", "schema_of", "validate"]
 
 _MAX_INT32 = 2**31 - 1
 _ROOT = frozenset({"apiVersion", "kind", "metadata"})
+_GO_TYPES: dict[type, str] = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+    type(None): "<nil>",
+}
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
@@ -49,6 +60,8 @@ def prune(kind: Kind, obj: Obj) -> tuple[Obj, list[str]]:
 
 def _pruned(value: Any, schema: Obj, path: str, unknown: list[str]) -> Any:
     if isinstance(value, list):
+        if schema.get("x-kubernetes-preserve-unknown-fields") and "items" not in schema:
+            return value
         items = schema.get("items") or {}
         return [_pruned(entry, items, f"{path}[{i}]", unknown) for i, entry in enumerate(value)]
     if not isinstance(value, dict):
@@ -69,6 +82,29 @@ def _pruned(value: Any, schema: Obj, path: str, unknown: list[str]) -> Any:
         else:
             unknown.append(where)
     return result
+
+
+def without_nulls(kind: Kind, obj: Obj) -> None:
+    """Take away, in place, the nulls of fields that may not be null (apiextensions: PruneNonNullableNulls...)."""
+    _drop_nulls(obj, schema_of(kind))
+
+
+def _drop_nulls(value: Any, schema: Obj) -> None:
+    if isinstance(value, list):
+        for entry in value:
+            _drop_nulls(entry, schema.get("items") or {})
+        return
+    if not isinstance(value, dict):
+        return
+    properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    for name, inner in list(value.items()):
+        below = properties.get(name, extra if isinstance(extra, dict) else None)
+        if below is None:
+            continue
+        if inner is None and not below.get("nullable"):
+            del value[name]
+        else:
+            _drop_nulls(inner, below)
 
 
 # -- defaults --------------------------------------------------------------------------------------------------
@@ -139,25 +175,34 @@ def _scale(kind: Kind, obj: Obj) -> Iterator[Obj]:
     scale = (kind.crd_version.get("subresources") or {}).get("scale") or {}
     for field in ("specReplicasPath", "statusReplicasPath"):
         path = str(scale.get(field) or "")
+        steps = path.strip(".").split(".") if path else []
         value: Any = obj if path else None
-        for step in path.strip(".").split(".") if path else ():
-            value = value.get(step) if isinstance(value, dict) else None
+        for number, step in enumerate(steps):
+            if not isinstance(value, dict):
+                at = "." + ".".join(steps[: number + 1])
+                yield _invalid(path, "0", _accessor_error(at, value, "map[string]interface{}"))
+                value = None
+                break
+            if step not in value:
+                value = None
+                break
+            value = value[step]
+        else:
+            if value is None and steps:
+                yield _invalid(path, "0", _accessor_error(path, None, "int64"))
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int):
-            go = {str: "string", bool: "bool", float: "float64", dict: "map[string]interface {}"}.get(
-                type(value), "[]interface {}"
-            )
-            why = f"{path} accessor error: {_go_shown(value)} is of the type {go}, expected int64"
-            yield _invalid(path, "0", why)
+            yield _invalid(path, "0", _accessor_error(path, value, "int64"))
         elif value < 0:
             yield _invalid(path, str(value), "should be a non-negative integer")
         elif value > _MAX_INT32:
             yield _invalid(path, str(value), f"should be less than or equal to {_MAX_INT32}")
 
 
-def _go_shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _accessor_error(path: str, value: Any, wanted: str) -> str:
+    """Source: NestedFieldNoCopy and NestedInt64 in apimachinery/pkg/apis/meta/v1/unstructured/helpers.go."""
+    return f"{path} accessor error: {go_value(value)} is of the type {_GO_TYPES[type(value)]}, expected {wanted}"
 
 
 def _check(value: Any, schema: Obj, path: str) -> Iterator[Obj]:
@@ -168,6 +213,10 @@ def _check(value: Any, schema: Obj, path: str) -> Iterator[Obj]:
     wrong = _wrong_type(value, schema, path)
     if wrong is not None:
         yield wrong
+        yield from _check_enum(value, schema, path)  # which compares values of any type
+        if schema.get("type") == "integer" and isinstance(value, float):
+            yield _invalid("", '""', f"Checked value must be of type integer (default format) in {path}")
+            yield from _check_number(value, schema, path)
         return
     yield from _check_enum(value, schema, path)
     if isinstance(value, dict):
@@ -188,6 +237,13 @@ def _wrong_type(value: Any, schema: Obj, path: str) -> Obj | None:
         return None if fits else _type_error(path, "integer,string", value)
     if not wanted:
         return None
+    if schema.get("format") and wanted not in ("integer", "number"):
+        if isinstance(value, list):  # whose format nobody looks at (kube-openapi/pkg/validation/validate/type.go)
+            return None
+        if not isinstance(value, _TYPES.get(wanted, (object,))):
+            have = {int: "int64", float: "float64"}.get(type(value), "")
+            why = f'{path} in body must be of type {schema["format"]}: "{have}"'
+            return _invalid(path, f'"{have}"', why, reason="FieldValueTypeInvalid")
     fits = isinstance(value, _TYPES.get(wanted, (object,)))
     if isinstance(value, bool) and wanted != "boolean":
         fits = False
@@ -259,6 +315,9 @@ def _check_array(value: list[Any], schema: Obj, path: str) -> Iterator[Obj]:
 
 def _check_string(value: str, schema: Obj, path: str) -> Iterator[Obj]:
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+    if not _FORMATS.get(str(schema.get("format")), _any_text)(value):
+        why = f"{path} in body must be of type {schema['format']}: {_shown(value)}"
+        yield _invalid(path, _shown(value), why, reason="FieldValueTypeInvalid")
     if most is not None and len(value) > most:
         yield {"reason": "FieldValueTooLong", "message": f"Too long: may not be more than {most} bytes", "field": path}
     if least is not None and len(value) < least:
@@ -296,6 +355,28 @@ def _check_combined(value: Any, schema: Obj, path: str) -> Iterator[Obj]:
         yield _invalid(path, shown, f"{path} in body must not validate the schema (not)")
 
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:z|[+-]\d\d:\d\d)")
+
+
+def _any_text(_: str) -> bool:
+    return True
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(_DATE.fullmatch(text)) and date.fromisoformat(text) is not None
+    except ValueError:
+        return False
+
+
+def _is_date_time(text: str) -> bool:
+    day, _, clock = text.lower().partition("t")
+    return _is_date(day) and _CLOCK.fullmatch(clock) is not None
+
+
+#: Formats that are checked (kube-openapi/pkg/validation/strfmt); of others any text is taken.
+_FORMATS = {"date": _is_date, "date-time": _is_date_time, "datetime": _is_date_time}
 _patterns: dict[str, re.Pattern[str]] = {}
 
 

@@ -137,6 +137,7 @@ def _wrong_kind(kind: str, api_version: str, want_kind: str, want_version: str) 
 
 def check_name(call: Call, obj: Obj) -> None:
     """A PUT's name and namespace must be the URL's. Raises StatusError 400."""
+    check_namespace(call, obj)
     meta = obj["metadata"]
     name = meta.get("name")
     if not name:
@@ -145,7 +146,6 @@ def check_name(call: Call, obj: Obj) -> None:
         )
     if name != call.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-    check_namespace(call, obj)
 
 
 def check_namespace(call: Call, obj: Obj) -> None:

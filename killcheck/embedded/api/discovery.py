@@ -125,7 +125,8 @@ def _resource(kind: Kind) -> Obj:
 def _storage_hash(kind: Kind) -> str:
     """Of the type as it is stored (apiserver/pkg/endpoints/discovery/storageversionhash.go)."""
     resource = kind.resource
-    group, version = _STORED_ELSEWHERE.get(kind.table, (resource.group, _stored_version(kind)))
+    own = (resource.group, resource.plural)
+    group, version = _STORED_ELSEWHERE.get(own, (resource.group, _stored_version(kind)))
     digest = hashlib.sha256(f"{group}/{version}/{resource.kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 
@@ -138,6 +139,7 @@ def _stored_version(kind: Kind) -> str:
 #: Types that are stored in another group or version than they are served in.
 _STORED_ELSEWHERE = {
     ("events.k8s.io", "events"): ("", "v1"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): ("apiextensions.k8s.io", "v1beta1"),
     ("autoscaling", "horizontalpodautoscalers"): ("autoscaling", "v2"),
 }
 

@@ -140,7 +140,8 @@ def _items(
         if known and before[element] == item:
             continue
         tree = _members(before[element] if known else {}, item, path, lists)
-        found[element] = tree if known else {".": {}} | tree
+        if tree or not known:
+            found[element] = tree if known else {".": {}} | tree
     return found or None
 
 
@@ -149,7 +150,7 @@ def item_element(item: Any, keys: tuple[str, ...]) -> str:
     if not keys or not isinstance(item, dict):
         return "v:" + json.dumps(item, separators=(",", ":"))
     given = {key: item.get(key, KEY_DEFAULTS.get(key)) for key in sorted(keys)}
-    present = {key: value for key, value in given.items() if value is not None}
+    present = {key: value for key, value in given.items() if value is not None or key in item}
     return "k:" + json.dumps(present, separators=(",", ":"))
 
 

@@ -24,6 +24,7 @@ _HOOKS = (
     "start-apiextensions-controllers",
     "crd-informer-synced",
     "start-system-namespaces-controller",
+    "peer-endpoint-reconciler-controller",
     "start-cluster-authentication-info-controller",
     "start-kube-apiserver-identity-lease-controller",
     "start-kube-apiserver-identity-lease-garbage-collector",
@@ -45,7 +46,14 @@ _HOOKS = (
     "apiservice-openapi-controller",
     "apiservice-openapiv3-controller",
 )
-_CHECKS = ("ping", "log", "etcd", *(f"poststarthook/{hook}" for hook in _HOOKS), "autoregister-completion")
+_CHECKS = (
+    "ping",
+    "log",
+    "loopback-serving-certificate",
+    "etcd",
+    *(f"poststarthook/{hook}" for hook in _HOOKS),
+    "autoregister-completion",
+)
 #: What only one of the three paths asks as well.
 _MORE = {"readyz": ("etcd-readiness", "informer-sync", "shutdown")}
 

@@ -39,6 +39,7 @@ _SUBRESOURCES = {
     "attach": Subresource("", "v1", "PodAttachOptions", ("create", "get")),
     "exec": Subresource("", "v1", "PodExecOptions", ("create", "get")),
     "portforward": Subresource("", "v1", "PodPortForwardOptions", ("create", "get")),
+    "proxy": Subresource("", "v1", "ProxyOptions", ("create", "delete", "get", "patch", "update")),
     "token": Subresource("authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY),
 }
 
@@ -93,8 +94,8 @@ def subresource_of(kind: Kind, name: str) -> Subresource | None:
     if name not in kind.subresources:
         return None
     known = _SUBRESOURCES.get(name)
-    if known is not None:
-        return known
+    if known is not None:  # what is asked of a proxy is of the kind behind it
+        return known if name != "proxy" else known._replace(kind=f"{kind.resource.kind}ProxyOptions")
     resource = kind.resource
     verbs = {"log": ("get",), "finalize": ("update",)}.get(name, _READ_WRITE)
     return Subresource(resource.group, resource.version, resource.kind, verbs)
@@ -188,13 +189,13 @@ def _core() -> list[Kind]:
         _kind(r.EVENTS, "ev", schema="CoreV1Event"),
         _kind(r.LIMITRANGES, "limits"),
         _kind(r.NAMESPACES, "ns", sub="finalize status", verbs=tuple(v for v in VERBS if v != "deletecollection")),
-        _kind(r.NODES, "no", sub="status"),
+        _kind(r.NODES, "no", sub="proxy status"),
         _kind(r.PERSISTENTVOLUMECLAIMS, "pvc", sub="status"),
         _kind(r.PERSISTENTVOLUMES, "pv", sub="status"),
         _kind(
             r.PODS,
             "po",
-            sub="attach binding ephemeralcontainers eviction exec log portforward resize status",
+            sub="attach binding ephemeralcontainers eviction exec log portforward proxy resize status",
             categories="all",
             generation=True,
         ),
@@ -203,7 +204,7 @@ def _core() -> list[Kind]:
         _kind(r.RESOURCEQUOTAS, "quota", sub="status"),
         _kind(r.SECRETS),
         _kind(r.SERVICEACCOUNTS, "sa", sub="token"),
-        _kind(r.SERVICES, "svc", sub="status", categories="all"),
+        _kind(r.SERVICES, "svc", sub="proxy status", categories="all"),
     ]
 
 

@@ -41,6 +41,15 @@ class _Note(NamedTuple):
     new: Obj
     time: str
     applied: Fields | None
+    #: The revision that it began at.
+    since: int = 0
+    untyped: bool = False
+
+
+class _Moment(NamedTuple):
+    since: int
+    sets: dict[Manager, Fields]
+    times: dict[Manager, str]
 
 
 @dataclass(slots=True)
@@ -49,6 +58,8 @@ class _Record:
     sets: dict[Manager, Fields] = field(default_factory=dict)
     times: dict[Manager, str] = field(default_factory=dict)
     notes: list[_Note] = field(default_factory=list)
+    #: How it was after each of the latest writes, for watches that begin in the past.
+    trail: list[_Moment] = field(default_factory=list)
 
 
 class ManagedFields:
@@ -68,13 +79,16 @@ class ManagedFields:
         *,
         operation: str = "Update",
         applied: Fields | None = None,
+        timed: bool = True,
+        untyped: bool = False,
     ) -> None:
         """Note a write. ``applied``: the fields of an apply's own configuration.
 
-        An apply that changes nothing but who manages what has no time of its own (managedfieldsupdater.go).
+        An apply that changes nothing but who manages what has no time of its own (managedfieldsupdater.go), which is
+        what ``timed=False`` says. ``untyped``: what was sent does not fit the type.
         """
         manager = Manager(call.manager, operation, call.kind.resource.api_version, call.subresource)
-        self.note(call.kind, key, manager, new, old=old, applied=applied)
+        self.note(call.kind, key, manager, new, old=old, applied=applied, timed=timed, untyped=untyped)
 
     def note(
         self,
@@ -85,6 +99,8 @@ class ManagedFields:
         *,
         old: Obj | None = None,
         applied: Fields | None = None,
+        timed: bool = True,
+        untyped: bool = False,
     ) -> None:
         """As :meth:`record`, of a manager by name."""
         record = self._records.get((kind.table, key))
@@ -92,12 +108,14 @@ class ManagedFields:
             record = self._records[kind.table, key] = _Record(ApplyLists(kind))
             self._gone.pop((kind.table, key), None)
         notes = record.notes
-        bare = (applied is not None and old is new) or (kind.crd is not None and manager.subresource == "scale")
+        bare = not timed or (kind.crd is not None and manager.subresource == "scale")
         time = "" if bare else format_time(self.loop.now())
-        if notes and notes[-1].manager == manager and applied is None and notes[-1].old is not None:
+        again = notes and notes[-1].manager == manager and not untyped and not notes[-1].untyped
+        if again and applied is None and notes[-1].old is not None:
             notes[-1] = notes[-1]._replace(new=new, time=time)  # the same writer again: one note for both
             return
-        notes.append(_Note(manager, old, new, time, applied))
+        since = int(new["metadata"].get("resourceVersion") or 0)
+        notes.append(_Note(manager, old, new, time, applied, since, untyped))
         if len(notes) > MAX_NOTES:
             _fold(record)
 
@@ -109,6 +127,8 @@ class ManagedFields:
         *,
         operation: str = "Update",
         applied: Fields | None = None,
+        timed: bool = True,
+        untyped: bool = False,
     ) -> Obj:
         """The object as a dry run shows it: with the managedFields that it would have; nothing is noted."""
         place = (call.kind.table, call.key)
@@ -116,7 +136,7 @@ class ManagedFields:
         if before is not None:
             _fold(before)
             self._records[place] = _Record(before.lists, dict(before.sets), dict(before.times))
-        self.record(call, call.key, old, new, operation=operation, applied=applied)
+        self.record(call, call.key, old, new, operation=operation, applied=applied, timed=timed, untyped=untyped)
         try:
             return self.shown(call.kind, call.key, new)
         finally:
@@ -141,6 +161,24 @@ class ManagedFields:
         _fold(record)
         return record.sets
 
+    def first_applied(self, kind: Kind, live: Obj, lists: ApplyLists) -> dict[Manager, Fields]:
+        """The sets of an object that nobody manages and somebody applies: all that is there is of before.
+
+        Source: apimachinery/pkg/util/managedfields/internal/skipnonapplied.go.
+        """
+        return {Manager("before-first-apply", "Update", kind.resource.api_version): fields_of(live, lists)}
+
+    def disown(self, table: Table, key: Key) -> None:
+        """Nobody manages the object: its maker leaves no trace of itself."""
+        self._records.pop((table, key), None)
+
+    def adopt(self, table: Table, key: Key, sets: dict[Manager, Fields]) -> None:
+        """Put in place what :meth:`first_applied` said."""
+        record = self._records.get((table, key))
+        if record is not None:
+            record.sets, record.times = dict(sets), dict.fromkeys(sets, format_time(self.loop.now()))
+            _mark(record)
+
     def replace(self, kind: Kind, key: Key, entries: list[Obj]) -> None:
         """What a writer says of who manages what: ``[{}]`` means nobody; what cannot be read is left as it was."""
         record = self._records.get((kind.table, key))
@@ -149,6 +187,7 @@ class ManagedFields:
         _fold(record)
         if entries == [{}]:
             record.sets, record.times = {}, {}
+            _mark(record)
             return
         sets: dict[Manager, Fields] = {}
         times: dict[Manager, str] = {}
@@ -164,6 +203,7 @@ class ManagedFields:
             sets[manager] = merged(sets.get(manager, {}), entry.get("fieldsV1") or {})
             times[manager] = str(entry.get("time") or "")
         record.sets, record.times = sets, times
+        _mark(record)
 
     def release(self, table: Table, key: Key, fields: Fields, keep: Manager | None) -> None:
         """Take fields away from every manager but ``keep``, as a forced apply does."""
@@ -174,6 +214,7 @@ class ManagedFields:
         for manager in list(record.sets):
             if manager != keep:
                 _assign(record, manager, subtract(record.sets[manager], fields))
+        _mark(record)
 
     def of_new(self, manager: Manager, asked: Obj, schema: str) -> list[Obj]:
         """The managedFields of what is answered and not kept: a review, a token."""
@@ -186,8 +227,9 @@ class ManagedFields:
         if record is None:
             return obj
         _fold(record)
-        ordered = sorted(record.sets, key=lambda manager: (manager.operation, record.times[manager], *manager))
-        entries = [_entry(manager, record.sets[manager], record.times[manager]) for manager in ordered]
+        sets, times = _as_of(record, int(obj["metadata"].get("resourceVersion") or 0))
+        ordered = sorted(sets, key=lambda manager: (manager.operation, times[manager], *manager))
+        entries = [_entry(manager, sets[manager], times[manager]) for manager in ordered]
         return obj | {"metadata": obj["metadata"] | {"managedFields": entries}} if entries else obj
 
 
@@ -211,12 +253,33 @@ def _fold(record: _Record) -> None:
         if note.old is not None:
             gone = subtract(fields_of(note.old, record.lists), fields_of(note.new, record.lists))
         applied = note.applied
+        if note.untyped:  # what does not fit its type has no fields that anybody could manage (fieldmanager.go)
+            record.sets, record.times = {}, {}
+            _mark(record, note.since)
+            continue
         for manager in list(record.sets):
             others = manager != note.manager and applied is None
             lost = merged(gone, touched) if others else gone
             _assign(record, manager, subtract(record.sets[manager], lost))
         mine = merged(record.sets.get(note.manager, {}), touched) if applied is None else applied
         _assign(record, note.manager, mine, note.time)
+        _mark(record, note.since)
+
+
+def _mark(record: _Record, since: int | None = None) -> None:
+    """Note how the record is: after a write at a revision, or of the last one anew."""
+    if since is None and record.trail:
+        since = record.trail.pop().since
+    record.trail.append(_Moment(since or 0, dict(record.sets), dict(record.times)))
+    del record.trail[:-MAX_NOTES]
+
+
+def _as_of(record: _Record, revision: int) -> tuple[dict[Manager, Fields], dict[Manager, str]]:
+    """The sets and times at a revision; those now where nobody knows better."""
+    if record.trail and 0 < revision < record.trail[-1].since:
+        found = next((moment for moment in reversed(record.trail) if moment.since <= revision), record.trail[0])
+        return found.sets, found.times
+    return record.sets, record.times
 
 
 def _assign(record: _Record, manager: Manager, fields: Fields, time: str | None = None) -> None:

@@ -10,7 +10,6 @@ from killcheck.clock import Loop
 from killcheck.embedded.api import status
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.conversion import converted
-from killcheck.embedded.api.kinds import Kind
 from killcheck.kube.objects import Obj
 
 __all__ = ["PLAIN", "SERVED", "Shape", "check_document", "renderer", "shape_of", "shaped"]
@@ -78,16 +77,17 @@ def shaped(shape: Shape, call: Call, items: list[Obj], list_meta: Obj, now: date
     """Objects in the shape asked for."""
     api_version = f"meta.k8s.io/{shape.version}"
     if shape.as_kind == "Table":
-        table = _table(call.kind, items, now, list_meta, call.request.param("includeObject") or "Metadata")
-        table["apiVersion"] = api_version
-        return table
+        include = call.request.param("includeObject") or "Metadata"
+        from killcheck.embedded.api import tables
+
+        return tables.render(call.kind, items, now, list_meta, tables.Wanted(include, api_version))
     if shape.as_kind == "PartialObjectMetadata" and call.name:
         return _partial(items[0], api_version)
     return {
         "kind": "PartialObjectMetadataList",
         "apiVersion": api_version,
         "metadata": list_meta,
-        "items": [_partial(item, api_version) for item in items],
+        "items": [_partial(item, api_version) for item in items] or None,
     }
 
 
@@ -115,9 +115,3 @@ def renderer(call: Call, loop: Loop) -> Callable[[Obj], Obj] | None:
 
 def _partial(obj: Obj, api_version: str) -> Obj:
     return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": obj["metadata"]}
-
-
-def _table(kind: Kind, items: list[Obj], now: datetime, list_meta: Obj, include: str) -> Obj:
-    from killcheck.embedded.api import tables
-
-    return tables.render(kind, items, now, list_meta, include)

@@ -16,8 +16,6 @@ from killcheck.embedded.limits import DRILL_IT
 
 __all__ = ["limit_of", "who"]
 
-#: What kubelets and Services answer through the API server; nothing of it is modelled.
-_PROXIED = ("nodes", "pods", "services")
 #: What a real API server answers beside its resources (k8s.io/apiserver/pkg/server/routes).
 _PAGES = ("metrics", "logs", "debug", "configz", "flagz", "statusz")
 _POD = "authentication.kubernetes.io/pod-name"
@@ -35,7 +33,8 @@ def limit_of(kinds: Registry, builtin: Collection[str], request: Request, respon
     asked = f"{request.method} {request.path}"
     if response.status == 501:
         message = response.body.get("message", "") if isinstance(response.body, dict) else ""
-        return f"{request.path}: {message}", DRILL_IT  # tried over WebSocket (GET) and SPDY (POST)
+        tried = f"{request.method} " if route(request.path).subresource == "proxy" else ""
+        return f"{tried}{request.path}: {message}", DRILL_IT  # others are tried over WebSocket (GET) and SPDY (POST)
     missing = _not_served(kinds, builtin, request.path, route(request.path)) if response.status == 404 else None
     return None if missing is None else (f"{asked}: {missing[0]}", missing[1])
 
@@ -52,7 +51,7 @@ def _not_served(kinds: Registry, builtin: Collection[str], path: str, at: Route)
         if first != "apis" or not rest or rest[0] in builtin or "." not in rest[0] or kinds.serves_group(rest[0]):
             return None
         return f"API group {rest[0]} is not served here", _install(rest[0])
-    if at.subresource.partition("/")[0] == "proxy" and at.plural in _PROXIED and not at.group:
+    if at.subresource == "proxy" and not at.group:  # what is behind it may have come another way than by a manifest
         return f"nothing answers {at.plural} through the API server's proxy here", DRILL_IT
     if at.group in builtin or "." not in at.group or kinds.of_resource(at.group, at.plural) is not None:
         return None

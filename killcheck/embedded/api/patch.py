@@ -69,15 +69,25 @@ def _lenient(jsonpatch: Any) -> Any:
 
         def apply(self, obj: Any) -> Any:
             parent, part = self.pointer.to_last(obj)
-            if part is not None and isinstance(parent, dict) and part not in parent:
-                parent[part] = self.operation["value"]
+            if part is not None and isinstance(parent, dict):
+                parent[part] = self.operation.get("value")
                 return obj
             return super().apply(obj)
+
+    class Copy(jsonpatch.CopyOperation):  # type: ignore[misc]
+        """Copy that finds a null where an object has no such member."""
+
+        def apply(self, obj: Any) -> Any:
+            parent, part = self.pointer_cls(self.operation["from"]).to_last(obj)
+            if part is None or not isinstance(parent, dict) or part in parent:
+                return super().apply(obj)
+            added = {"op": "add", "path": self.location, "value": None}
+            return jsonpatch.AddOperation(added, pointer_cls=self.pointer_cls).apply(obj)
 
     class Lenient(jsonpatch.JsonPatch):  # type: ignore[misc]
         """evanphx/json-patch's reading of RFC 6902."""
 
-        operations = MappingProxyType(dict(jsonpatch.JsonPatch.operations) | {"replace": Replace})
+        operations = MappingProxyType(dict(jsonpatch.JsonPatch.operations) | {"replace": Replace, "copy": Copy})
 
     _patch_class.append(Lenient)
     return Lenient
@@ -167,9 +177,9 @@ def _check_order(value: list[Any] | None, order: list[Any], key: str | None) -> 
     for entry in value or ():
         if isinstance(entry, dict) and entry.get(DIRECTIVE) == "delete":
             continue
-        if key and isinstance(entry, dict) and key not in entry:
+        if key and isinstance(entry, dict) and key not in entry and DIRECTIVE not in entry:
             raise PatchFailed(_no_key(entry, key), code=500)
-        name = entry[key] if key and isinstance(entry, dict) else entry
+        name = entry.get(key) if key and isinstance(entry, dict) else entry
         if name not in left:
             listed = f"{go_value(value)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
             raise PatchFailed(f"The order in patch list:\n{listed}", code=500)
@@ -300,12 +310,16 @@ def go_value(value: Any) -> str:
         return go_map(value)
     if isinstance(value, list):
         return "[" + " ".join(go_value(entry) for entry in value) + "]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
     return "<nil>" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # -- server-side apply -----------------------------------------------------------------------------------------
 def apply_merge(live: Any, config: Any, lists: ApplyLists, path: Path = ()) -> Any:
     """What is there, with an applied configuration on top: associative lists by their keys, atomic ones whole."""
+    if config is None and isinstance(live, dict | list) and path and not _is_whole(live, lists, path):
+        return live  # nothing is put into it, and nothing is taken from it
     if isinstance(config, dict) and isinstance(live, dict) and not (path and lists.is_atomic(path)):
         result = dict(live)
         for key, value in config.items():
@@ -316,6 +330,10 @@ def apply_merge(live: Any, config: Any, lists: ApplyLists, path: Path = ()) -> A
         if keys is not None:
             return _apply_items(live, config, lists, path, keys)
     return config
+
+
+def _is_whole(live: Any, lists: ApplyLists, path: Path) -> bool:
+    return lists.is_atomic(path) if isinstance(live, dict) else lists.keys(path) is None
 
 
 def _apply_items(

@@ -5,12 +5,18 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go; recording 25.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from killcheck.embedded.api import schemas, status, type_dispatch, typedpatch
-from killcheck.embedded.api.applying import KUBECTL, LAST_APPLIED, Configuration, as_spelled, of_last_applied
+from killcheck.embedded.api.applying import (
+    KUBECTL,
+    LAST_APPLIED,
+    Configuration,
+    as_spelled,
+    of_last_applied,
+    with_nulls,
+)
 from killcheck.embedded.api.body import GoJSONError, Parsed, dumps, parse_json, parse_yaml
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import say_strict, strict_problems
@@ -37,6 +43,7 @@ from killcheck.embedded.api.patch import (
     strategic_patch,
 )
 from killcheck.embedded.api.status import StatusError
+from killcheck.embedded.api.unstructured import Misfit, restored
 from killcheck.kube.objects import Obj, copy, dig
 
 if TYPE_CHECKING:
@@ -51,6 +58,14 @@ APPLY = "application/apply-patch+yaml"
 #: What a writer of the status changes in place.
 _OWN = {"metadata", "status"}
 _LONGEST_MANAGER = 128
+
+
+class Applied(NamedTuple):
+    """What an apply made of an object; ``changed``: as the configuration spells it."""
+
+    obj: Obj
+    forced: Fields
+    changed: bool
 
 
 class Patcher:
@@ -115,6 +130,8 @@ class Patcher:
                 raise _failed(content_type, str(error), error.code) from error
             made = self._decoded(call, old, new, parsed=parsed, schema=schema, content_type=content_type)
             made |= {field: made.get(field) or old[field] for field in ("kind", "apiVersion") if field in old}
+            if schema == call.kind.schema:  # whose kind a patch does not change
+                made |= {field: old[field] for field in ("kind", "apiVersion") if field in old}
             _check_home(call, made)
             return made
 
@@ -132,6 +149,8 @@ class Patcher:
                 parsed = parse_json(body or b"")
             except GoJSONError as error:
                 raise status.bad_request(f"error decoding patch: {error}") from error
+        if parsed.value is None and content_type == MERGE:
+            raise status.bad_request("Invalid JSON Patch")
         if not isinstance(parsed.value, wanted):
             go = "object" if isinstance(parsed.value, dict) else "array" if isinstance(parsed.value, list) else "value"
             target = "[]handlers.jsonPatchOp" if content_type == JSON else "map[string]interface {}"
@@ -161,6 +180,8 @@ class Patcher:
             else ()
         )
         try:
+            if content_type == STRATEGIC and schema is not None:
+                new = _restored(schema, new)
             if shared:
                 clean, unknown = type_dispatch.decode(
                     call.kind, {key: value for key, value in new.items() if key not in shared}, schema
@@ -171,8 +192,7 @@ class Patcher:
         except StatusError as error:
             if error.code != 400:
                 raise
-            why = _converter_words(str(error)) if content_type == STRATEGIC else str(error)
-            raise self._invalid(call, old, parsed, content_type, why=why, schema=schema) from error
+            raise self._invalid(call, old, parsed, content_type, why=str(error), schema=schema) from error
         problems = strict_problems([] if content_type == JSON else parsed.duplicates, unknown)
         refused = say_strict(call, problems)
         if refused:
@@ -223,17 +243,23 @@ class Patcher:
                     f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
                 )
             self.server.authorize_create(call)
+            if meta.get("uid"):
+                resource = call.kind.resource
+                why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
+                raise status.conflict(resource.plural, resource.group, call.name, why)
+            if configuration.refusal is not None:
+                raise configuration.refusal
             created = writer.create(call, _typed(call, copy(config)), operation="Apply", applied=applied)
             return Response(201, writer.answer(call, created))
-        taken: list[Fields] = []
+        told: list[Applied] = []
 
         def change(old: Obj) -> Obj:
-            new, forced = self.applied(call, old, configuration, applied, lists)
-            taken.append(forced)
+            told.append(self.applied(call, old, configuration, applied, lists))
+            new = told[-1].obj
             return _with_last_applied(new, config) if call.manager == KUBECTL else new
 
-        updated = writer.update(call, change, operation="Apply", applied=applied)
-        self.take(call, taken[-1])
+        updated = writer.update(call, change, operation="Apply", applied=applied, timed=lambda: told[-1].changed)
+        self.take(call, told[-1].forced)
         return Response(200, writer.answer(call, updated))
 
     def take(self, call: Call, fields: Fields) -> None:
@@ -255,7 +281,7 @@ class Patcher:
         if config.get("apiVersion") != api_version or config.get("kind") != kind:
             have = str(config.get("apiVersion", ""))
             have = have if "/" in have else f"/{have}"
-            raise status.bad_request(f"invalid object type: {have}, Kind={config.get('kind', '')}")
+            raise status.bad_request(f"invalid object type: {have}, Kind={config.get('kind') or ''}")
         meta = config.get("metadata")
         if meta is None:
             meta = config["metadata"] = {}
@@ -277,19 +303,21 @@ class Patcher:
             version = api_version if "/" in api_version else f"/{api_version}"
             message = f"failed to create typed patch object ({namespace}/{name}; {version}, Kind={kind}): {listed}"
             raise StatusError(500, "", message)
-        try:
-            clean, unknown = type_dispatch.decode(call.kind, config, schema, partial=True)
-        except StatusError as error:
-            if error.code != 400:
-                raise
-            raise status.bad_request(
-                f"failed to create typed patch object ({call.namespace}/{call.name}; {api_version}"
-                f", Kind={kind}): {error}"
-            ) from error
+        if call.kind.crd is None or schema is not None:
+            try:
+                config = restored(schema or str(call.kind.schema), config)
+            except Misfit as error:
+                of = f"{api_version if '/' in api_version else f'/{api_version}'}, Kind={kind}"
+                message = f"failed to convert new object ({namespace}/{name}; {of}) to proper version: "
+                message += f"unable to convert unstructured object to {of}: {error}"
+                return Configuration(config, config, StatusError(500, "", message))
+        clean, unknown = type_dispatch.decode(call.kind, config, schema, partial=True)
+        if call.kind.crd is not None and schema is None:
+            unknown = []  # what its type does not declare was refused above
         refused = say_strict(call, strict_problems(parsed.duplicates, unknown))
         if refused:
             raise status.bad_request(f"error decoding YAML: {refused}")
-        typed = copy(clean)
+        typed = with_nulls(copy(clean), config, call.kind, schema)
         return Configuration(typed, as_spelled(typed, config))
 
     def _parse_apply(self, body: Any) -> Parsed:
@@ -305,8 +333,8 @@ class Patcher:
         config: Configuration,
         applied: Fields,
         lists: ApplyLists,
-    ) -> tuple[Obj, Fields]:
-        """The object with a configuration applied, and the fields taken from others by force.
+    ) -> Applied:
+        """The object with a configuration applied, the fields taken from others by force, and whether it changed.
 
         kubectl takes without force what its last applied configuration has. Raises StatusError 409 where others manage
         what it changes.
@@ -314,11 +342,12 @@ class Patcher:
         managed = self.server.managed
         table, key = call.kind.table, call.key
         me = _applier(call)
-        sets = dict(managed.sets(table, key))
+        known = dict(managed.sets(table, key))
+        sets = known or managed.first_applied(call.kind, old, lists)
         new = apply_merge(copy(old), copy(config.typed), lists)
-        if call.subresource != "scale":  # which speaks of something else than the type
-            new = _typed(call, new)
         as_asked = new if config.spelled == config.typed else apply_merge(copy(old), copy(config.spelled), lists)
+        if call.subresource != "scale" and config.refusal is None:  # a scale speaks of something else than the type
+            new = _typed(call, new)
         differs = intersect(changed(old, as_asked, lists), applied)
         conflicts = [
             (manager, hit) for manager, fields in sets.items() if manager != me and (hit := intersect(fields, differs))
@@ -328,6 +357,10 @@ class Patcher:
             others = [(manager, rest) for manager, hit in conflicts if (rest := subtract(hit, own))]
             if others:
                 raise self._conflict(call, others)
+        if config.refusal is not None:
+            raise config.refusal
+        if not known and not call.dry_run:
+            managed.adopt(table, key, sets)
         dropped = subtract(sets.get(me, {}), with_members(applied))
         for manager, fields in sets.items():
             if manager != me:
@@ -336,13 +369,14 @@ class Patcher:
         for field in ("resourceVersion", "uid"):
             asked = dig(config.typed, "metadata", field)
             new["metadata"][field] = asked or old["metadata"][field]
-        return new, differs if conflicts else {}
+        left = remove_fields(as_asked, dropped, lists) if dropped else as_asked
+        return Applied(new, differs if conflicts else {}, left != old)
 
     def _conflict(self, call: Call, conflicts: list[tuple[Manager, Fields]]) -> StatusError:
         causes = []
         by_manager: dict[str, list[str]] = {}
         for manager, fields in conflicts:
-            who = _show_manager(manager)
+            who = _show_manager(manager, "autoscaling/v1" if call.subresource == "scale" else manager.api_version)
             for path in paths(fields):
                 field = show_path(path)
                 by_manager.setdefault(who, []).append(field)
@@ -375,7 +409,7 @@ def _check_home(call: Call, obj: Obj) -> None:
 
 def _speaks_of_managers(patch: Any) -> bool:
     if isinstance(patch, dict):
-        return "managedFields" in (patch.get("metadata") or {})
+        return isinstance(patch.get("metadata"), dict) and "managedFields" in patch["metadata"]
     return any(str(operation.get("path", "")).startswith("/metadata/managedFields") for operation in patch)
 
 
@@ -397,38 +431,21 @@ def _applier(call: Call) -> Manager:
     return Manager(call.manager, "Apply", call.kind.resource.api_version, call.subresource)
 
 
-def _show_manager(manager: Manager) -> str:
+def _show_manager(manager: Manager, api_version: str) -> str:
     shown = f'"{manager.name}"'
     if manager.subresource:
         shown += f' with subresource "{manager.subresource}"'
     if manager.operation == "Update":
-        shown += f" using {manager.api_version}"
+        shown += f" using {api_version}"
     return shown
 
 
-_MISMATCH = re.compile(r"json: cannot unmarshal (\w+) into Go .*?(?:of type|value of type) (\S+)")
-_READ_BY_ITSELF = frozenset({"resource.Quantity", "intstr.IntOrString", "v1.Time", "v1.MicroTime", "v1.Duration"})
-_KINDS = {"number": "int64", "object": "map", "array": "slice"}
-
-
-def _converter_words(text: str) -> str:
-    """What the converter of maps to structures says where JSON's decoder says that types do not fit.
-
-    Source: k8s.io/apimachinery/pkg/runtime/converter.go.
-    """
-    found = _MISMATCH.search(text)
-    if not found or found[2] in _READ_BY_ITSELF:
-        return text
-    given, wanted = _KINDS.get(found[1], found[1]), found[2].lstrip("*")
-    if wanted.startswith("[]"):
-        return f"cannot restore slice from {given}"
-    if wanted.startswith("map["):
-        return f"cannot restore map from {given}"
-    if wanted in ("string", "bool", "int32", "int64", "float64"):
-        return f"unrecognized type: {wanted}"
-    if wanted.partition(".")[2] in schemas.structures():
-        return f"cannot restore struct from: {given}"
-    return "unrecognized type: string"  # a string with a name of its own
+def _restored(schema: str, obj: Obj) -> Obj:
+    """Raises StatusError 400 in the converter's words."""
+    try:
+        return restored(schema, obj)
+    except Misfit as error:
+        raise status.bad_request(str(error)) from error
 
 
 def _by_name(value: Any) -> Any:

@@ -1,8 +1,8 @@
 """Bodies in protobuf, which kubectl's typed commands (``create job``, ``drain``) and other Go clients send.
 
 The wire form is read with the schemas that are there anyway; ``protobuf_numbers.json`` has the field numbers (from the
-``protobuf`` tags of the types of k8s.io/api v0.36; a nested table is a structure that JSON has inlined). Answers are
-always JSON, which such clients accept beside protobuf. Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
+``protobuf`` tags of the types of k8s.io/api v0.36; a nested table is a structure that JSON has inlined). Objects are
+answered in JSON, which such clients accept, too. Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from killcheck.embedded.api.kinds import builtin
 from killcheck.embedded.api.schemas import Field
 from killcheck.kube.objects import Obj, format_time
 
-__all__ = ["ProtobufError", "decode"]
+__all__ = ["ProtobufError", "decode", "numbers"]
 
 _MAGIC = b"k8s\x00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -67,7 +67,8 @@ def _types() -> dict[tuple[str, str], str]:
 
 
 @cache
-def _numbers() -> dict[str, dict[str, Any]]:
+def numbers() -> dict[str, dict[str, Any]]:
+    """type -> number -> the name of the field, or a table of those that JSON has inlined."""
     found: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("protobuf_numbers.json").read_text("utf-8"))
     return found
 
@@ -120,7 +121,7 @@ def _signed(value: int) -> int:
 # -- objects ---------------------------------------------------------------------------------------------------
 def _struct(schema: str, data: bytes) -> Obj:
     result: Obj = {}
-    _fill(result, schema, _numbers()[schema], data)
+    _fill(result, schema, numbers()[schema], data)
     return result
 
 

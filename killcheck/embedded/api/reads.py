@@ -125,7 +125,6 @@ class Reader:
         """A list, a page of one, or a Table of either."""
         kind = call.kind
         _number(call.request.param("limit"))
-        self._check_list_options(call)
         where = self._filter(call)
         revision, after = self._from(call)
         rows = self._rows(call, where, revision)
@@ -175,7 +174,7 @@ class Reader:
         where: Filter,
     ) -> tuple[list[Obj], Key | None, int]:
         """Items, the key of the last one where more follow, and how many rows are left."""
-        limit = _number(call.request.param("limit"))
+        limit = self._limit(call)
         if not limit and not where.selective:
             return [obj for _, obj in rows[start:]], None, 0
         found: list[Obj] = []
@@ -191,17 +190,22 @@ class Reader:
                 return found, key, len(rest)
         return found, None, 0
 
+    def _limit(self, call: Call) -> int:
+        """How many a page holds; 0: all, also where the watch cache answers, which knows no pages."""
+        cached = call.request.param("resourceVersion") == "0" and not call.request.param("continue")
+        return 0 if cached else _number(call.request.param("limit"))
+
     def _from(self, call: Call) -> tuple[int, Key | None]:
         """The revision to list at, and the key after which to begin."""
         token = call.request.param("continue")
-        if token and call.request.param("resourceVersion") not in ("", "0"):
-            raise status.bad_request("specifying resource version is not allowed when using continue")
         if token:
             try:
                 decoded = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
                 revision, key = int(decoded["rv"]), (str(decoded["start"][0]), str(decoded["start"][1]))
             except (ValueError, KeyError, TypeError, IndexError, binascii.Error) as error:
                 raise status.bad_request(f"invalid continue token: {_bad_token(token)}") from error
+            if call.request.param("resourceVersion") not in ("", "0"):
+                raise status.bad_request("specifying resource version is not allowed when using continue")
             return (self.store.revision if revision < 0 else revision), key
         asked = call.request.param("resourceVersion")
         if not asked or asked == "0":
@@ -307,6 +311,8 @@ class Reader:
             by_field = parse_fields(fields) if fields else _NO_FIELDS
         except SelectorError as error:
             raise status.bad_request(str(error)) from error
+        if call.verb == "list":
+            self._check_list_options(call)  # after what can be read at all, before what the type knows
         check_fields(call.kind, by_field)
         if call.name:
             named = by_field.exact("metadata.name")

@@ -79,15 +79,16 @@ def unreadable(kinds: Registry, obj: Obj) -> list[Refusal]:
             schemas.decode("V1ObjectMeta", copy(obj["metadata"]))
     except StatusError as error:
         return [Refusal((*part, *_misread(obj["metadata"] if part else obj, str(error))), str(error))]
-    return (
-        []
-        if kind.crd is None
-        else [
-            Refusal(_path(cause["field"]), cause["message"])
-            for cause in crdschema.validate(kind, copy(obj))
-            if cause["reason"] == "FieldValueTypeInvalid"
-        ]
-    )
+    return [] if kind.crd is None else list(_misfits(kind, obj))
+
+
+def _misfits(kind: Kind, obj: Obj) -> Iterator[Refusal]:
+    """The values of a custom resource that its schema has other types for; nulls are taken away before it is asked."""
+    clean = copy(obj)
+    crdschema.without_nulls(kind, clean)
+    for cause in crdschema.validate(kind, clean):
+        if cause["reason"] == "FieldValueTypeInvalid":
+            yield Refusal(_path(cause["field"]), cause["message"])
 
 
 def _no_such_type(kinds: Registry, group: str, version: str, name: str) -> list[Refusal]:

@@ -132,7 +132,9 @@ def _bytes(value: Any) -> Any:
     try:
         return base64.b64encode(base64.b64decode(text, validate=True)).decode()
     except (binascii.Error, ValueError) as error:
-        wrong = next((i for i, c in enumerate(text) if not (c.isascii() and (c.isalnum() or c in "+/="))), len(text))
+        wrong = next(
+            (i for i, c in enumerate(text) if not (c.isascii() and (c.isalnum() or c in "+/="))), len(text) // 4 * 4
+        )
         raise Mismatch(value, "", plain=f"illegal base64 data at input byte {wrong}") from error
 
 

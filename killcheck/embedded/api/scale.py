@@ -12,7 +12,7 @@ from killcheck.embedded.api.applying import Configuration
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import check_name, decode_object
-from killcheck.embedded.api.fieldsets import Fields, applied_fields
+from killcheck.embedded.api.fieldsets import applied_fields
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.mergekeys import ApplyLists
@@ -50,7 +50,9 @@ class Scaler:
 
     def _put(self, call: Call) -> Response:
         call.dry_run  # noqa: B018  (refuse a bad value before anything else)
-        scale = decode_object(call, read_object(call), kind_name="Scale", api_version=API_VERSION, schema=SCHEMA)
+        scale = decode_object(
+            call, read_object(call, "Scale"), kind_name="Scale", api_version=API_VERSION, schema=SCHEMA
+        )
         check_name(call, scale)
         return self._write(call, lambda _: scale)
 
@@ -68,7 +70,7 @@ class Scaler:
             raise status.conflict(kind.resource.plural, kind.resource.group, call.name)
         admitted = server.admit(call, "UPDATE", scale, before, dry_run=call.dry_run, subresource="scale")
         replicas = dig(admitted, "spec", "replicas", default=0)
-        if replicas < 0:
+        if replicas < 0 and kind.crd is None:  # a custom resource's own schema says it
             causes = [
                 {
                     "reason": "FieldValueInvalid",
@@ -101,11 +103,11 @@ class Scaler:
         shape: Obj = {"metadata": {}}
         path = _path(call.kind, "specReplicasPath", "spec.replicas")
         _put_at(shape, path, replicas)
-        forced: Fields = {}
-        if dig(old, *path, default=0):
-            _, forced = patcher.applied(
-                call, old, Configuration(shape, shape), applied_fields(shape), ApplyLists(call.kind)
-            )
+        # A Scale does not show a zero: whoever applies one changes it, whatever there is.
+        seen = old if dig(old, *path, default=0) else _without(old, path)
+        forced = patcher.applied(
+            call, seen, Configuration(shape, shape), applied_fields(shape), ApplyLists(call.kind)
+        ).forced
 
         def change(before: Obj) -> Obj:
             meta = dig(config, "metadata", "resourceVersion")
@@ -143,6 +145,15 @@ def _path(kind: Kind, name: str, fallback: str) -> list[str]:
     scale = (kind.crd_version.get("subresources") or {}).get("scale") or {}
     text = str(scale.get(name, "")).lstrip(".") if kind.crd else fallback
     return text.split(".") if text else []
+
+
+def _without(obj: Obj, path: list[str]) -> Obj:
+    """The object without one field (a copy of what leads there)."""
+    if path[0] not in obj:
+        return obj
+    if len(path) == 1:
+        return {key: value for key, value in obj.items() if key != path[0]}
+    return obj | {path[0]: _without(obj[path[0]], path[1:])}
 
 
 def _put_at(obj: Obj, path: list[str], value: Any) -> None:

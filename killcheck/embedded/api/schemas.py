@@ -8,7 +8,7 @@ it does here. Source: sigs.k8s.io/json and the types of k8s.io/api; recordings 1
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -121,8 +121,40 @@ def decode(schema: str, obj: Obj, *, partial: bool = False) -> Decoded:
     try:
         clean = _struct(schema, partial).read(obj, stray)
     except Mismatch as error:
-        raise bad_request(error.words()) from error
+        said = error if error.plain else next(_broken(schema, obj), error)
+        raise bad_request(said.words()) from error
     return Decoded(clean, _unknown(schema, obj) if stray else [])
+
+
+def _broken(schema: str, value: Any) -> Iterator[Mismatch]:
+    """What types that read themselves refuse: that ends the decoding, and so is said before any other mismatch."""
+    if not isinstance(value, dict):
+        return
+    for name, inner in value.items():
+        code = load()[schema].get(name)
+        if code is None or inner is None:
+            continue
+        spec = field(code)
+        yield from (error for leaf in _leaves(inner, spec.shape) for error in _of_leaf(spec, leaf))
+
+
+def _leaves(value: Any, shape: str) -> Iterator[Any]:
+    if not shape:
+        yield value
+    elif isinstance(value, list if shape[:2] == "[]" else dict):
+        for inner in value if isinstance(value, list) else value.values():
+            yield from _leaves(inner, shape[2:])
+
+
+def _of_leaf(spec: Field, value: Any) -> Iterator[Mismatch]:
+    if spec.base in load():
+        yield from _broken(spec.base, value)
+    elif spec.base in ("Quantity", "Time", "MicroTime") and value is not None:
+        try:
+            scalars.reader(spec.base, spec.go)(value)
+        except Mismatch as error:
+            if error.plain:
+                yield error
 
 
 def in_order(schema: str, obj: Any) -> Any:

@@ -25,6 +25,7 @@ from killcheck.embedded.api.managedfields import ManagedFields
 from killcheck.embedded.api.patching import Patcher
 from killcheck.embedded.api.podexec import Execution
 from killcheck.embedded.api.portforward import Carried
+from killcheck.embedded.api.protobuf_answers import in_protobuf
 from killcheck.embedded.api.rbac import Attributes, forbidden
 from killcheck.embedded.api.reads import Reader
 from killcheck.embedded.api.status import StatusError
@@ -152,6 +153,8 @@ class ApiServer:
             self.authors |= dict.fromkeys(range(revision + 1, self.limits.version() + 1), ours.who(user))
         for auditor in self.auditors:
             auditor(request, response)
+        if request.user is None and "protobuf" in request.headers.get("accept", ""):
+            return in_protobuf(request, response) if at.group in _builtin_groups() else response
         return response
 
     def _answer(self, request: Request, user: User, at: Route) -> Response:
@@ -302,14 +305,13 @@ class ApiServer:
         watched = verb == "watch" and kind.table == componentstatus.TABLE  # refused by what answers, not by the mux
         if verb not in verbs and not watched:
             raise status.method_not_allowed()
-        deprecated = _DEPRECATED.get(kind.table)
-        if deprecated:
-            call.warn(deprecated)
         return call
 
     def _dispatch(self, call: Call) -> Response:
         if call.over_wire and call.subresource not in _UNSHAPED:
             negotiation.shape_of(call)  # refused before the object is looked for
+        if call.kind.table in _DEPRECATED:
+            call.warn(_DEPRECATED[call.kind.table])
         if call.subresource:
             return self.subresources.handle(call)
         if call.kind.table == componentstatus.TABLE:

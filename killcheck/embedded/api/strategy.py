@@ -11,7 +11,7 @@ from datetime import datetime
 from killcheck.embedded.api.kinds import Kind
 from killcheck.kube.objects import Obj, copy, dig, format_time
 
-__all__ = ["PARTS", "as_read_back", "prepare_for_create", "prepare_for_update"]
+__all__ = ["PARTS", "TEMPLATE_GENERATION", "as_read_back", "prepare_for_create", "prepare_for_update"]
 
 _NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
 _INITIAL_STATUS: dict[tuple[str, str], Obj] = {
@@ -52,6 +52,8 @@ def prepare_for_create(kind: Kind, obj: Obj, now: datetime) -> None:
         obj.pop("status", None)
         if kind.crd is None:
             obj["status"] = copy(_INITIAL_STATUS.get(table, {}))
+    if table in _POD_SPECS:
+        _without_stop_signals(obj, _POD_SPECS[table])
     special = _ON_CREATE.get(table)
     if special is not None:
         special(obj)
@@ -157,7 +159,45 @@ def _spec_changed(kind: Kind, new: Obj, old: Obj) -> bool:
 
 
 # -- single types ----------------------------------------------------------------------------------------------
+def _stateful_set(obj: Obj) -> None:
+    """What only the gate MaxUnavailableStatefulSet, which is off, lets through."""
+    rolling = dig(obj, "spec", "updateStrategy", "rollingUpdate")
+    if isinstance(rolling, dict):
+        rolling.pop("maxUnavailable", None)
+
+
+def _without_stop_signals(obj: Obj, path: tuple[str, ...]) -> None:
+    """What only the gate ContainerStopSignals, which is off, lets through, in place."""
+    spec = dig(obj, *path, default={})
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        lifecycle = container.get("lifecycle") or {}
+        if "stopSignal" in lifecycle:
+            del lifecycle["stopSignal"]
+            if not lifecycle:
+                del container["lifecycle"]
+
+
+#: Where each type keeps the spec of its pods.
+_POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("", "pods"): ("spec",),
+    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template", "spec"),
+    **dict.fromkeys(
+        (
+            ("", "replicationcontrollers"),
+            ("apps", "deployments"),
+            ("apps", "replicasets"),
+            ("apps", "statefulsets"),
+            ("apps", "daemonsets"),
+            ("batch", "jobs"),
+        ),
+        ("spec", "template", "spec"),
+    ),
+}
+
+
 def _pod(obj: Obj) -> None:
+    if (dig(obj, "spec", "terminationGracePeriodSeconds") or 0) < 0:
+        obj["spec"]["terminationGracePeriodSeconds"] = 1
     obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj.get("spec") or {})}
 
 
@@ -197,7 +237,7 @@ def _job(obj: Obj) -> None:
     if spec.get("manualSelector"):
         return
     meta = obj["metadata"]
-    uid, name = meta["uid"], meta["name"]
+    uid, name = meta["uid"], meta.get("name", "")
     labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
     wanted = {
         "batch.kubernetes.io/controller-uid": uid,
@@ -216,22 +256,22 @@ def _job(obj: Obj) -> None:
     spec["manualSelector"] = False
 
 
-_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 def _daemon_set(obj: Obj) -> None:
     """The template's generation, which apps/v1 keeps in an annotation (``int64`` there, at least 1)."""
     annotations = obj["metadata"].get("annotations") or {}
-    given = annotations.get(_TEMPLATE_GENERATION, "")
+    given = annotations.get(TEMPLATE_GENERATION, "")
     number = int(given) if given.isdigit() else 0
-    obj["metadata"]["annotations"] = annotations | {_TEMPLATE_GENERATION: str(max(number, 1))}
+    obj["metadata"]["annotations"] = annotations | {TEMPLATE_GENERATION: str(max(number, 1))}
 
 
 def _daemon_set_update(new: Obj, old: Obj) -> None:
-    before = int((old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION, "1"))
+    before = int((old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, "1"))
     changed = dig(new, "spec", "template") != dig(old, "spec", "template")
     annotations = new["metadata"].get("annotations") or {}
-    new["metadata"]["annotations"] = annotations | {_TEMPLATE_GENERATION: str(before + changed)}
+    new["metadata"]["annotations"] = annotations | {TEMPLATE_GENERATION: str(before + changed)}
 
 
 def _service_update(new: Obj, old: Obj) -> None:
@@ -249,6 +289,7 @@ _ON_CREATE: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("", "namespaces"): _namespace,
     ("batch", "jobs"): _job,
     ("apps", "daemonsets"): _daemon_set,
+    ("apps", "statefulsets"): _stateful_set,
 }
 _ON_UPDATE: dict[tuple[str, str], Callable[[Obj, Obj], None]] = {
     ("", "namespaces"): _namespace_update,

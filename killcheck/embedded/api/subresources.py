@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from killcheck.embedded.api import podexec, podlogs, portforward, status
+from killcheck.embedded.api import podexec, podlogs, portforward, proxying, status
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import check_name, check_namespace, decode_object
@@ -44,6 +44,7 @@ class Subresources:
             "exec": partial(podexec.exec_in, server),
             "attach": partial(podexec.attach_to, server),
             "portforward": partial(portforward.forward, server),
+            "proxy": partial(proxying.proxy, server),
             "approval": self._approval,
             "ephemeralcontainers": self._part,
             "resize": self._part,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from killcheck.embedded.api import tablerows
 from killcheck.embedded.api.jsonpath import find
@@ -15,14 +15,26 @@ from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.tablecolumns import WORDS, Ages, Column
 from killcheck.kube.objects import Obj, parse_time
 
-__all__ = ["render"]
+__all__ = ["Wanted", "render"]
 
 _NAME = Column("Name", "string", "name", WORDS["Name"])
 _AGE: Obj = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
-def render(kind: Kind, items: list[Obj], now: datetime, list_meta: Obj, include_object: str = "Metadata") -> Obj:
-    """A Table of ``items``. ``include_object``: what each row carries, Metadata, Object or None."""
+class Wanted(NamedTuple):
+    """``include_object``: what each row carries, Metadata, Object or None."""
+
+    include_object: str = "Metadata"
+    api_version: str = "meta.k8s.io/v1"
+
+
+#: What kubectl asks for.
+METADATA = Wanted()
+
+
+def render(kind: Kind, items: list[Obj], now: datetime, list_meta: Obj, wanted: Wanted = METADATA) -> Obj:
+    """A Table of ``items``."""
+    include_object, api_version = wanted
     ages = Ages(now)
     if kind.crd is not None:
         columns, rows = _custom(kind, items, ages)
@@ -34,14 +46,14 @@ def render(kind: Kind, items: list[Obj], now: datetime, list_meta: Obj, include_
         elif include_object != "None":
             row["object"] = {
                 "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
+                "apiVersion": api_version,
                 "metadata": item["metadata"],
             }
         else:
             row["object"] = None
     return {
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": api_version,
         "metadata": list_meta,
         "columnDefinitions": [column.definition() for column in columns],
         "rows": rows,

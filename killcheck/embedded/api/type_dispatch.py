@@ -29,9 +29,15 @@ def decode(
     ``partial``: an applied configuration, to which nothing is added.
     """
     if kind.crd is not None and schema is None:
-        from killcheck.embedded.api import crdschema
+        from killcheck.embedded.api import crdschema, schemas
 
-        return crdschema.prune(kind, obj)
+        if partial:
+            return crdschema.prune(kind, obj)
+        if isinstance(obj.get("metadata"), dict):
+            schemas.decode("V1ObjectMeta", obj["metadata"])
+        clean, unknown = crdschema.prune(kind, obj)
+        crdschema.without_nulls(kind, clean)
+        return clean, unknown
     schema = schema or kind.schema
     if schema is None:
         return obj, []

@@ -93,8 +93,8 @@ def _of_base(base: str) -> _Type:
 
 
 def _of_custom(schema: Obj) -> _Type:
-    if schema.get("x-kubernetes-int-or-string"):
-        return _scalar("scalar")
+    if schema.get("x-kubernetes-int-or-string"):  # which is left without a type, and so is anything
+        return _ANYTHING
     kind = schema.get("type", "")
     if kind == "array":
         return _Type("list", {}, _of_custom(schema.get("items") or {}))
@@ -143,7 +143,10 @@ def _items(value: list[Any], at: _Type, path: Path, shown: str, lists: ApplyList
         element = f"{shown}[{number}]"
         if keys is not None and item is None:
             yield f"{shown}: element {number}: associative list with keys may not have a null element"
-            continue
+            return  # nothing deeper is looked at
+        if keys and not isinstance(item, dict):
+            yield f"{shown}: element {number}: associative list with keys may not have non-map elements"
+            return
         if keys and isinstance(item, dict):
             wanted = {key: item.get(key, KEY_DEFAULTS.get(key)) for key in sorted(keys)}
             by = ",".join(f"{key}={json.dumps(given)}" for key, given in wanted.items() if given is not None)

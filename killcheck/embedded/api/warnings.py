@@ -53,13 +53,40 @@ def warnings(kind: Kind, new: Obj, old: Obj | None) -> list[str]:
     name = kind.resource.kind
     if name == "Pod" and kind.resource.group == "":
         return [] if old is not None else [*_name(new, _POD_NAME), *_pod(new, "")]
+    if name == "Service" and kind.resource.group == "":
+        return _service(new.get("spec") or {})
+    if name == "PersistentVolumeClaim":
+        return _fractions({"resources": dig(new, "spec", "resources")}, "spec.resources", ("storage",))
     path = _TEMPLATES.get(name)
     if path is None or kind.crd is not None:
         return []
     if old is not None and dig(new, "metadata", "generation") == dig(old, "metadata", "generation"):
         return []
     found = _name(new, _WORKLOAD_NAME) if name in _NAMED and old is None else []
+    if name == "StatefulSet" and (dig(new, "spec", "revisionHistoryLimit") or 0) < 0:
+        words = "a negative value retains all historical revisions; a value >= 0 is recommended"
+        found.append(f"spec.revisionHistoryLimit: {words}")
     return [*found, *_pod(dig(new, *path, default={}), ".".join(path))]
+
+
+def _service(spec: Obj) -> list[str]:
+    """Source: pkg/api/service/warnings.go."""
+    kind, headless, found = spec.get("type"), "None" in (spec.get("clusterIPs") or ()), []
+    external = bool(spec.get("externalIPs"))
+    if headless:
+        said = (("loadBalancerIP", spec.get("loadBalancerIP")), ("externalIPs", external))
+        found += [f"spec.{field} is ignored for headless services" for field, given in said if given]
+        if spec.get("sessionAffinity") != "None":
+            found.append("spec.SessionAffinity is ignored for headless services")
+    elif external and kind != "ExternalName":
+        found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+    if kind == "ExternalName" and external:
+        found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+    if kind != "ExternalName" and spec.get("externalName"):
+        found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+    if spec.get("trafficDistribution") == "PreferClose":
+        found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+    return found
 
 
 def _name(obj: Obj, words: str) -> list[str]:
@@ -124,10 +151,10 @@ def _containers(spec: Obj, path: str) -> Iterator[tuple[str, Obj]]:
             yield f"{path}.{field}[{i}]", container
 
 
-def _fractions(container: Obj, path: str) -> list[str]:
+def _fractions(container: Obj, path: str, of: tuple[str, ...] = ("memory", "ephemeral-storage")) -> list[str]:
     """Bytes come whole."""
     found = []
-    for resource in ("memory", "ephemeral-storage"):
+    for resource in of:
         for field in ("limits", "requests"):
             text = dig(container, "resources", field, resource)
             try:

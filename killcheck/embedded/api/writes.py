@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from killcheck.embedded.api import status, type_dispatch
 from killcheck.embedded.api.body import read_object
@@ -18,7 +18,13 @@ from killcheck.embedded.api.deletion import ready_to_go
 from killcheck.embedded.api.fieldsets import Fields
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.strategy import PARTS, as_read_back, prepare_for_create, prepare_for_update
+from killcheck.embedded.api.strategy import (
+    PARTS,
+    TEMPLATE_GENERATION,
+    as_read_back,
+    prepare_for_create,
+    prepare_for_update,
+)
 from killcheck.kube.objects import Obj, copy, format_time
 
 if TYPE_CHECKING:
@@ -30,6 +36,7 @@ __all__ = ["SAFE", "Writer"]
 SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED = 63 - 5
 _NAMESPACES = ("", "namespaces")
+_DAEMON_SETS = ("apps", "daemonsets")
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
 #: Types that a PUT creates where they do not exist.
 _CREATED_BY_PUT = frozenset(
@@ -73,7 +80,7 @@ class Writer:
         version = str(obj["metadata"].get("resourceVersion") or "")
         generated = not obj["metadata"].get("name")
         self._fill_meta(call, obj)
-        name = obj["metadata"]["name"]
+        name = str(obj["metadata"].get("name") or "")
         if name:
             call.name = name
         now = loop.now()
@@ -81,8 +88,13 @@ class Writer:
         if generated:
             obj = copy(obj)  # as there, where another name may have to be tried
         asked = copy(obj)  # who writes manages what he asked for, not what the server and admission add
+        if kind.table == _DAEMON_SETS:  # a field of the internal type, which is an annotation in this one
+            asked["metadata"]["annotations"] = (asked["metadata"].get("annotations") or {}) | {TEMPLATE_GENERATION: "0"}
+        untyped = _is_untyped(call, asked)
+        self._dedup_owners(call, obj)
         prepare_for_create(kind, obj, now)
         if kind.table == ("", "services"):
+            _check_addresses(call, obj)
             self.server.addresses.assign(obj)
         elif kind.table == _CRDS:
             self.server.custom.accept(obj)
@@ -92,21 +104,21 @@ class Writer:
         as_read_back(kind, obj)
         self._warn(call, obj, None)
         key = (call.namespace if resource.namespaced else "", name)
-        if not dry_run and version.isdigit() and int(version):
+        if not dry_run and call.verb == "create" and version.isdigit() and int(version):
             raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
         if self.store.get(kind.table, key) is not None:
             raise status.already_exists(resource.plural, resource.group, name)
         asked.pop("status", None)
         if dry_run:
-            return self._tried(call, None, asked, obj, operation=operation, applied=applied)
+            return self._tried(call, None, asked, obj, operation=operation, applied=applied, untyped=untyped)
         stored = self.store.put(kind.table, key, to_storage(kind, obj))
         if "status" not in kind.subresources:
             asked |= {"status": stored["status"]} if "status" in stored else {}
-        self.server.managed.record(call, key, None, asked, operation=operation, applied=applied)
+        self.server.managed.record(call, key, None, asked, operation=operation, applied=applied, untyped=untyped)
         return converted(kind, stored)
 
     def _fill_meta(self, call: Call, obj: Obj) -> None:
-        """System fields of a new object; raises 422 where it has no name and none can be generated."""
+        """System fields of a new object."""
         meta = obj["metadata"]
         for field in (
             "deletionTimestamp",
@@ -117,22 +129,12 @@ class Writer:
             "resourceVersion",
         ):
             meta.pop(field, None)
-        if not meta.get("name") and call.kind.table == ("", "limitranges"):
+        if not meta.get("name") and not meta.get("generateName") and call.kind.table == ("", "limitranges"):
             meta["name"] = self.server.new_uid()
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._generate(call, str(meta["generateName"]))
         meta["uid"] = self.server.new_uid()
         meta["creationTimestamp"] = format_time(self.server.loop.now())
-        if not meta.get("name"):
-            resource = call.kind.resource
-            causes = [
-                {
-                    "reason": "FieldValueRequired",
-                    "message": "Required value: name or generateName is required",
-                    "field": "metadata.name",
-                }
-            ]
-            raise status.invalid(resource.kind, resource.group, "", causes)
 
     def _generate(self, call: Call, base: str) -> str:
         rng = self.server.rng
@@ -180,6 +182,9 @@ class Writer:
         needs_version = call.kind.crd is not None or call.kind.table in _CONDITIONAL
         if needs_version and not obj["metadata"].get("resourceVersion"):
             resource = call.kind.resource
+            uid, there = obj["metadata"].get("uid"), self.store.get(call.kind.table, call.key)
+            if uid and there is not None and uid != there["metadata"]["uid"]:
+                raise _other_uid(call, str(uid), str(there["metadata"]["uid"]))
             if self.store.get(call.kind.table, call.key) is None:
                 raise status.not_found(resource.plural, resource.group, call.name)
             causes = [
@@ -204,11 +209,13 @@ class Writer:
         subresource: str | None = None,
         applied: Fields | None = None,
         admit: bool = True,
+        timed: Callable[[], bool] | None = None,
     ) -> Obj:
         """Replace the call's object by ``change(old)``, a private object in the call's version.
 
         ``old`` is what is stored, in the call's version and read-only. ``admit=False``: admission has been asked
-        already, about what the subresource speaks. Returns the object as it now is.
+        already, about what the subresource speaks. ``timed``: whether an apply changed anything of its own, asked
+        after ``change``. Returns the object as it now is.
         """
         kind, resource = call.kind, call.kind.resource
         subresource = call.subresource if subresource is None else subresource
@@ -218,17 +225,22 @@ class Writer:
         dry_run = call.dry_run
         old = converted(kind, stored)
         new = change(old)
+        untyped = _is_untyped(call, new)
+        self._dedup_owners(call, new)
+        if kind.table == ("", "services"):
+            _check_addresses(call, new)
         managers = new["metadata"].get("managedFields") if call.over_wire else None
         immutable = self._check_meta(call, new, old)
         if subresource in ("", *PARTS):
             type_dispatch.apply_defaults(kind, new, self.server.loop.now())
+        asked = copy(new) if subresource in PARTS else None
         new = prepare_for_update(kind, new, old, subresource)
         if kind.table == _CRDS:
             new = copy(new)
             self.server.custom.accept(new)
 
         def check(obj: Obj) -> None:
-            if obj != old and (subresource != "status" or kind.crd is not None):
+            if obj != old and (subresource != "status" or kind.crd is not None or call.over_wire):
                 self._validate(kind, obj, old, subresource, before=immutable)
             elif immutable:
                 raise status.invalid(resource.kind, resource.group, call.name, immutable)
@@ -241,17 +253,37 @@ class Writer:
             self._warn(call, new, old)
         if managers and not dry_run:
             self.server.managed.replace(kind, call.key, managers)
-        if new == old:
-            if applied is not None and not dry_run:
-                self.server.managed.record(call, call.key, stored, stored, operation=operation, applied=applied)
-            return self._tried(call, stored, stored, old, operation=operation, applied=applied) if dry_run else old
+        changes = timed() if timed is not None else True
+        if new == old and (kind.crd is None or _alike(new, old)):
+            changes = changes and timed is not None
+            if dry_run:
+                return self._tried(call, stored, stored, old, operation=operation, applied=applied, timed=changes)
+            if asked is not None:  # who manages what he asked for, though the strategy drops it
+                self.server.managed.record(call, call.key, stored, asked, operation=operation)
+            elif applied is not None or untyped:
+                self.server.managed.record(
+                    call, call.key, stored, stored, operation=operation, applied=applied, timed=changes, untyped=untyped
+                )
+            return old
         if dry_run:
-            return self._tried(call, stored, to_storage(kind, new), new, operation=operation, applied=applied)
+            return self._tried(
+                call,
+                stored,
+                to_storage(kind, new),
+                new,
+                operation=operation,
+                applied=applied,
+                timed=changes,
+                untyped=untyped,
+            )
         if ready_to_go(new) and old["metadata"].get("deletionTimestamp"):
             self.server.deleter.remove(kind, call.key)
             return new
         result = self.store.put(kind.table, call.key, to_storage(kind, new))
-        self.server.managed.record(call, call.key, stored, result, operation=operation, applied=applied)
+        written = result if asked is None else asked | {"metadata": asked["metadata"] | _version_of(result)}
+        self.server.managed.record(
+            call, call.key, stored, written, operation=operation, applied=applied, timed=changes, untyped=untyped
+        )
         return converted(kind, result)
 
     def _check_meta(self, call: Call, new: Obj, old: Obj) -> list[Obj]:
@@ -259,13 +291,13 @@ class Writer:
         resource = call.kind.resource
         meta, before = new["metadata"], old["metadata"]
         version = meta.get("resourceVersion")
-        _check_version(version or "")
         uid, immutable = meta.get("uid"), []
         if uid and uid != before["uid"]:
             if call.verb != "patch":  # whose uid is no precondition
                 raise _other_uid(call, str(uid), str(before["uid"]))
             message = f'Invalid value: "{uid}": field is immutable'
             immutable = [{"reason": "FieldValueInvalid", "message": message, "field": "metadata.uid"}] * 2
+        _check_version(version or "")
         if version and version != "0" and version != before["resourceVersion"]:
             raise status.conflict(resource.plural, resource.group, call.name)
         meta.pop("managedFields", None)
@@ -281,6 +313,22 @@ class Writer:
         if "deletionTimestamp" in before:
             self._check_finalizers(call, meta, before)
         return immutable
+
+    def _dedup_owners(self, call: Call, obj: Obj) -> None:
+        """Take away, in place, owners that are named twice, and warn of them (handlers/helpers.go of apiserver)."""
+        owners = obj["metadata"].get("ownerReferences")
+        if not isinstance(owners, list) or len(owners) < 2:
+            return
+        once = [owner for number, owner in enumerate(owners) if owner not in owners[:number]]
+        if len(once) == len(owners):
+            return
+        twice = dict.fromkeys(str(one.get("uid", "")) for n, one in enumerate(owners) if one in owners[:n])
+        obj["metadata"]["ownerReferences"] = once
+        call.warn(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and "
+            "may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+            + ", ".join(twice)
+        )
 
     def _check_finalizers(self, call: Call, meta: Obj, before: Obj) -> None:
         added = [name for name in meta.get("finalizers") or [] if name not in (before.get("finalizers") or [])]
@@ -304,11 +352,15 @@ class Writer:
         *,
         operation: str,
         applied: Fields | None,
+        timed: bool = True,
+        untyped: bool = False,
     ) -> Obj:
         """What a dry run answers with: over the wire with the managers that there would be."""
         if not call.over_wire or (stored is new and applied is None):
             return shown
-        told = self.server.managed.previewed(call, stored, new, operation=operation, applied=applied)
+        told = self.server.managed.previewed(
+            call, stored, new, operation=operation, applied=applied, timed=timed, untyped=untyped
+        )
         entries = told["metadata"].get("managedFields")
         return shown | {"metadata": shown["metadata"] | {"managedFields": entries}} if entries else shown
 
@@ -353,6 +405,37 @@ class Writer:
         return self.server.managed.shown(call.kind, call.key, obj) if call.over_wire else obj
 
 
+def _check_addresses(call: Call, service: Obj) -> None:
+    """Addresses are read before anything else is looked at (pkg/registry/core/service/storage). Raises StatusError."""
+    from killcheck.embedded.api.validation import services
+
+    causes = services.addresses(service.get("spec") or {})
+    if causes:
+        raise status.invalid("Service", "", call.name or str(service["metadata"].get("name") or ""), causes)
+
+
+def _version_of(obj: Obj) -> Obj:
+    return {"resourceVersion": obj["metadata"]["resourceVersion"]}
+
+
+def _is_untyped(call: Call, obj: Obj) -> bool:
+    """Whether a custom resource does not fit its schema's types, so that nobody can manage its fields."""
+    if call.kind.crd is None or not call.over_wire:
+        return False
+    from killcheck.embedded.api import typedpatch
+
+    return bool(typedpatch.misfits(call.kind, None, obj))
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Equal also in type: in a custom resource ``true`` is another value than 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return bool(type(one) is type(other) and one == other)
+
+
 #: Where etcd keeps what is not under its plural (pkg/kubeapiserver/default_storage_factory_builder.go).
 _PREFIXES = {
     "replicationcontrollers": "controllers",
@@ -374,9 +457,15 @@ def _other_uid(call: Call, asked: str, there: str) -> status.StatusError:
         resource.plural,
         resource.group,
         call.name,
-        f"StorageError: invalid object, Code: 4, Key: {storage_key(call.kind, call.key)}, ResourceVersion: 0, "
+        f"StorageError: invalid object, Code: 4, Key: {_key_shown(call)}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {there}",
     )
+
+
+def _key_shown(call: Call) -> str:
+    """A dry run looks beside the prefix."""
+    key = storage_key(call.kind, call.key)
+    return key.removeprefix("/registry") if call.dry_run else key
 
 
 def storage_key(kind: Kind, key: tuple[str, str]) -> str:

@@ -166,9 +166,10 @@ class GarbageCollector(Controller):
         if ORPHAN in finalizers:
             self.queue.add(("orphan", uid))
         if FOREGROUND in finalizers:
-            self.queue.add(("delete", uid))
+            # In this order (processTransitions): a dependent that blocks nothing goes while its owner still waits.
             for dependent in self.dependents.get(uid, ()):
                 self.queue.add(("delete", dependent))
+            self.queue.add(("delete", uid))
 
     # -- the work ------------------------------------------------------------------------------------------
     def reconcile(self, key: Hashable) -> None:

@@ -48,11 +48,20 @@ class PersistentVolumeBinder(Controller):
     def _volume_changed(self, change: Change, _old: Obj | None, new: Obj) -> None:
         if change == "deleted":
             return
-        if dig(new, "spec", "claimRef") is None:
-            if dig(new, "status", "phase") != "Available":
-                self.queue.add(("volume:", name_of(new)))
-            for key in self._unbound():
-                self.queue.add(key)
+        if dig(new, "status", "phase") == "Bound":
+            return
+        if dig(new, "spec", "claimRef") is None and dig(new, "status", "phase") != "Available":
+            self.queue.add(("volume:", name_of(new)))
+        for key in self._waiting_for(name_of(new)):
+            self.queue.add(key)
+
+    def _waiting_for(self, volume: str) -> list[Key]:
+        """The claims that are not bound and that a volume might be for: by its name, or because they name none."""
+        return [
+            key_of(claim)
+            for claim in self.claims.values()
+            if claim["spec"].get("volumeName") in (None, "", volume) and dig(claim, "status", "phase") != "Bound"
+        ]
 
     def reconcile(self, key: Key) -> None:
         """Bind a claim, or deal with a volume that nobody claims."""
@@ -64,7 +73,7 @@ class PersistentVolumeBinder(Controller):
             return
         named = claim["spec"].get("volumeName")
         volume = self.volumes.get(named) if named else self._match(claim) or self._provision(claim)
-        if volume is not None:
+        if volume is not None and (not named or _free_for(volume, claim)):
             self._bind(claim, volume)
         elif not named and self._class_of(claim) is None:
             self._unbindable(claim)

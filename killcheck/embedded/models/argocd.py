@@ -47,9 +47,13 @@ class ArgoCd(Controller):
         """Follow Applications and what they hold."""
         #: What was marked later, or was never in a manifest: as it was when its mark was first seen.
         self._marked: dict[tuple[str, str, str], Tracked] = {}
-        self.applications = self.follow(r.APPLICATIONS, optional=True)
+        self.applications = self.follow(r.APPLICATIONS, self._itself_and_others, optional=True)
         for resource in FOLLOWED:
             self.follow(resource, self._apps_of, optional=True)
+
+    def _itself_and_others(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
+        """An Application, and those whose own it may be."""
+        return [key_of(new), *self._apps_of(change, old, new)]
 
     def _apps_of(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
         identity = (str(new.get("kind")), namespace_of(new), name_of(new))
@@ -69,6 +73,7 @@ class ArgoCd(Controller):
         if app is None or not _automated(app):
             self._due.discard(key)
             return
+        self._doubt_sources(app)
         found = [left for one in self._held_by(app) if (left := self._differs(app, one)) is not None]
         if not found:
             self._due.discard(key)
@@ -94,6 +99,17 @@ class ArgoCd(Controller):
             mark = gitops.marked(self._labelled(one), names)
             if mark == f"argo/{name_of(app)}" or one.key in listed or (not mark and self._deploys_to(app, one.key[1])):
                 yield one
+        yield from (one for one in self.git.sources(app) if gitops.marked(one.stored, names) == f"argo/{name_of(app)}")
+
+    def _doubt_sources(self, app: Obj) -> None:
+        """Another Application that is not what Git says, where this one may deploy it and no mark says so."""
+        place = str(dig(app, "spec", "destination", "namespace", default=""))
+        for one in self.git.sources(app):
+            if one.key[0] == "Application" and one.key[1] == place and not gitops.marked(one.stored, ()):
+                found = gitops.drift(self.kube, one)
+                said = f"whether Application {name_of(app)} puts {found} back is not known: nothing says whose it is"
+                if found is not None and said not in self.unproven:
+                    self.unproven.append(said)
 
     def _labelled(self, one: Tracked) -> Obj:
         """The object with the marks that it has now: they may have come later."""

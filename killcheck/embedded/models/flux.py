@@ -52,7 +52,7 @@ class _Source(Controller):
         every = _interval(source)
         into = (self.loop.now() - parse_time(source["metadata"]["creationTimestamp"])).total_seconds() % every
         if into < 1.0:
-            for one in list(self.git.workloads()):
+            for one in [*self.git.workloads(), *self.git.sources(source)]:
                 self._look_at(source, one)
         self.queue.add(key, every - into + 0.001)
 
@@ -69,7 +69,7 @@ class _Source(Controller):
         mark = gitops.marked(one.stored, [])
         if mark:
             return mark in (f"{self.tool}/{name_of(source)}", f"{self.tool}/{dig(source, 'spec', 'releaseName')}")
-        if not self.deploys_to(source, one.key[1]):
+        if not self.deploys_to(source, one.key[1]) or (one.wanted["kind"] == "HelmRelease" and self.tool == "helm"):
             return False
         said = (
             f"what the manifests have in namespace {one.key[1]} is taken to be in Git of "

@@ -59,18 +59,23 @@ class Git:
     def workloads(self) -> Iterator[Tracked]:
         """All but what only describes the cluster itself, and the sources."""
         for one in self.objects:
-            if one.wanted["kind"] not in _NOT_DEPLOYED:
+            if one.wanted["kind"] not in _NOT_DEPLOYED | _SOURCES:
+                yield one
+
+    def sources(self, but: Obj) -> Iterator[Tracked]:
+        """The sources that may be another source's own: all ``but`` one."""
+        for one in self.objects:
+            if one.wanted["kind"] in _SOURCES and one.key != (but.get("kind"), namespace_of(but), name_of(but)):
                 yield one
 
 
+#: What follows Git, and may lie in it itself.
+_SOURCES = frozenset({"Application", "Kustomization", "HelmRelease"})
 _NOT_DEPLOYED = frozenset(
     {
         "Node",
         "Namespace",
         "CustomResourceDefinition",
-        "Application",
-        "Kustomization",
-        "HelmRelease",
         "GitRepository",
         "HelmRepository",
         "OCIRepository",

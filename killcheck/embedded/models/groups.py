@@ -27,17 +27,17 @@ from killcheck.kube.errors import ApiError, Conflict, NotFound
 from killcheck.kube.objects import Obj, annotations_of, copy, dig, name_of, namespace_of, owners, uid_of
 from killcheck.kube.resources import Resource
 
-__all__ = ["JobSets", "LeaderWorkerSets", "Notebooks", "RayClusters"]
+__all__ = ["JOBSETS", "RAY_CLUSTERS", "Groups", "JobSets", "LeaderWorkerSets", "Notebooks", "RayClusters"]
 
-_JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 _LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
-_RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster")
+RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster")
 _NOTEBOOKS = Resource("kubeflow.org", "v1", "notebooks", "Notebook")
 _STOPPED = "kubeflow-resource-stopped"
 
 
 @dataclass
-class _Groups(Controller, ABC):
+class Groups(Controller, ABC):
     """One kind: makes what it wants, takes away what it does not, keeps replicas and suspend of what is there."""
 
     own: ClassVar[Resource]
@@ -46,16 +46,20 @@ class _Groups(Controller, ABC):
     def setup(self) -> None:
         """Follow the kind and what is made of it."""
         self.objects = self.follow(self.own, optional=True)
-        self.children = self.follow(self.made, self.owned_by(self.own.kind))
+        self.children = self.follow(self.made, self.owned_by(self.own.kind), optional=True)
 
     @abstractmethod
     def wanted(self, obj: Obj) -> Iterator[Obj]:
         """What there should be of an object, each with its name and spec."""
 
+    def hands_off(self, obj: Obj) -> bool:
+        """Whether what is there of an object is left as it is, and nothing is made."""
+        return False
+
     def reconcile(self, key: Key) -> None:
         """Bring what is made of one object to what is wanted."""
         obj = self.objects.get(key[1], key[0])
-        if obj is None or "deletionTimestamp" in obj["metadata"]:
+        if obj is None or "deletionTimestamp" in obj["metadata"] or self.hands_off(obj):
             return
         there = {
             name_of(one): one
@@ -67,7 +71,7 @@ class _Groups(Controller, ABC):
             if name not in there:
                 self._create(obj, one)
             else:
-                self._adjust(there[name], one)
+                self.adjust(there[name], one)
         for name, one in there.items():
             if name not in wanted and "deletionTimestamp" not in one["metadata"]:
                 self._delete(one)
@@ -84,7 +88,8 @@ class _Groups(Controller, ABC):
             self.events.emit(owner, "Warning", "FailedCreate", f"Error creating: {error.message}")
             raise
 
-    def _adjust(self, one: Obj, wanted: Obj) -> None:
+    def adjust(self, one: Obj, wanted: Obj) -> None:
+        """Keep the replicas and the suspend of what is there."""
         change = {
             part: wanted["spec"][part]
             for part in ("replicas", "suspend")
@@ -101,11 +106,11 @@ class _Groups(Controller, ABC):
 
 
 @dataclass
-class JobSets(_Groups):
+class JobSets(Groups):
     """jobset-controller."""
 
     name: ClassVar[str] = "jobset-controller"
-    own: ClassVar[Resource] = _JOBSETS
+    own: ClassVar[Resource] = JOBSETS
     made: ClassVar[Resource] = r.JOBS
 
     def wanted(self, obj: Obj) -> Iterator[Obj]:
@@ -129,7 +134,7 @@ class JobSets(_Groups):
 
 
 @dataclass
-class LeaderWorkerSets(_Groups):
+class LeaderWorkerSets(Groups):
     """lws-controller-manager: the leaders; :meth:`reconcile` also sees to each leader's workers."""
 
     name: ClassVar[str] = "lws-controller-manager"
@@ -185,11 +190,11 @@ class LeaderWorkerSets(_Groups):
 
 
 @dataclass
-class RayClusters(_Groups):
+class RayClusters(Groups):
     """kuberay-operator: bare pods, the head and the workers of each group."""
 
     name: ClassVar[str] = "kuberay-operator"
-    own: ClassVar[Resource] = _RAY_CLUSTERS
+    own: ClassVar[Resource] = RAY_CLUSTERS
     made: ClassVar[Resource] = r.PODS
 
     def wanted(self, obj: Obj) -> Iterator[Obj]:
@@ -215,7 +220,7 @@ def _workers(group: Obj) -> int:
 
 
 @dataclass
-class Notebooks(_Groups):
+class Notebooks(Groups):
     """notebook-controller."""
 
     name: ClassVar[str] = "notebook-controller"

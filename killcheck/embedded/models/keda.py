@@ -76,6 +76,13 @@ class Keda(Controller):
         self.scaled = self.follow(r.SCALEDOBJECTS, self._own, optional=True)
         self.deployments = self.follow(r.DEPLOYMENTS, self._scalers_of)
         self.statefulsets = self.follow(r.STATEFULSETS, self._scalers_of)
+        self.pods = self.follow(r.PODS, self._counting)
+
+    def _counting(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
+        """Whose triggers count a pod that came, went or ended."""
+        if change == "modified" and dig(old or {}, "status", "phase") == dig(new, "status", "phase"):
+            return []
+        return [key_of(scaled) for scaled in self.scaled.values() if keda_triggers.counts(scaled, new)]
 
     def _own(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
         if change == "deleted":
@@ -101,7 +108,7 @@ class Keda(Controller):
         now = int(dig(workload, "spec", "replicas", default=1))
         if now:
             self._on.add(key)
-        reading = keda_triggers.read(scaled, self.loop.now())
+        reading = keda_triggers.read(scaled, self.loop.now(), self.pods.values())
         self._see(scaled, reading)
         self._say(scaled, self._conditions(scaled, reading, ""), self._status(scaled, now))
         if _is_paused(scaled):
@@ -181,7 +188,7 @@ class Keda(Controller):
         what = f"{namespace_of(workload)}/{name_of(workload)}"
         if (
             wanted > now == 0
-            and not dig(scaled, "spec", "minReplicaCount", default=0)  # which comes back whatever triggers read
+            and not _least_asleep(scaled)  # which comes back whatever triggers read
             and key_of(scaled) in self._on
             and reading is not None
             and reading.assumed
@@ -386,6 +393,12 @@ def _says(scaled: Obj, annotation: str) -> bool:
     """Whether a boolean annotation is set: what is no boolean counts as true (getBoolAnnotation)."""
     text = annotations_of(scaled).get(annotation)
     return text is not None and text not in ("0", "f", "F", "false", "FALSE", "False")
+
+
+def _least_asleep(scaled: Obj) -> int:
+    """The replicas of a target whose triggers are not active."""
+    idle, least = dig(scaled, "spec", "idleReplicaCount"), dig(scaled, "spec", "minReplicaCount", default=0)
+    return int(least or 0) if idle is None else int(idle)
 
 
 def _hpa(scaled: Obj) -> str:

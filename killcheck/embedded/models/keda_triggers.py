@@ -1,26 +1,34 @@
 """What the triggers of a ScaledObject say at a moment: by their types, as KEDA's scalers answer.
 
-Source: kedacore/keda v2.20.2 pkg/scaling/scale_handler.go (getScaledObjectState), pkg/scalers/cron_scaler.go. ``cron``
-is reckoned exactly. ``cpu`` and ``memory`` are the HPA's: alone they make a target active for ever. What only a live
-source knows is what the annotation ``killcheck.dev/trigger-value`` says - a number, ``active``, ``error`` - and where
-there is none, it is assumed to be active, as whoever brought the target on would have it.
+Source: kedacore/keda v2.20.2 pkg/scaling/scale_handler.go (getScaledObjectState), pkg/scalers/cron_scaler.go,
+pkg/scalers/kubernetes_workload_scaler.go. ``cron`` is reckoned exactly, and ``kubernetes-workload`` counts the pods
+that it selects in its namespace, those that have ended left out. ``cpu`` and ``memory`` are the HPA's: alone they make
+a target active for ever. What only a live source knows is what the annotation ``killcheck.dev/trigger-value`` says - a
+number, ``active``, ``error`` - and where there is none, it is assumed to be active, as whoever brought the target on
+would have it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from killcheck.kube import schedule
-from killcheck.kube.objects import Obj, annotations_of, dig
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, namespace_of
+from killcheck.kube.selectors import LabelSelector, SelectorError, parse_labels
 
-__all__ = ["ACTIVE", "VALUE", "Reading", "live", "only_resources", "read", "triggers"]
+__all__ = ["ACTIVE", "KNOWN", "VALUE", "Reading", "counts", "live", "only_resources", "read", "triggers"]
 
 #: What the live triggers of a ScaledObject read here.
 VALUE = "killcheck.dev/trigger-value"
 #: The reading that is above every activation.
 ACTIVE = "active"
 RESOURCES = ("cpu", "memory")
+#: The trigger that counts pods.
+_WORKLOAD = "kubernetes-workload"
+#: Types of triggers that need no live source.
+KNOWN = frozenset({"cron", _WORKLOAD, *RESOURCES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ def triggers(scaled: Obj) -> list[Obj]:
 
 def live(scaled: Obj) -> list[str]:
     """Types of the triggers that only a live source knows."""
-    return [str(t.get("type")) for t in triggers(scaled) if t.get("type") not in ("cron", *RESOURCES)]
+    return [str(t.get("type")) for t in triggers(scaled) if t.get("type") not in KNOWN]
 
 
 def only_resources(scaled: Obj) -> bool:
@@ -54,8 +62,13 @@ def only_resources(scaled: Obj) -> bool:
     return bool(triggers(scaled)) and all(t.get("type") in RESOURCES for t in triggers(scaled))
 
 
-def read(scaled: Obj, now: datetime) -> Reading:
-    """What they say now."""
+def counts(scaled: Obj, pod: Obj) -> bool:
+    """Whether a trigger of a ScaledObject counts a pod, ended or not."""
+    return any(_selects(trigger, scaled, pod) for trigger in _workloads(scaled))
+
+
+def read(scaled: Obj, now: datetime, pods: Iterable[Obj] = ()) -> Reading:
+    """What they say now; ``pods``: those of the cluster, in which a ``kubernetes-workload`` trigger counts its own."""
     by: list[str] = []
     error, desired = False, 0
     edges: list[datetime] = []
@@ -73,13 +86,37 @@ def read(scaled: Obj, now: datetime) -> Reading:
             desired = max(desired, _count(trigger))
     said = annotations_of(scaled).get(VALUE, "")
     error = error or said == "error"
-    by += [
-        str(t.get("type"))
-        for t in triggers(scaled)
-        if t.get("type") not in ("cron", *RESOURCES) and _above(said or ACTIVE, t)
-    ]
+    by += [str(t.get("type")) for t in triggers(scaled) if t.get("type") not in KNOWN and _above(said or ACTIVE, t)]
+    for trigger in _workloads(scaled):
+        if _selector(trigger) is None:
+            error = True
+        elif _above(str(_pods(trigger, scaled, pods)), trigger):
+            by.append(_WORKLOAD)
     active = bool(by) or (only_resources(scaled) and not error)
     return Reading(active, error, tuple(by), tuple(live(scaled)) if not said else (), min(edges, default=None), desired)
+
+
+def _workloads(scaled: Obj) -> list[Obj]:
+    return [trigger for trigger in triggers(scaled) if trigger.get("type") == _WORKLOAD]
+
+
+def _selector(trigger: Obj) -> LabelSelector | None:
+    """The pods that a trigger counts; None: it says none that can be read, which KEDA refuses."""
+    text = str(dig(trigger, "metadata", "podSelector", default=""))
+    try:
+        return parse_labels(text) if text else None
+    except SelectorError:
+        return None
+
+
+def _selects(trigger: Obj, scaled: Obj, pod: Obj) -> bool:
+    selector = _selector(trigger)
+    return selector is not None and namespace_of(pod) == namespace_of(scaled) and selector.matches(labels_of(pod))
+
+
+def _pods(trigger: Obj, scaled: Obj, pods: Iterable[Obj]) -> int:
+    ended = ("Succeeded", "Failed")
+    return sum(_selects(trigger, scaled, pod) and dig(pod, "status", "phase") not in ended for pod in pods)
 
 
 def _window(trigger: Obj, now: datetime) -> tuple[bool, datetime] | None:

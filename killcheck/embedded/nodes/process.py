@@ -52,6 +52,8 @@ MEMORY_SLACK = 8 << 20
 MEMORY_MOST = 4 << 30
 #: And all that run here together.
 MEMORY_IN_ALL = 8 << 30
+#: How fast memory can be taken at most: a kernel empties each page first, on all processors at once.
+MEMORY_MOST_BYTES_PER_S = (16 << 30) * (os.cpu_count() or 1)
 #: Bytes of a program's own files that count in the most it ever held, which is all that is known of one that has ended.
 FILES_SLACK = 24 << 20
 
@@ -100,6 +102,9 @@ class HostProcess:
         self._memory = _memory_limit(launch)
         self._memory_most = self._memory or math.inf
         self._out_of_memory = False
+        #: Whether it has run since somebody looked at its memory; until which wall second it stays below its limits.
+        self._unseen = False
+        self._within_memory_until = -math.inf
         #: The limit of ours by which it was stopped; None: none.
         self._exceeded: str | None = None
         #: Bytes of memory that it held when it was last looked at.
@@ -247,6 +252,7 @@ class HostProcess:
     def resized(self, spec: Obj) -> None:
         """It may hold as much memory as its container's spec says now."""
         self._memory = _limit(spec)
+        self._within_memory_until = -math.inf
         self._memory_most = max(self._memory or math.inf, self._memory_most)
 
     def discard(self) -> None:
@@ -346,8 +352,10 @@ class HostProcess:
         if self.runtime.hurried:
             self._rest.limit_s = quiescence.HURRIED_S
         found = self._rest.ahead_s(self.pid, busy=self._is_busy(), known=known)
-        if self._rest.ran:
+        self._unseen |= self._rest.ran
+        if self._unseen and (found or wall_seconds() >= self._within_memory_until):
             self._watch_memory()
+            found = found if self._rest.spent else 0.0
         if 0 < found < math.inf:  # nothing is known of what it waits for, unless it has just been told to
             waits_s = self.client.waits_s(self.loop)
             found = found if waits_s is None else waits_s
@@ -372,10 +380,15 @@ class HostProcess:
         )
 
     def _watch_memory(self) -> None:
+        self._unseen = False
         if self._out_of_memory or self._over:
             return
         self.held = held = proctree.memory(self.pid)
         everything = self.runtime.processes.values()
+        room = min(
+            self._memory or math.inf, MEMORY_MOST, MEMORY_IN_ALL - sum(process.held for process in everything) + held
+        )
+        self._within_memory_until = wall_seconds() + (room - held) / MEMORY_MOST_BYTES_PER_S
         if self._memory and held > self._memory:
             self._out_of_memory = True
             self.kill()

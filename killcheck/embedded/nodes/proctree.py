@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from killcheck.clock import wall_seconds
 
-__all__ = ["Activity", "activity", "memory", "memory_shared_out", "settled", "tree"]
+__all__ = ["Activity", "activity", "memory", "memory_shared_out", "runs", "settled", "tree"]
 
-#: (whether anything runs, a value that changes whenever anything has run, how many live processes have no child)
+#: (whether anything runs, a value that changes whenever anything has run, how many live processes have no child); where
+#: anything runs, the value is what to ask :func:`runs` about, if there is one.
 Activity = tuple[bool, object, int]
 
 _ASLEEP = frozenset("SZTtIX")
 _ENDED = frozenset("ZX")
+#: Of a task's flags (include/linux/sched.h): it is on its way out. A container's first process sleeps there until the
+#: others have died (kernel/pid_namespace.c, zap_pid_ns_processes): it waits for the host, and for no hour.
+_PF_EXITING = 0x4
+#: What such a task is said to do; no state of the kernel's.
+_LEAVING = "leaving"
 #: Wall seconds between two looks with ``ps``.
 _PS_PERIOD_S = 0.05
 _ps_seen: tuple[float, dict[int, tuple[int, str, str]]] = (-1.0, {})
@@ -28,6 +35,14 @@ _ps_seen: tuple[float, dict[int, tuple[int, str, str]]] = (-1.0, {})
 def activity(pid: int) -> Activity:
     """What the processes of a tree are doing; one whose root has ended counts as working until somebody is told."""
     return _from_proc(pid) if _has_children_files() else _from_ps(pid)
+
+
+def runs(task: str) -> bool:
+    """Whether a thread that :func:`activity` saw running still does: one file, in place of all that a tree has."""
+    try:
+        return _state(task) not in _ASLEEP
+    except OSError:
+        return False
 
 
 def settled(pid: int) -> bool:
@@ -110,29 +125,50 @@ def _tasks(pid: int) -> list[str]:
     return [f"{folder}/{task}" for task in os.listdir(folder)]  # noqa: PTH208 - as above
 
 
+def _state(task: str) -> str:
+    return _state_of(_read(f"{task}/stat"))
+
+
+def _state_of(stat: bytes) -> str:
+    """The state of a task by its line of ``/proc/pid/stat`` (proc(5): its first word, and the flags)."""
+    fields = stat.rpartition(b") ")[2].split(None, 7)
+    state = fields[0].decode()
+    return _LEAVING if state not in _ENDED and int(fields[6]) & _PF_EXITING else state
+
+
 def _descendants(pid: int) -> dict[int, int]:
     """The processes of a tree, each with its parent (the first: 0)."""
-    found, order = {pid: 0}, [pid]
-    for known in order:
+    return {known: parent for known, parent, _ in _walk(pid)}
+
+
+def _walk(pid: int) -> Iterator[tuple[int, int, list[str]]]:
+    """Each process of a tree with its parent (the first: 0) and its threads; one that has gone meanwhile has none."""
+    order = [(pid, 0)]
+    seen = {pid}
+    for known, parent in order:
+        tasks: list[str] = []
         try:
-            for task in _tasks(known):
+            tasks = _tasks(known)
+            for task in tasks:
                 children = [int(child) for child in _read(f"{task}/children").split()]
-                found |= dict.fromkeys(children, known)
-                order += children
+                order += [(child, known) for child in children if child not in seen]
+                seen.update(children)
         except (OSError, ValueError):
-            continue
-    return found
+            pass
+        yield known, parent, tasks
 
 
 def _from_proc(pid: int) -> Activity:
     marks: list[object] = []
-    family = _descendants(pid)
-    live = dict(family)
-    for known in family:
+    live: dict[int, int] = {}
+    for known, parent, tasks in _walk(pid):
+        live[known] = parent
         try:
-            for task in _tasks(known):
-                state = _read(f"{task}/stat").rpartition(b") ")[2][:1].decode()
-                if state not in _ASLEEP or (known == pid and state in _ENDED):
+            for task in tasks or _tasks(known):
+                state = _state(task)
+                if state not in _ASLEEP:
+                    return True, task, 0
+                if known == pid and state in _ENDED:
                     return True, None, 0  # one that has ended is news that is on its way
                 if state in _ENDED:
                     live.pop(known, None)

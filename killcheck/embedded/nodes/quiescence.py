@@ -61,6 +61,8 @@ class Rest:
         self._loop = loop
         self._patience = Patience()
         self._marks: object = None
+        #: The thread that the last look found running.
+        self._at_work: str | None = None
         #: The marks of which it is known that nobody is on the way to sleep.
         self._settled: object = None
         self._quiet_since = wall_seconds()
@@ -80,7 +82,11 @@ class Rest:
         self.ran = self.spent = False
         if busy:
             return self._works(now)
+        if self._at_work is not None and proctree.runs(self._at_work):
+            self.ran = True
+            return self._works(now)
         running, marks, leaves = proctree.activity(pid)
+        self._at_work = marks if running and isinstance(marks, str) else None
         self.ran = running or marks != self._marks
         self._marks = marks
         if running:

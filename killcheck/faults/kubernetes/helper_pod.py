@@ -83,7 +83,7 @@ def started(
     raise FaultError(f"a pod of our own does not start within {STARTS_WITHIN_S:.0f} s ({'; '.join(told)})")
 
 
-def why_it_waits(pod: Obj) -> str:
+def why_it_waits(pod: Obj) -> str | None:
     """Why a pod does not run, in the kubelet's or the scheduler's words; empty: nothing says so."""
     waiting = [dig(one, "state", "waiting", default={}) for one in dig(pod, "status", "containerStatuses", default=[])]
     said = [": ".join(filter(None, (w.get("reason"), w.get("message")))) for w in waiting if w]

@@ -112,6 +112,7 @@ class _Relighting(Fault):
         undo, body = stage.journal.marking(Undo("merge", path, {}, uid_of(obj), {}, manual), body)
 
         def write() -> None:
+            """Light it; what has gone meanwhile is left."""
             try:
                 stage.cluster.kube.call(
                     "PATCH",

@@ -11,12 +11,11 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from killcheck.spec.killpath import API_VERSION, Outcome, Rule
-from killcheck.spec.specfile.errors import SpecError
-from killcheck.text.problems import Problem
-from killcheck.text.yamlfile import YamlError, documents, format_path
+from killcheck.spec.specfile import shape
+from killcheck.spec.specfile.shape import fitted, one_document
 
 __all__ = ["beside", "dump", "read"]
 
@@ -26,6 +25,7 @@ _HEAD = f"""\
 apiVersion: {API_VERSION}
 kind: Accepted
 """
+_WRITES = " (killcheck accept writes one)"
 
 
 class _Strict(BaseModel):
@@ -54,26 +54,10 @@ def beside(spec: Path) -> Path:
 
 def read(file: Path) -> tuple[Rule, ...]:
     """The rules of a file; none where there is no such file. Raises SpecError with every problem and its line."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not file.exists():
         return ()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError([Problem(str(file), 0, "", str(error))]) from error
-    try:
-        found = documents(text, str(file))
-    except YamlError as error:
-        raise SpecError([Problem(str(file), error.line, "", f"not YAML: {error.problem}")]) from error
-    if len(found) != 1:
-        raise SpecError([Problem(str(file), 0, "", f"expected one YAML document, found {len(found)}")])
-    try:
-        said = _Accepted.model_validate(found[0].value)
-    except ValidationError as error:
-        problems = [(tuple(detail["loc"]), detail["msg"]) for detail in error.errors(include_url=False)]
-        raise SpecError(
-            Problem(str(file), found[0].line_of(path), format_path(path), message) for path, message in problems
-        ) from error
-    return tuple(_rule(one) for one in said.exposures)
+    document = one_document(shape.read(file), str(file), what="file of accepted exposures", hint=_WRITES)
+    return tuple(_rule(one) for one in fitted(document, _Accepted).exposures)
 
 
 def dump(rules: Iterable[Rule]) -> str:

@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile import cloud_section as clouds
 from killcheck.spec.specfile.errors import SpecError
-from killcheck.text.files import text_of
-from killcheck.text.problems import Problem, not_utf8
-from killcheck.text.suggestions import did_you_mean
-from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
+from killcheck.spec.specfile.shape import misfits, one_document, read, surprises
+from killcheck.text.problems import Problem
+from killcheck.text.yamlfile import Document, format_path
 
 if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
     from killcheck.spec.specfile import models as m
 
 __all__ = ["Problem", "SpecError", "dump", "is_spec", "json_schema", "load", "loads"]
@@ -31,17 +28,8 @@ __all__ = ["Problem", "SpecError", "dump", "is_spec", "json_schema", "load", "lo
 def load(path: FilePath | str) -> k.KillPath:
     """The kill path that a file declares. Raises SpecError, also where the file cannot be read."""
     path = FilePath(path)
-    try:
-        found = loads(text_of(path), str(path))
-        return replace(_with_accepted(found, path), folder=str(path.parent.resolve()))
-    except UnicodeDecodeError as error:
-        raise SpecError([Problem(str(path), 0, "", not_utf8(error))]) from error
-    except IsADirectoryError as error:
-        message = "a folder; give the spec file in it, or pass the folder with --manifests"
-        raise SpecError([Problem(str(path), 0, "", message)]) from error
-    except OSError as error:
-        hint = "; manifests come from standard input with --manifests -" if str(path) == "-" else ""
-        raise SpecError([Problem(str(path), 0, "", (error.strerror or str(error)).lower() + hint)]) from error
+    found = loads(read(path), str(path))
+    return replace(_with_accepted(found, path), folder=str(path.parent.resolve()))
 
 
 def _with_accepted(found: k.KillPath, path: FilePath) -> k.KillPath:
@@ -54,9 +42,9 @@ def _with_accepted(found: k.KillPath, path: FilePath) -> k.KillPath:
 
 def loads(text: str, file: str = "killcheck.yaml") -> k.KillPath:
     """The kill path that a text declares; ``file`` names it in messages. Raises SpecError."""
-    doc = _one_document(text, file)
+    doc = one_document(text, file, what="spec", hint=" (killcheck init writes one)")
     spec = _without_nulls(doc.value)
-    problems = [*_surprises(doc), *_header(doc)]
+    problems = [*surprises(doc), *_header(doc)]
     if not any(problem.path in ("apiVersion", "kind") for problem in problems):
         problems += _shape(doc, spec)
     if problems:
@@ -91,37 +79,11 @@ def json_schema() -> str:
 
 
 # -- the text ----------------------------------------------------------------------------------------------
-def _one_document(text: str, file: str) -> Document:
-    try:
-        found = documents(text, file)
-    except YamlError as error:
-        raise SpecError([Problem(file, error.line, "", f"not YAML: {error.problem}")]) from error
-    if not found:
-        message = f"empty; a spec begins with 'apiVersion: {k.API_VERSION}' (killcheck init writes one)"
-        raise SpecError([Problem(file, 0, "", message)])
-    if len(found) > 1:
-        message = f"a second YAML document begins here (there are {len(found)}); a spec is one"
-        raise SpecError([Problem(file, found[1].line, "", message)])
-    if not isinstance(found[0].value, dict):
-        kind = "a list" if isinstance(found[0].value, list) else repr(found[0].value)
-        message = f"expected a mapping that begins with 'apiVersion: {k.API_VERSION}', found {kind}"
-        raise SpecError([Problem(file, found[0].line, "", message)])
-    return found[0]
-
-
 def _without_nulls(value: Any) -> Any:
     """An empty section says nothing: as if it were not there."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
-
-
-def _surprises(doc: Document) -> Iterable[Problem]:
-    for path, line in doc.duplicates:
-        yield Problem(doc.file, line, format_path(path), "given twice; a YAML reader would silently take the last one")
-    for path, raw, line in doc.boolean_keys:
-        message = f'YAML 1.1 reads the key {raw} as a boolean; write "{raw}" in quotes'
-        yield Problem(doc.file, line, format_path((*path[:-1], raw)), message)
 
 
 def _header(doc: Document) -> Iterable[Problem]:
@@ -148,107 +110,14 @@ def _distinct(problems: Iterable[Problem]) -> list[Problem]:
 
 # -- the shape ---------------------------------------------------------------------------------------------
 def _shape(doc: Document, spec: dict[str, Any]) -> Iterable[Problem]:
-    from pydantic import ValidationError
-
     from killcheck.spec.specfile.checks import check
     from killcheck.spec.specfile.models import SpecModel
 
     booleans = {path for path, _, _ in doc.boolean_keys}
-    found: list[tuple[Path, str]] = []
-    try:
-        SpecModel.model_validate(spec)
-    except ValidationError as error:
-        for detail in error.errors(include_url=False, include_context=True):
-            path = _real_path(detail["loc"])
-            if path not in booleans:
-                found.append((path, _explain(doc, path, detail)))
+    found = [(path, message) for path, message in misfits(doc, spec, SpecModel) if path not in booleans]
     broken = {path for path, _ in found}
     found += [(path, message) for path, message in check(spec) if path not in broken]
     return [Problem(doc.file, doc.line_of(path), format_path(path), message) for path, message in found]
-
-
-def _real_path(loc: tuple[str | int, ...]) -> Path:
-    """pydantic's location, without the marker it adds for a mapping's key."""
-    return tuple(step for step in loc if step != "[key]")
-
-
-def _explain(doc: Document, path: Path, detail: ErrorDetails) -> str:
-    kind, value = detail["type"], detail.get("input")
-    if kind == "extra_forbidden":
-        return f"unknown field{did_you_mean(str(path[-1]), _fields_at(path[:-1]))}"
-    if kind == "missing":
-        return "missing"
-    if kind == "value_error":
-        return str(detail["ctx"]["error"])
-    raw = doc.raw(path)
-    if kind == "literal_error":
-        allowed = str(detail["ctx"]["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
-        near = did_you_mean(str(value), allowed) if isinstance(value, str) else ""
-        return f"expected {' | '.join(allowed)}, found {_shown(value, raw)}{near if 'did you' in near else ''}"
-    expected = _EXPECTED.get(kind)
-    if kind == "string_pattern_mismatch" and (path[-1] == "namespace" or path[-2:-1] == ("namespaces",)):
-        expected = "the name of a namespace (lower-case letters, digits and '-')"
-    if kind == "string_too_short" and value:
-        expected = f"at least {detail['ctx']['min_length']} characters"
-    if kind == "string_type" and isinstance(value, bool):
-        return f'YAML 1.1 reads {raw} as a boolean; write "{raw}" in quotes'
-    if kind == "string_type" and isinstance(value, int | float):
-        return f'expected text, found the number {raw}; write "{raw}" in quotes'
-    if expected:
-        return f"expected {expected}, found {_shown(value, raw)}"
-    message = detail["msg"][0].lower() + detail["msg"][1:]
-    return f"{message}, found {_shown(value, raw)}"
-
-
-#: How much of a wrong value is quoted.
-_SHOWN = 80
-
-_EXPECTED = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "bool_type": "true or false",
-    "model_attributes_type": "a mapping",
-    "int_from_float": "a whole number",
-    "string_pattern_mismatch": "a name of letters, digits, '-', '_' and '.'",
-    "string_too_short": "something",
-    "too_short": "at least one entry",
-}
-
-
-def _shown(value: Any, raw: str | None) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list" if value else "an empty list"
-    if value is None:
-        return "nothing"
-    text = f"{raw} (a boolean in YAML 1.1)" if isinstance(value, bool) and raw else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(str(value))} characters)"
-
-
-def _fields_at(path: Path) -> list[str]:
-    """The fields that the model at ``path`` has, as the file writes them."""
-    from killcheck.spec.specfile.models import SpecModel
-
-    schema = SpecModel.model_json_schema(by_alias=True)
-    here: Any = schema
-    for step in path:
-        here = _resolved(here, schema)
-        here = here.get("items", {}) if isinstance(step, int) else here.get("properties", {}).get(step, {})
-    return list(_resolved(here, schema).get("properties", {}))
-
-
-def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    for choice in node.get("anyOf", []):
-        if choice.get("type") != "null":
-            node = choice
-    name = node.get("$ref", "").rpartition("/")[2]
-    found: dict[str, Any] = schema["$defs"][name] if name else node
-    return found
 
 
 # -- the meaning -------------------------------------------------------------------------------------------

@@ -35,7 +35,9 @@ class Managers(RuleBasedStateMachine):
         done = self.world.raw(
             "PATCH",
             f"{PATH}?fieldManager={who}&force={str(force).lower()}",
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": data},
+            # An empty map is a field by itself, which two managers may not both have; left out, it is nobody's.
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}}
+            | ({"data": data} if data else {}),
             "application/apply-patch+yaml",
         )
         if taken and not force:

@@ -157,7 +157,7 @@ def single(number: int, base: str, value: Any) -> bytes:
         return chunk(number, inner)
     if base == "any":
         return chunk(number, chunk(1, json.dumps(value).encode()))
-    return chunk(number, encoded(base, protobuf._numbers()[base], value))
+    return chunk(number, encoded(base, protobuf.numbers()[base], value))
 
 
 @pytest.mark.parametrize("path", sorted(RECORDINGS.glob("*.json")), ids=lambda path: path.stem)
@@ -168,14 +168,14 @@ def test_every_recorded_object_comes_through(path: Path) -> None:
         version = obj["apiVersion"].rpartition("/")[2]
         schema = names.get(obj["kind"], version.upper() + obj["kind"])
         kind = chunk(1, obj["apiVersion"].encode()) + chunk(2, obj["kind"].encode())
-        body = b"k8s\x00" + chunk(1, kind) + chunk(2, encoded(schema, protobuf._numbers()[schema], obj))
+        body = b"k8s\x00" + chunk(1, kind) + chunk(2, encoded(schema, protobuf.numbers()[schema], obj))
         assert schemas.decode(schema, protobuf.decode(body)).obj == obj
 
 
 def test_options_of_a_delete_are_read_too() -> None:
     world = World()
     world.raw("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "c"}})
-    options = encoded("V1DeleteOptions", protobuf._numbers()["V1DeleteOptions"], {"preconditions": {"uid": "other"}})
+    options = encoded("V1DeleteOptions", protobuf.numbers()["V1DeleteOptions"], {"preconditions": {"uid": "other"}})
     kind = chunk(1, b"v1") + chunk(2, b"DeleteOptions")
     body = b"k8s\x00" + chunk(1, kind) + chunk(2, options)
     answer = world.raw("DELETE", "/api/v1/namespaces/default/configmaps/c", body, PROTOBUF)

@@ -164,7 +164,11 @@ def test_unknown_fields_are_pruned_with_a_warning(custom):
     ("spec", "message"),
     [
         ({"pool": "tpu"}, 'spec.pool: Unsupported value: "tpu": supported values: "gpu", "cpu"'),
-        ({"pool": 1}, 'spec.pool: Invalid value: "integer": spec.pool in body must be of type string: "integer"'),
+        (
+            {"pool": 1},
+            '[spec.pool: Invalid value: "integer": spec.pool in body must be of type string: "integer", spec.pool: '
+            'Unsupported value: 1: supported values: "gpu", "cpu"]',
+        ),
         (
             {"pool": "gpu", "replicas": -1},
             "[spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0, .spec.replicas: "

@@ -169,8 +169,8 @@ def test_rows_say_that_a_pod_has_ended_and_carry_what_was_asked_for() -> None:
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {"name": "x"},
     }
-    assert tables.render(kind, [done], NOW, {}, "Object")["rows"][0]["object"] is done
-    assert tables.render(kind, [done], NOW, {}, "None")["rows"][0]["object"] is None
+    assert tables.render(kind, [done], NOW, {}, tables.Wanted("Object"))["rows"][0]["object"] is done
+    assert tables.render(kind, [done], NOW, {}, tables.Wanted("None"))["rows"][0]["object"] is None
 
 
 TEMPLATE = {"spec": {"containers": [{"name": "vllm", "image": "vllm:1"}, {"name": "log", "image": "log:2"}]}}

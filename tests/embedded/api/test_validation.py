@@ -129,6 +129,7 @@ VALUE = (
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 GPU = "nvidia.com/gpu"
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 def cronjob_requests() -> list[Any]:
@@ -172,7 +173,7 @@ def test_cronjobs_as_a_real_server_judged_them(request_body: Obj, exchange: Obj)
         (
             "StatefulSet",
             deployment(
-                volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": {}}],
+                volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": CLAIM}],
                 template={
                     "metadata": {"labels": {"app": "v"}},
                     "spec": {"containers": [container(volumeMounts=[{"name": "data", "mountPath": "/d"}])]},

@@ -88,3 +88,18 @@ def test_a_claim_that_nothing_can_serve_says_so(world: World) -> None:
     claim(world, storageClassName="fast")
     world.run(1)
     assert 'Warning ProvisioningFailed: storageclass.storage.k8s.io "fast" not found' in world.said("data")
+
+
+def test_a_claim_that_names_a_volume_is_bound_when_that_is_made_and_no_other_is():
+    world = World()
+    claim(world, volumeName="disk")
+    world.run(5)
+    assert world.kube.get(r.PERSISTENTVOLUMECLAIMS, "data", "ns")["status"]["phase"] == "Pending"
+    volume(world)
+    world.run(5)
+    assert world.kube.get(r.PERSISTENTVOLUMECLAIMS, "data", "ns")["status"]["phase"] == "Bound"
+    second = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "late", "namespace": "ns"}}
+    spec = ONCE | {"storageClassName": "", "volumeName": "disk", "resources": {"requests": {"storage": "5Gi"}}}
+    world.create(second | {"spec": spec})
+    world.run(60)
+    assert world.kube.get(r.PERSISTENTVOLUMECLAIMS, "late", "ns")["status"]["phase"] == "Pending"

@@ -12,7 +12,7 @@ import pytest
 from host_world import LINUX
 
 from killcheck.clock import VirtualLoop
-from killcheck.embedded.nodes import quiescence
+from killcheck.embedded.nodes import proctree, quiescence
 from killcheck.embedded.nodes.quiescence import LIMIT_S, Patience
 
 
@@ -128,3 +128,13 @@ def test_asleep_and_at_work_are_told_apart():
         asleep.kill()
         busy.kill()
     assert found == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "state"), [("4194560", "S"), ("4194564", "leaving"), ("4228364", "leaving"), ("1077936128", "S")]
+)
+def test_a_task_on_its_way_out_waits_for_no_hour(flags, state):
+    """A container's first process, asleep in ``zap_pid_ns_processes`` while the kernel ends the others."""
+    line = f"27154 (a) b) S 27100 27154 27154 0 -1 {flags} 160 0 0 0 1 1 0 0 20 0 1 0 7865432 0 0"
+    assert proctree._state_of(line.encode()) == state
+    assert proctree._state_of(line.replace(") S", ") Z").encode()) == "Z"

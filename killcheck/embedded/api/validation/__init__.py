@@ -63,6 +63,10 @@ def validate(kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> li
         from killcheck.embedded.api.validation import podparts
 
         return podparts.resize(new, old) if subresource == "resize" else podparts.ephemeral(new, old)
+    if old is not None and subresource == "status":
+        from killcheck.embedded.api.validation import statuses
+
+        return statuses.update(kind, new)
     name = _MODULES.get((resource.group, resource.kind), "anything")
     module = importlib.import_module(f"{__name__}.{name}")
     causes: list[Obj] = module.create(kind, new) if old is None else module.update(kind, new, old)

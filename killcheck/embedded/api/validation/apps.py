@@ -6,7 +6,7 @@ Source: pkg/apis/apps/validation/validation.go of Kubernetes v1.36; recordings 2
 from __future__ import annotations
 
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.validation import meta, names, podspec
+from killcheck.embedded.api.validation import cluster, meta, names, podspec
 from killcheck.embedded.api.validation.fields import (
     Causes,
     forbidden,
@@ -39,7 +39,8 @@ _STATEFUL_CHANGES = frozenset(
 def create(kind: Kind, new: Obj) -> Causes:
     """A new workload."""
     rule = names.dns_label if kind.resource.kind == "StatefulSet" else names.dns_subdomain
-    return meta.create(new["metadata"], rule) + _SPECS[kind.resource.kind](new["spec"])
+    causes = meta.create(new["metadata"], rule) + _SPECS[kind.resource.kind](new["spec"])
+    return causes + (_claim_templates(new["spec"]) if kind.resource.kind == "StatefulSet" else [])
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
@@ -127,6 +128,21 @@ def _deployment(spec: Obj) -> Causes:
     return causes
 
 
+def _claim_templates(spec: Obj) -> Causes:
+    return [
+        cause
+        for i, claim in enumerate(spec.get("volumeClaimTemplates") or [])
+        for cause in cluster.volume_claim(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
+    ]
+
+
+def _strategy_shown(strategy: Obj) -> Obj:
+    """As the internal type shows itself: Go's names of fields."""
+    rolling = strategy.get("rollingUpdate")
+    shown = rolling and {name[:1].upper() + name[1:]: value for name, value in rolling.items()}
+    return {"Type": strategy.get("type", ""), "RollingUpdate": shown}
+
+
 def _deployment_strategy(strategy: Obj) -> Causes:
     kind, rolling, path = strategy.get("type"), strategy.get("rollingUpdate"), "spec.strategy"
     if kind == "Recreate":
@@ -135,8 +151,7 @@ def _deployment_strategy(strategy: Obj) -> Causes:
             return [forbidden(f"{path}.rollingUpdate", words)]
         return []
     if kind != "RollingUpdate":
-        shown = {"Type": kind, "RollingUpdate": rolling}
-        return [not_supported(path, shown, ("Recreate", "RollingUpdate"))]
+        return [not_supported(path, _strategy_shown(strategy), ("Recreate", "RollingUpdate"))]
     path += ".rollingUpdate"
     rolling = rolling or {}
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
@@ -195,16 +210,9 @@ def _stateful_strategy(strategy: Obj) -> Causes:
             return []
         return [invalid(f"{path}.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")]
     if kind != "RollingUpdate":
-        shown = {"Type": kind, "RollingUpdate": rolling}
-        return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
+        return [invalid(path, _strategy_shown(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
     rolling, path = rolling or {}, f"{path}.rollingUpdate"
     causes = nonnegative(f"{path}.partition", rolling.get("partition"))
-    unavailable = rolling.get("maxUnavailable")
-    if unavailable is not None:
-        causes += int_or_percent(unavailable, f"{path}.maxUnavailable")
-        if amount(unavailable) == 0:
-            causes.append(invalid(f"{path}.maxUnavailable", unavailable, "cannot be 0"))
-        causes += at_most_all(unavailable, f"{path}.maxUnavailable")
     return causes
 
 
@@ -226,8 +234,7 @@ def _daemon_strategy(strategy: Obj) -> Causes:
     if kind == "OnDelete":
         return []
     if kind != "RollingUpdate":
-        shown = {"Type": kind, "RollingUpdate": strategy.get("rollingUpdate")}
-        return [not_supported(path, shown, ("RollingUpdate", "OnDelete"))]
+        return [not_supported(path, _strategy_shown(strategy), ("RollingUpdate", "OnDelete"))]
     rolling, path = strategy.get("rollingUpdate") or {}, f"{path}.rollingUpdate"
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     causes = int_or_percent(unavailable, f"{path}.maxUnavailable") + int_or_percent(surge, f"{path}.maxSurge")

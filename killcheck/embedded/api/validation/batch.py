@@ -10,6 +10,7 @@ import re
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.validation import meta, names, podspec
 from killcheck.embedded.api.validation.fields import (
+    IMMUTABLE,
     Causes,
     duplicate,
     immutable,
@@ -21,6 +22,7 @@ from killcheck.embedded.api.validation.fields import (
     required,
     too_many,
 )
+from killcheck.embedded.api.validation.internalpod import inside
 from killcheck.kube.objects import Obj, copy, dig
 from killcheck.kube.schedule import ScheduleError, parse, zone
 from killcheck.kube.selectors import from_match_labels
@@ -46,7 +48,8 @@ def create(kind: Kind, new: Obj) -> Causes:
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed Job or CronJob."""
-    causes = meta.update(new["metadata"], old["metadata"])
+    rule = names.dns_subdomain if kind.resource.kind == "Job" else None
+    causes = meta.update(new["metadata"], old["metadata"], rule=rule)
     if kind.resource.kind == "CronJob":
         return causes + _cron_job_spec(new["spec"], old["spec"])
     spec, before = new["spec"], old["spec"]
@@ -326,27 +329,36 @@ _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def _template_change(new: Obj, old: Obj) -> Causes:
-    """A Job that is suspended and has not run may still be told where its pods go and what they use."""
+    """A Job that is suspended and has no pods may still be told where they go and what they use."""
     template, before = dig(new, "spec", "template", default={}), copy(dig(old, "spec", "template", default={}))
+    spec, before_spec = template.get("spec") or {}, before.setdefault("spec", {})
+    if not _may_change(old):
+        if template == before:
+            return []
+        shown = (template.get("metadata") or {}) | {"Spec": inside(spec)}
+        return [invalid("spec.template", shown, IMMUTABLE)]
+    for field in _SCHEDULING:
+        _take(before_spec, spec, field)
+    affinity = {k: v for k, v in (before_spec.get("affinity") or {}).items() if k != "nodeAffinity"}
+    node = dig(spec, "affinity", "nodeAffinity")
+    before_spec["affinity"] = affinity | ({"nodeAffinity": node} if node else {})
+    if not before_spec["affinity"] and not spec.get("affinity"):
+        before_spec.pop("affinity")
+        _take(before_spec, spec, "affinity")
+    for field in ("containers", "initContainers"):
+        ours, theirs = before_spec.get(field) or [], spec.get(field) or []
+        for mine, other in zip(ours, theirs, strict=False) if len(ours) == len(theirs) else ():
+            if mine.get("name") == other.get("name"):
+                _take(mine, other, "resources")
+    return [] if spec == before_spec else [invalid("spec.template.spec", inside(spec), IMMUTABLE)]
+
+
+def _may_change(old: Obj) -> bool:
+    """``shouldAllowMutablePodTemplate`` in pkg/registry/batch/job/strategy.go."""
+    status = old.get("status") or {}
+    told = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in status.get("conditions") or [])
     suspended = bool(dig(old, "spec", "suspend", default=False))
-    if suspended and dig(old, "status", "startTime") is None:
-        spec, before_spec = template.get("spec") or {}, before.setdefault("spec", {})
-        for field in _SCHEDULING:
-            _take(before_spec, spec, field)
-        before["metadata"] = template.get("metadata") or {}
-        affinity = {k: v for k, v in (before_spec.get("affinity") or {}).items() if k != "nodeAffinity"}
-        node = dig(spec, "affinity", "nodeAffinity")
-        before_spec["affinity"] = affinity | ({"nodeAffinity": node} if node else {})
-        if not before_spec["affinity"] and not spec.get("affinity"):
-            before_spec.pop("affinity")
-            _take(before_spec, spec, "affinity")
-        for field in ("containers", "initContainers"):
-            for ours, theirs in zip(before_spec.get(field) or [], spec.get(field) or [], strict=False):
-                if ours.get("name") == theirs.get("name"):
-                    _take(ours, theirs, "resources")
-    if template == before:
-        return []
-    return [invalid("spec.template", template, "field is immutable")]
+    return suspended and (status.get("startTime") is None or told) and not status.get("active")
 
 
 def _take(into: Obj, source: Obj, field: str) -> None:

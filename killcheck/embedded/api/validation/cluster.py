@@ -24,7 +24,7 @@ from killcheck.embedded.api.validation.fields import (
 )
 from killcheck.kube.objects import Obj
 
-__all__ = ["create", "update"]
+__all__ = ["create", "update", "volume_claim"]
 
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 
@@ -197,17 +197,25 @@ _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
 def _volume_claim(new: Obj) -> Causes:
-    spec = new.get("spec") or {}
+    return volume_claim(new.get("spec") or {}, "spec")
+
+
+def volume_claim(spec: Obj, path: str) -> Causes:
+    """A claim's spec, also inside a template."""
     causes: Causes = []
     modes = spec.get("accessModes") or []
     if not modes:
-        causes.append(required("spec.accessModes", "at least 1 access mode is required"))
-    causes += [not_supported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
+        causes.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
+    causes += [not_supported(f"{path}.accessModes", mode, _MODES) for mode in modes if mode not in _MODES]
+    if "ReadWriteOncePod" in modes and len(modes) > 1:
+        causes.append(forbidden(f"{path}.accessModes", "may not use ReadWriteOncePod with other access modes"))
+    if spec.get("volumeMode") not in (None, "Block", "Filesystem"):
+        causes.append(not_supported(f"{path}.volumeMode", spec["volumeMode"], ("Block", "Filesystem")))
     if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
-        causes.append(required("spec.resources[storage]"))
-    causes += meta.selector(spec.get("selector"), "spec.selector")
+        causes.append(required(f"{path}.resources[storage]"))
+    causes += meta.selector(spec.get("selector"), f"{path}.selector")
     if spec.get("storageClassName"):
-        causes += names.dns_subdomain_cause("spec.storageClassName", spec["storageClassName"])
+        causes += names.dns_subdomain_cause(f"{path}.storageClassName", spec["storageClassName"])
     return causes
 
 

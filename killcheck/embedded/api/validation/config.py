@@ -38,7 +38,7 @@ def create(kind: Kind, new: Obj) -> Causes:
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    causes = meta.update(new["metadata"], old["metadata"])
+    causes = meta.update(new["metadata"], old["metadata"], rule=names.dns_subdomain)
     if kind.resource.kind == "Secret":
         causes += immutable("type", new.get("type"), old.get("type"))
     if old.get("immutable"):
@@ -62,7 +62,7 @@ def _body(kind: Kind, new: Obj) -> Causes:
 def _secret(new: Obj) -> Causes:
     data = new.get("data") or {}
     causes = _keys("data", data)
-    if sum(len(value) * 3 // 4 - value.count("=") for value in data.values()) > _LIMIT_BYTES:
+    if sum(len(value) * 3 // 4 - value.count("=") for value in data.values() if value) > _LIMIT_BYTES:
         causes.append(too_long("data", _LIMIT_BYTES))
     kind = new.get("type", "")
     if kind == "kubernetes.io/service-account-token":

@@ -15,7 +15,7 @@ from typing import Any
 
 from killcheck.kube.objects import Obj
 
-__all__ = ["difference"]
+__all__ = ["difference", "inside"]
 
 _ZERO: dict[str, Any] = {"string": "", "number": 0, "bool": False, "Quantity": "0"}
 #: Fields of v1's pod that are inside the security context in here.
@@ -25,7 +25,7 @@ _CODE = re.compile(r"((?:\*|\[\]|\{\})*)(\w+)")
 
 def difference(old: Obj, new: Obj) -> str:
     """A unified diff of two specs, with three lines of context."""
-    before, after = (_lines(_inside(spec)) for spec in (old, new))
+    before, after = (_lines(inside(spec)) for spec in (old, new))
     return "".join(list(difflib.unified_diff(before, after, n=3))[2:])
 
 
@@ -36,7 +36,8 @@ def _lines(value: Any) -> list[str]:
     return [f"{line}\n" for line in text.split("\n")]
 
 
-def _inside(spec: Obj) -> Any:
+def inside(spec: Obj) -> Any:
+    """A pod's spec as the internal type shows itself."""
     context = dict(spec.get("securityContext") or {}) | {name: spec[name] for name in _HOST if name in spec}
     return _shown(spec | {"securityContext": context}, "PodSpec")
 

@@ -28,9 +28,7 @@ def create(meta: Obj, rule: NameRule, *, core: bool = True) -> Causes:
     causes: Causes = []
     generate = meta.get("generateName")
     if generate:
-        # A prefix may end in a dash.
-        checked = generate[:-1] + "a" if generate.endswith("-") else generate
-        causes += [invalid("metadata.generateName", generate, words) for words in rule(checked)]
+        causes += [invalid("metadata.generateName", generate, words) for words in rule(_masked(generate))]
     name = meta.get("name", "")
     if name:
         causes += [invalid("metadata.name", name, words) for words in rule(name)]
@@ -42,16 +40,29 @@ def create(meta: Obj, rule: NameRule, *, core: bool = True) -> Causes:
     return causes + _common(meta) + _finalizers(meta) + (_standard_finalizers(meta) if core else [])
 
 
-def update(new: Obj, old: Obj, *, core: bool = True) -> Causes:
-    """Changed metadata: first what all types have in common, then, once more, as the type's own rules see it."""
+def update(new: Obj, old: Obj, *, core: bool = True, rule: NameRule | None = None) -> Causes:
+    """Changed metadata: first what all types have in common, then, once more, as the type's own rules see it.
+
+    ``rule``: of a type whose names are looked at with every update.
+    """
     changed: Causes = []
+    prefix = new.get("generateName") or ""
+    segment = [invalid("metadata.generateName", prefix, words) for words in path_segment(prefix)]
+    named = [invalid("metadata.generateName", prefix, words) for words in rule(_masked(prefix))] if rule else []
+    named = named if prefix else []
     for field in ("name", "namespace", "uid", "creationTimestamp"):
         if new.get(field) is not None and old.get(field) is not None:
             changed += immutable(f"metadata.{field}", new.get(field), old.get(field))
     changed += _common(new)
     if not changed and not new.get("finalizers"):
-        return []
-    return [*_common(new), *_finalizers(new), *changed, *changed, *(_standard_finalizers(new) if core else [])]
+        return segment + named
+    standard = _standard_finalizers(new) if core else []
+    return [*segment, *_common(new), *_finalizers(new), *changed, *changed, *named, *standard]
+
+
+def _masked(prefix: str) -> str:
+    """A prefix may end in a dash, which takes its neighbour with it (``maskTrailingDash``)."""
+    return prefix[:-2] + "a" if prefix.endswith("-") and len(prefix) > 1 else prefix
 
 
 def _common(meta: Obj) -> Causes:

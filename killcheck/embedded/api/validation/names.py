@@ -20,6 +20,7 @@ __all__ = [
     "dns_subdomain_cause",
     "env_name",
     "host_ip",
+    "is_address",
     "label_name",
     "label_value",
     "labels",
@@ -223,3 +224,12 @@ def host_ip(path: str, value: str) -> Causes:
     except ValueError:
         return [invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
     return []
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an IP address, of either version."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -13,7 +13,6 @@ from killcheck.embedded.api.validation.fields import (
     forbidden,
     invalid,
     not_supported,
-    positive,
     required,
 )
 from killcheck.kube.objects import Obj
@@ -165,7 +164,8 @@ def spread(given: list[Obj], path: str) -> Causes:
     actions = ("DoNotSchedule", "ScheduleAnyway")
     for i, one in enumerate(given):
         here = at(path, i)
-        causes += positive(f"{here}.maxSkew", one.get("maxSkew", 0))
+        if one.get("maxSkew", 0) <= 0:
+            causes.append(invalid(f"{here}.maxSkew", one.get("maxSkew", 0), "must be greater than zero"))
         if not one.get("topologyKey"):
             causes.append(required(f"{here}.topologyKey", "can not be empty"))
         if one.get("whenUnsatisfiable") not in actions:

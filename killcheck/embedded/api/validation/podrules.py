@@ -42,8 +42,6 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec == before:
         return causes
-    if {k: v for k, v in spec.items() if k != "nodeName"} == before:
-        return causes  # a binding
     causes += podspec.pod_spec(spec, "spec", pod=True)
     for field in ("containers", "initContainers"):
         ours, theirs = spec.get(field) or [], before.get(field) or []

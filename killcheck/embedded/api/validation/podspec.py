@@ -23,6 +23,7 @@ __all__ = ["pod_spec", "template"]
 _RESTART = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _MAX_INT32 = 2**31 - 1
+_SYSTEMS = ("linux", "windows")
 
 
 def template(given: Obj, path: str) -> Causes:
@@ -68,6 +69,11 @@ def pod_spec(spec: Obj, path: str, *, pod: bool) -> Causes:
     causes += resources.of_pod(spec.get("resources") or {}, claims, f"{path}.resources")
     causes += placement.tolerations(spec.get("tolerations") or [], f"{path}.tolerations")
     causes += _host_aliases(spec.get("hostAliases") or [], f"{path}.hostAliases")
+    system = (spec.get("os") or {}).get("name")
+    if spec.get("os") is not None and not system:
+        causes.append(required(f"{path}.os.name"))
+    elif system not in (None, *_SYSTEMS):
+        causes.append(not_supported(f"{path}.os", system, _SYSTEMS))
     if spec.get("preemptionPolicy") not in (None, "PreemptLowerPriority", "Never"):
         causes.append(
             not_supported(f"{path}.preemptionPolicy", spec["preemptionPolicy"], ("PreemptLowerPriority", "Never"))

@@ -137,6 +137,8 @@ def of_pod(given: Obj, claims: set[str], path: str) -> Causes:
         for name in given.get(field) or {}:
             if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
                 causes.append(not_supported(key(f"{path}.{field}", name), name, ("cpu", "hugepages-", "memory")))
+    if given.get("claims") is not None:
+        causes.insert(0, forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level"))
     return causes + requirements(given, claims, path)
 
 

@@ -6,8 +6,6 @@ pkg/apis/core/validation/validation.go, Kubernetes v1.36.
 
 from __future__ import annotations
 
-import ipaddress
-
 from killcheck.embedded.api.validation import names
 from killcheck.embedded.api.validation.fields import Causes, at, invalid, not_supported, required
 from killcheck.kube.objects import Obj
@@ -120,7 +118,7 @@ def dns(spec: Obj, path: str) -> Causes:
     causes += [
         invalid(at(f"{path}.nameservers", i), server, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
         for i, server in enumerate(servers)
-        if not _is_address(server)
+        if not names.is_address(server)
     ]
     if len(searches) > _MOST_SEARCHES:
         causes.append(invalid(f"{path}.searches", searches, f"must not have more than {_MOST_SEARCHES} search paths"))
@@ -136,11 +134,3 @@ def dns(spec: Obj, path: str) -> Causes:
         for i, option in enumerate(config.get("options") or [])
         if not option.get("name")
     ]
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

@@ -19,7 +19,7 @@ from killcheck.embedded.api.validation.fields import (
 )
 from killcheck.kube.objects import Obj
 
-__all__ = ["create", "update"]
+__all__ = ["addresses", "create", "update"]
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -31,7 +31,7 @@ _POLICIES = {
 
 def create(_: Kind, new: Obj) -> Causes:
     """A new Service."""
-    return meta.create(new["metadata"], names.service_name) + _spec(new.get("spec") or {})
+    return meta.create(new["metadata"], names.dns_label) + _spec(new.get("spec") or {})
 
 
 def update(_: Kind, new: Obj, old: Obj) -> Causes:
@@ -45,6 +45,20 @@ def update(_: Kind, new: Obj, old: Obj) -> Causes:
         if ours != address:
             causes.append(invalid("spec.clusterIPs[0]", [ours] if ours else None, "may not change once set"))
     return causes
+
+
+def addresses(spec: Obj) -> Causes:
+    """What is no IP address."""
+    if spec.get("type") == "ExternalName":
+        return []
+    given = spec.get("clusterIPs") or [spec.get("clusterIP")]
+    found = [spec["clusterIP"], *given[1:]] if spec.get("clusterIP") else given
+    words = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+    return [
+        invalid(f"spec.clusterIPs[{i}]", one, words)
+        for i, one in enumerate(found)
+        if one not in ("", None, "None") and not names.is_address(str(one))
+    ]
 
 
 def _spec(spec: Obj) -> Causes:

@@ -1,0 +1,99 @@
+"""From maps to Go's structures, as strategic merge patches and server-side apply go there.
+
+What does not fit is refused in other words than JSON's decoder has, and a number without a fraction is a whole one.
+Source: ``fromUnstructured`` in k8s.io/apimachinery/pkg/runtime/converter.go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from killcheck.embedded.api import scalars, schemas
+from killcheck.embedded.api.scalars import Mismatch
+from killcheck.kube.objects import Obj
+
+__all__ = ["Misfit", "restored"]
+
+#: Types that read themselves from JSON.
+_OWN_READERS = frozenset({"Quantity", "IntOrString", "Time", "MicroTime", "Duration"})
+_KINDS: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice", dict: "map"}
+
+
+class Misfit(Exception):
+    """A value that cannot be converted, in the converter's words."""
+
+
+def restored(schema: str, obj: Obj) -> Obj:
+    """The object with whole numbers where the type has such. Raises Misfit at the first field that does not fit."""
+    result: Obj = _struct(schema, obj)
+    return result
+
+
+def _struct(schema: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise Misfit(f"cannot restore struct from: {_kind(value)}")
+    found = dict(value)
+    for name, field in schemas.fields(schema).items():  # in the order of the structure
+        if name in value:
+            found[name] = _shaped(field, field.shape, value[name])
+    return found
+
+
+def _shaped(field: schemas.Field, shape: str, value: Any) -> Any:
+    if value is None:
+        return None
+    if not shape:
+        return _struct(field.base, value) if field.base in schemas.load() else _scalar(field, value)
+    if shape.startswith("[]"):
+        if not isinstance(value, list):
+            raise Misfit(f"cannot restore slice from {_kind(value)}")
+        return [_shaped(field, shape[2:], item) for item in value]
+    if not isinstance(value, dict):
+        raise Misfit(f"cannot restore map from {_kind(value)}")
+    return {key: _shaped(field, shape[2:], item) for key, item in value.items()}
+
+
+def _scalar(field: schemas.Field, value: Any) -> Any:
+    base = field.base
+    if base == "any":
+        return value
+    if base in _OWN_READERS:
+        value = int(value) if isinstance(value, float) and value.is_integer() else value  # as JSON writes it
+        try:
+            scalars.reader(base, field.go)(value)
+        except Mismatch as error:
+            raise Misfit(error.words()) from error
+        return value
+    if base == "bytes":
+        return _bytes(value)
+    return _simple(base, field.go or base, value)
+
+
+def _bytes(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise Misfit(f"cannot restore slice from {_kind(value)}")
+    try:
+        scalars.reader("bytes", "")(value)
+    except Mismatch as error:
+        raise Misfit(f"error decoding from json: {error.words()}") from error
+    return value
+
+
+def _simple(base: str, go: str, value: Any) -> Any:
+    """Text, truths and numbers: each of its own group alone."""
+    kind = _kind(value)
+    if kind == "int64" and base == "int32":
+        return (value + 2**31) % 2**32 - 2**31  # Go's conversion goes round
+    if kind == base or (kind == "int64" and base == "float64"):
+        return value
+    if kind == "float64" and base in ("int32", "int64") and value.is_integer():
+        return int(value)
+    if kind in ("int64", "float64") and base != "bool" and not (kind == "float64" and base == "string"):
+        raise Misfit(f"cannot convert {kind} to {go}")  # which Go could, and JSON does not mean
+    raise Misfit(f"unrecognized type: {base}")
+
+
+def _kind(value: Any) -> str:
+    return _KINDS[type(value)]

@@ -1,0 +1,73 @@
+"""Timers and crontabs beside the spec of a path outside Kubernetes that no layer names: what they start is not seen.
+
+No virtual night is played where the targets are counted by a program. What lies beside the spec and starts a target at
+some hour of its own would light it again after every drill that passed. Nothing is run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from killcheck.entries import Entry, Status
+from killcheck.machine import units
+from killcheck.spec.killpath import KillPath
+
+__all__ = ["entries"]
+
+#: How deep below the spec's folder is looked, and at how many folders at most.
+DEPTH, FOLDERS = 3, 500
+_SETTLES = (
+    "name its folder under units: of a sentinel layer, or say under assume: (kind: Timer) why it starts nothing at "
+    "night"
+)
+
+
+def entries(kill_path: KillPath) -> list[Entry]:
+    """An open entry for each that starts something; what cannot be followed is assumed to start nothing, and told."""
+    if not kill_path.folder or all(target.count is None for target in kill_path.targets):
+        return []
+    root = Path(kill_path.folder)
+    named = {(root / one).resolve() for layer in kill_path.layers if layer.sentinel for one in layer.sentinel.units}
+    try:
+        found = units.read([one for one in _folders(root) if one.resolve() not in named], beside=root)
+    except OSError as error:
+        why = f"it starts nothing ({error.strerror or 'it cannot be read'})"
+        return [Entry(f"Timer/{Path(error.filename or root).name}", Status.ASSUMED, why)]
+    own = _own(kill_path)
+    started = [
+        Entry(
+            f"Timer/{one.name.partition(' -> ')[0]}",
+            Status.NOT_MODELLED,
+            f"it starts something beside this path, and no layer names it ({one.found})",
+            _SETTLES,
+        )
+        for one in found.starters
+        if not own & {Path(word).name for word in one.command.argv}
+    ]
+    unread = [
+        Entry(f"Timer/{one.partition(': ')[0].partition(' -> ')[0]}", Status.ASSUMED, f"it starts nothing ({one})")
+        for one in found.unread
+        if not any(name in one for name in own)
+    ]
+    return [*started, *unread]
+
+
+def _own(kill_path: KillPath) -> set[str]:
+    """The names of the files that the layers run: those are drilled."""
+    commands = [layer.command for layer in kill_path.layers]
+    commands += [command for layer in kill_path.layers if layer.sentinel for command in layer.sentinel.starters]
+    words = (word for command in commands if command for word in command.argv)
+    return {Path(word).name for word in words if "/" in word or "." in word}
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Those below the spec's folder that hold units or crontabs; no link is followed."""
+    for seen, (here, below, files) in enumerate(os.walk(root)):
+        depth = len(Path(here).relative_to(root).parts)
+        below[:] = sorted(name for name in below if not name.startswith(".") and depth < DEPTH)
+        if seen == FOLDERS:
+            return
+        if any(units.is_schedule(Path(here, name)) for name in files):
+            yield Path(here)

@@ -1,0 +1,76 @@
+"""KEDA's triggers that ask Kubernetes itself, and pauses that a person takes off."""
+
+from __future__ import annotations
+
+import pytest
+from cluster_world import cluster, named, running, until
+
+from killcheck.drill.pauses import Pauses
+from killcheck.kube import resources as r
+from killcheck.kube.objects import annotations_of, dig
+from killcheck.spec.killpath import Target
+
+NS = "clips"
+PAUSED_AT = "autoscaling.keda.sh/paused-replicas"
+
+
+def _deployment(name, replicas, gpus=0):
+    limits = {"nvidia.com/gpu": gpus} if gpus else {"cpu": "1"}
+    container = {"name": "c", "image": "registry.example.net/c:1", "resources": {"limits": limits}}
+    pod = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": pod}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": NS}, "spec": spec}
+
+
+def _scaled(*triggers):
+    spec = {
+        "scaleTargetRef": {"name": "encoder"},
+        "minReplicaCount": 0,
+        "cooldownPeriod": 60,
+        "triggers": list(triggers),
+    }
+    meta = {"name": "encoder", "namespace": NS}
+    return {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": meta, "spec": spec}
+
+
+def _counting(selector, **more):
+    return {"type": "kubernetes-workload", "metadata": {"podSelector": selector, "value": "2"} | more}
+
+
+def _replicas(made):
+    return dig(named(made, r.DEPLOYMENTS, "encoder", NS), "spec", "replicas")
+
+
+def test_pods_that_a_trigger_counts_keep_its_target_on_and_wake_it():
+    objects = [_deployment("encoder", 2, 1), _deployment("front", 2), _scaled(_counting("app=front"))]
+    with cluster(*objects) as made:
+        until(made, running(made, 2, app="front"))
+        until(made, lambda: _replicas(made) > 0, 120)
+        assert not made.loop.run_until(lambda: _replicas(made) == 0, 1800)
+        made.kube.patch(r.DEPLOYMENTS, "front", {"spec": {"replicas": 0}}, NS)
+        until(made, lambda: _replicas(made) == 0)
+        made.kube.patch(r.DEPLOYMENTS, "front", {"spec": {"replicas": 1}}, NS)
+        until(made, lambda: _replicas(made) == 1, 120)
+        assert not [said for said in made.assumptions if "trigger" in said]
+
+
+@pytest.mark.parametrize("trigger", [_counting("app=front", activationValue="5"), _counting("app=nobody")])
+def test_pods_that_are_too_few_or_others_keep_nothing_on(trigger):
+    with cluster(_deployment("encoder", 2, 1), _deployment("front", 2), _scaled(trigger)) as made:
+        until(made, lambda: _replicas(made) == 0)
+
+
+def test_pause_that_a_switch_left_is_taken_off_and_one_that_was_there_stays():
+    quiet = {"type": "cron", "metadata": {"timezone": "UTC", "start": "0 6 * * *", "end": "0 23 * * *"}}
+    target = Target("encoder", "apps/v1", "Deployment", NS, "encoder")
+    with cluster(_deployment("encoder", 1, 1), _scaled(quiet)) as made:
+        for before, after in ((None, "0"), ("3", "0"), ("3", None)):
+            _annotate(made, before)
+            pauses = Pauses(made.kube, [target])
+            _annotate(made, after)
+            pauses.take_off()
+            assert annotations_of(named(made, r.SCALEDOBJECTS, "encoder", NS)).get(PAUSED_AT) == before
+
+
+def _annotate(made, value):
+    made.kube.patch(r.SCALEDOBJECTS, "encoder", {"metadata": {"annotations": {PAUSED_AT: value}}}, NS)

@@ -1,0 +1,125 @@
+"""RayJob, RayService and TrainJob: what they make, what takes it away, and what puts it back."""
+
+from __future__ import annotations
+
+import pytest
+from cluster_world import cluster, pods, until
+
+from killcheck.embedded.models.groups import JOBSETS, RAY_CLUSTERS
+from killcheck.kube.resources import Resource
+
+NS = "lab"
+RAY_JOBS = Resource("ray.io", "v1", "rayjobs", "RayJob")
+RAY_SERVICES = Resource("ray.io", "v1", "rayservices", "RayService")
+TRAIN_JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
+
+
+def _pod(name="node", gpus=1):
+    limits = {"nvidia.com/gpu": gpus} if gpus else {"cpu": 1}
+    return {"spec": {"containers": [{"name": name, "image": "ray:1", "resources": {"limits": limits}}]}}
+
+
+def _ray():
+    workers = {"groupName": "a", "replicas": 2, "minReplicas": 2, "maxReplicas": 4, "template": _pod()}
+    return {"headGroupSpec": {"template": _pod(gpus=0)}, "workerGroupSpecs": [workers]}
+
+
+def _object(resource, spec, name="sweep"):
+    meta = {"name": name, "namespace": NS} if resource.namespaced else {"name": name}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": spec}
+
+
+def _ray_job(**spec):
+    return _object(RAY_JOBS, {"rayClusterSpec": _ray(), "shutdownAfterJobFinishes": True} | spec)
+
+
+def _ray_service(**spec):
+    return _object(RAY_SERVICES, {"rayClusterConfig": _ray()} | spec)
+
+
+def _train_job(**spec):
+    trainer = {"numNodes": 3, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}}
+    return _object(TRAIN_JOBS, {"runtimeRef": {"name": "torch"}, "trainer": trainer} | spec)
+
+
+def _runtime():
+    step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    group = {"name": "node", "template": {"metadata": step, "spec": {"template": _pod(gpus=0)}}}
+    kind = Resource("trainer.kubeflow.org", "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", False)
+    return _object(kind, {"template": {"spec": {"replicatedJobs": [group]}}}, "torch")
+
+
+def _there(made, count):
+    return lambda: len(pods(made)) == count
+
+
+@pytest.mark.parametrize(
+    ("obj", "resource", "count"),
+    [(_ray_job(), RAY_JOBS, 3), (_ray_service(), RAY_SERVICES, 3), (_train_job(), TRAIN_JOBS, 3)],
+)
+def test_makes_its_pods_makes_them_again_and_takes_them_with_it(obj, resource, count):
+    child = JOBSETS if resource is TRAIN_JOBS else RAY_CLUSTERS
+    with cluster(_runtime(), obj) as made:
+        until(made, _there(made, count))
+        (one,) = made.kube.list(child, NS).items
+        made.kube.delete(child, one["metadata"]["name"], NS)
+        until(made, lambda: {p["metadata"]["uid"] for p in pods(made)} and _renewed(made, child, one))
+        until(made, _there(made, count))
+        made.kube.delete(resource, "sweep", NS)
+        until(made, _there(made, 0))
+
+
+def _renewed(made, child, one):
+    return [each for each in made.kube.list(child, NS).items if each["metadata"]["uid"] != one["metadata"]["uid"]]
+
+
+@pytest.mark.parametrize(
+    ("obj", "resource", "goes"),
+    [
+        (_ray_job(), RAY_JOBS, True),
+        (_ray_job(shutdownAfterJobFinishes=False), RAY_JOBS, False),
+        (_ray_service(), RAY_SERVICES, False),
+        (_train_job(), TRAIN_JOBS, True),
+    ],
+)
+def test_suspend_takes_the_pods_away_where_the_kind_knows_it(obj, resource, goes):
+    with cluster(_runtime(), obj) as made:
+        until(made, _there(made, 3))
+        made.kube.patch(resource, "sweep", {"spec": {"suspend": True}}, NS)
+        assert made.loop.run_until(_there(made, 0), 900) is goes
+        assert bool(made.unknowns) is (resource is RAY_SERVICES)
+        made.kube.patch(resource, "sweep", {"spec": {"suspend": False}}, NS)
+        until(made, _there(made, 3))
+
+
+def test_jobset_that_somebody_suspends_is_resumed_by_its_trainjob():
+    with cluster(_runtime(), _train_job()) as made:
+        until(made, _there(made, 3))
+        made.kube.patch(JOBSETS, "sweep", {"spec": {"suspend": True}}, NS)
+        made.loop.run_until(lambda: False, 60)
+        assert made.kube.get(JOBSETS, "sweep", NS)["spec"]["suspend"] is False
+        until(made, _there(made, 3))
+
+
+@pytest.mark.parametrize("key", ["replicas", "image"])
+def test_changes_of_a_rayservice_are_not_taken_for_a_stop(key):
+    """Numbers change nothing of a cluster that is there; anything else makes another one, which is told as unknown."""
+    with cluster(_ray_service()) as made:
+        until(made, _there(made, 3))
+        spec = _ray()
+        if key == "replicas":
+            spec["workerGroupSpecs"][0] |= {"replicas": 0, "minReplicas": 0}
+        else:
+            spec["workerGroupSpecs"] = []
+        made.kube.patch(RAY_SERVICES, "sweep", {"spec": {"rayClusterConfig": spec}}, NS)
+        assert not made.loop.run_until(_there(made, 0), 600)
+        assert bool(made.unknowns) is (key == "image")
+
+
+def test_trainjob_without_its_runtime_says_so():
+    with cluster(_train_job()) as made:
+        said = "TrainJobResourcesCreationFailed"
+        from killcheck.kube import resources as r
+
+        until(made, lambda: [e for e in made.kube.list(r.EVENTS).items if e["reason"] == said], 60)
+        assert not pods(made)
