@@ -20,7 +20,7 @@ from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import Obj, key_of, ref_of
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, summed_up
 from killcheck.kube.workloads import devices_of
-from killcheck.text.files import enclosed, text_of
+from killcheck.text.files import enclosed, fetch_ahead, text_of
 from killcheck.text.problems import FileProblems, Problem, not_utf8
 from killcheck.text.redaction import hide_secrets
 from killcheck.text.shown import shown
@@ -221,7 +221,9 @@ def _render(folder: FilePath, filling: Filling, written: _Reading) -> None:
 def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Reading) -> None:
     """Everything below one path, each file once, in order."""
     folders = Folders(exclude)
-    for file in list(_files(FilePath(path), folders)):  # all of them: a later kustomization may use an earlier file
+    files = list(_files(FilePath(path), folders))  # all of them: a later kustomization may use an earlier file
+    fetch_ahead(files if FilePath(path).is_dir() else ())
+    for file in files:
         if _leads_out(file, FilePath(path)):
             why = f"a link that leads out of {path}, not followed: name that file too"
             reading.skipped.append(Skipped(str(file), 0, why, Cause.ELSEWHERE))

@@ -198,6 +198,43 @@ def test_accelerators_are_seen_in_text_of_any_form(text: str, named: bool):
     assert names_accelerators(f"a:\n  {text}\n") is named
 
 
+@pytest.mark.parametrize("between", [0, 60, 100, 300, 100_000])
+def test_accelerators_are_seen_wherever_in_a_line_they_are(between: int):
+    padding = " gpu " * (between // 5)
+    assert names_accelerators(f"{padding}nvidia.com/gpu: 1")
+    assert names_accelerators(f"{padding}numGpus=1{padding}")
+    assert not names_accelerators(f"{padding}\n{padding}")
+    assert not names_accelerators(f"{padding}gpus:\n  1{padding}")
+
+
+def test_lines_stay_true_where_schemas_are_left_out(tmp_path: Path):
+    version = (
+        "  - name: v1\n    schema:\n      openAPIV3Schema:\n        type: object\n\n        # a: b\n    served: true\n"
+    )
+    definition = f"""\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: things.example.com}}
+spec:
+  versions:
+{version}{version.replace("v1", "v2")}  group: example.com
+  group: example.org
+"""
+    odd = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {hostname: yes, containers: []}\n"
+    ignored = HOLDER.replace("NAME", "ignored")
+    text = f"{definition}---\n{HOLDER.replace('NAME', 'one')}---\n{odd}---\n# killcheck:ignore\n{ignored}"
+    write(tmp_path, {"all.yaml": text})
+    without, whole = (manifests.load(tmp_path, schemas=wanted) for wanted in (False, True))
+    assert [manifest.place for manifest in without.manifests] == [manifest.place for manifest in whole.manifests]
+    assert [one.place for one in without.skipped] == [one.place for one in whole.skipped]
+    assert [one.cause for one in without.skipped] == [Cause.REFUSED, Cause.LEFT_OUT]
+    assert without.surprises == whole.surprises
+    assert [one.line for one in whole.surprises] == [text[: text.index("group: example.org")].count("\n") + 1]
+    places = [("spec", "versions", 1, "served"), ("spec", "group"), ("metadata", "name")]
+    for path in places:
+        assert [m.line_of(path) for m in without.manifests] == [m.line_of(path) for m in whole.manifests]
+
+
 def test_a_patch_in_a_folder_below_its_kustomization_is_no_object(tmp_path: Path):
     patch = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: good}\nspec: {replicas: 2}\n"
     kustomization = "resources: [good.yaml]\npatches: [{path: a-parts/more.yaml}]\n"
