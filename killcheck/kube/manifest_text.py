@@ -14,7 +14,7 @@ from killcheck.kube.passed_over import SPEC, Cause, Skipped, names_accelerators
 from killcheck.text.problems import Problem
 from killcheck.text.yamlfile import Document, Gaps, Path, YamlError, documents, each_document, format_path
 
-__all__ = ["SPEC", "Found", "Manifest", "Skipped", "is_definition", "read"]
+__all__ = ["SPEC", "Found", "Manifest", "Skipped", "is_definition", "is_template_of_objects", "read"]
 
 #: Fields that are booleans in the built-in types of Kubernetes 1.36 (from the client's schemas): the only places where
 #: ``yes`` and ``off`` do no harm. Anywhere else in a built-in type the API server answers them with 400.
@@ -68,6 +68,9 @@ _LONGEST = {
     ("metadata", "generateName"): 253,
 }
 _DEFINITION = re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$", re.M)
+_KEYS_OF_AN_OBJECT = [
+    re.compile(rf"(?:^[ \t]*(?:- )?{key}|[\"']{key}[\"'])[ \t]*:", re.M) for key in ("kind", "apiVersion")
+]
 #: The schema of a version of one, as far in as that stands; what a schema says of a field ``schema`` is inside it.
 _SCHEMA = re.compile(r"\n( {2,6})schema: *(?=\n)")
 #: The next line that is no further in than a field is that stands so many spaces in.
@@ -184,6 +187,11 @@ class _Lines:
 def is_definition(text: str) -> bool:
     """Whether a YAML text has a CustomResourceDefinition in it."""
     return "CustomResourceDefinition" in text and _DEFINITION.search(text) is not None
+
+
+def is_template_of_objects(text: str) -> bool:
+    """Whether a text that is no YAML yet becomes Kubernetes objects: both keys of one begin a line, or JSON's."""
+    return all(pattern.search(text) for pattern in _KEYS_OF_AN_OBJECT)
 
 
 def _without_schemas(text: str) -> tuple[str, Gaps]:
