@@ -102,7 +102,7 @@ def _is_labelled(node: Obj, labels: Labels) -> bool:
 
 def _tainted(obj: Obj) -> tuple[Obj, ...]:
     """The taints of the nodes that an object makes; a node's own."""
-    found = next((dig(obj, *path) for path in _NODE_TAINTS if isinstance(dig(obj, *path), list)), [])
+    found: Sequence[Obj] = next((dig(obj, *path) for path in _NODE_TAINTS if isinstance(dig(obj, *path), list)), [])
     return tuple(taint for taint in found if isinstance(taint, dict) and _keeps_away(taint))
 
 
