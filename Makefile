@@ -2,7 +2,8 @@
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
-WORKERS ?= auto
+# Two more than processors: some tests wait, for a clock on a wall or for what they have started.
+WORKERS ?= $(shell getconf _NPROCESSORS_ONLN | awk '{ print $$1 + 2 }')
 # Tests start killcheck hundreds of times: without bytecode each compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
