@@ -159,16 +159,16 @@ def _world(options: dict[str, Any]) -> Any:
         )
         if not options["strict"]:
             loaded = sound(loaded)
-    rehearsed = _rehearsed(loaded) if options["exec_mode"] == "host" else {}
+    rehearsed = _rehearsed(loaded, session.folders) if options["exec_mode"] == "host" else {}
     return asking.world_of(loaded, wall_now(), kill_path=kill_path, verbose=options["verbose"], rehearsed=rehearsed)
 
 
-def _rehearsed(loaded: Loaded) -> dict[str, Any]:
-    """The programs of manifests, each fired once and watched."""
+def _rehearsed(loaded: Loaded, folders: list[Path]) -> dict[str, Any]:
+    """The programs of manifests, and of the timers beside them, each fired once and watched."""
     from killcheck.clock import wall_now
     from killcheck.run import reading
 
-    return dict(reading.rehearsed(loaded, wall_now()))
+    return dict(reading.rehearsed(loaded, wall_now(), beside=folders))
 
 
 def _headline(session: Session, options: dict[str, Any]) -> None:
