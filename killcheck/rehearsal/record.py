@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -215,7 +216,8 @@ class Rehearsed:
     ``program``: its reference (``CronJob/inference/nightly-off``); ``deadline_s``: after how long its Job is ended.
     ``second``: the night after the first, where that left something behind. ``refused``: the same program with every
     write refused to its account (403), where it made any: whether anybody would hear of that.
-    ``beside``: what it is where it is no object of a cluster.
+    ``beside``: what it is where it is no object of a cluster. ``later``: firings on nights of another kind, where its
+    program looks at the calendar.
     """
 
     program: str
@@ -226,6 +228,7 @@ class Rehearsed:
     refused: Firing | None = None
     deadline_s: float | None = None
     beside: Beside | None = None
+    later: tuple[tuple[datetime, Firing], ...] = ()
 
     @property
     def known(self) -> bool:
@@ -261,6 +264,10 @@ class Rehearsed:
             "clouds": [str(call) for call in first.clouds],
             "unpulled": [image for image, _ in first.unpulled],
             "second_night": self.second.exit_code if self.second else None,
+            "later": [
+                {"at": f"{at:%Y-%m-%dT%H:%MZ}", "off": [f"{c.kind}/{c.namespace}/{c.name}" for c in firing.off]}
+                for at, firing in self.later
+            ],
             "when_refused": self.refused.exit_code if self.refused else None,
         }
 

@@ -20,6 +20,7 @@ from killcheck.rehearsal.forks import forking, in_fork
 from killcheck.rehearsal.holders import Holders, Scene, lit
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind
+from killcheck.rehearsal.nights import others
 from killcheck.rehearsal.open_kinds import open_definitions
 from killcheck.rehearsal.programs import Program, programs
 from killcheck.rehearsal.reach import parted, together, untouched
@@ -85,7 +86,7 @@ def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime) -> Reh
     """One program on a stage of its own."""
     slot = program.next_slot(now)
     with Stage(objects, program, slot) as stage:
-        night = stage.night()
+        night = stage.night(objects)
     return _completed(objects, program, slot, night)
 
 
@@ -96,6 +97,7 @@ class _Night:
     first: Firing
     refused: Firing | None
     left: list[Obj]
+    later: tuple[tuple[datetime, Firing], ...] = ()
 
 
 def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: _Night) -> Rehearsed:
@@ -111,7 +113,8 @@ def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: 
         with Stage(objects, program, slot) as stage:
             stage.refuse()
             refused = stage.fire()
-    return Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
+    found = Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
+    return replace(found, later=night.later)
 
 
 def _has_acted(firing: Firing) -> bool:
@@ -179,19 +182,34 @@ class Stage:
 
     def taken(self, objects: Sequence[Obj], program: Program) -> Rehearsed:
         """For one program from now on, which is fired at the slot that was reached."""
-        self._program = program
+        self._program, slot = program, self._slot
         with self:
-            night = self.night()
-        return _completed(objects, program, self._slot, night)
+            night = self.night(objects)
+        return _completed(objects, program, slot, night)
 
-    def night(self) -> _Night:
-        """Fire it, and once more with its writes refused where what it did can be put back."""
+    def night(self, objects: Sequence[Obj]) -> _Night:
+        """Fire it, and where what it did can be put back: on nights of another kind, and with its writes refused."""
         first = self.fire()
         left = self.left(first)
-        if _has_acted(first) and not left and self.relit(first):
+        later: tuple[tuple[datetime, Firing], ...] = ()
+        lit = not left and first.outcome is Outcome.ENDED and self.relit(first)
+        if lit:
+            later, lit = self._later(objects)
+        if lit and _has_acted(first):
             self.refuse()
-            return _Night(first, self.fire(), left)
-        return _Night(first, None, left)
+            return _Night(first, self.fire(), left, later)
+        return _Night(first, None, left, later)
+
+    def _later(self, objects: Sequence[Obj]) -> tuple[tuple[tuple[datetime, Firing], ...], bool]:
+        """The firings of other nights, while each could be put back; and whether the last one was."""
+        found = []
+        for slot in others(self._program, objects, self._slot):
+            self._slot = slot
+            firing = self.fire()
+            found.append((slot, firing))
+            if firing.outcome is not Outcome.ENDED or self.left(firing) or not self.relit(firing):
+                return tuple(found), False
+        return tuple(found), True
 
     def refuse(self) -> None:
         """From now on the program's account may change nothing, and no cloud does what it is asked."""
