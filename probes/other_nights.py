@@ -22,8 +22,8 @@ class OtherNights(Probe):
     rehearsed = True
     claim = "An executor that looks at the calendar turns off on every night what it turns off on one."
     remedy = (
-        "Let it turn off what is on whatever day it is; where nights are left out on purpose, say so in its schedule, "
-        "and let something else turn the GPUs off then."
+        "Let it turn off what is on whatever day it is. Where nights are left out on purpose, say so in its schedule, "
+        "and let something else turn the GPUs off."
     )
     failures = (14, 39)
     sources = ("date(1)", "drills: the nights that a program tells apart")
