@@ -18,6 +18,7 @@ from killcheck.kube.time_limits import limit_of
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.layers.time_limits import ended_by_limit
 from killcheck.spec.killpath import Layer, LayerType
+from killcheck.watch import queues
 
 __all__ = ["SelfTerminating"]
 
@@ -62,8 +63,9 @@ class SelfTerminating(LayerRun):
 
     def before_trigger(self) -> str | None:
         """Where the spec says how to feed it: a gap shorter than its delay, then work; it must live through both."""
-        if self.layer.busy is None or not self.layer.idle_s:
-            return None
+        self._unproven = self._without_queue()
+        if self._unproven is not None or self.layer.busy is None or not self.layer.idle_s:
+            return self._unproven
         self._workers = {pod.uid for pod in self.stage.scene.gpu_pods()}
         self.stage.wait("a gap in the work to pass", lambda: bool(self._ended), self.layer.idle_s * GAP)
         if self._ended:
@@ -76,7 +78,7 @@ class SelfTerminating(LayerRun):
         return f"after a gap of {self.layer.idle_s * GAP / 60:.0f} min it was fed ({fed.command})"
 
     def unproven(self) -> str | None:
-        """It could not be fed."""
+        """It could not be fed, or what would end it is not here."""
         return self._unproven
 
     def trigger(self) -> str:
@@ -131,6 +133,17 @@ class SelfTerminating(LayerRun):
         kube = self.stage.cluster.kube
         said = [ended_by_limit(kube, obj, zero_at) if limit_of(obj) else None for obj in self._objects()]
         return "; ".join(map(str, said)) if said and all(said) else None
+
+    def _without_queue(self) -> str | None:
+        """That a Job would be ended by Kueue alone, and its queue is not here: nothing of its time is kept then."""
+        for job in self._objects():
+            deadline = dig(job, "spec", "activeDeadlineSeconds")
+            if deadline is None and limit_of(job) and not queues.queues_of(self.stage.cluster.kube, job):
+                return (
+                    f"Kueue would end Job {namespace_of(job)}/{name_of(job)}, and its LocalQueue "
+                    f"{queues.queue_of(job)} is not here: add it and its ClusterQueue to the manifests"
+                )
+        return None
 
     def _objects(self) -> list[Obj]:
         """The workloads of its targets."""

@@ -93,6 +93,12 @@ def test_a_limit_of_kueues_that_no_queue_admits_proves_nothing(tmp_path: Path):
     assert str(drill.verdict) == "inconclusive"
 
 
+def test_a_limit_of_kueues_whose_queue_is_in_no_manifest_proves_nothing(tmp_path: Path):
+    drill = drilled(tmp_path, JOB.replace("LABELS", QUEUED).replace("FIELDS", "parallelism: 1"))
+    assert str(drill.verdict) == "inconclusive"
+    assert "its LocalQueue team is not here" in drill.why
+
+
 @pytest.mark.parametrize(
     ("labels", "deadline", "limit"),
     [
