@@ -402,7 +402,10 @@ class HostProcess:
             self.kill()
         elif held > MEMORY_MOST and proctree.memory_shared_out(self.pid) > MEMORY_MOST:
             self.tell(self._abandon, f"it took more than {MEMORY_MOST >> 20} MiB of memory and was stopped")
-        elif sum(process.held for process in everything) > MEMORY_IN_ALL:
+        elif (
+            sum(process.held for process in everything) > MEMORY_IN_ALL
+            and sum(proctree.memory_shared_out(process.pid) for process in everything) > MEMORY_IN_ALL
+        ):
             most = max(everything, key=lambda process: process.held)
             most.tell(most._abandon, f"all that runs here took more than {MEMORY_IN_ALL >> 20} MiB of memory: stopped")
 
