@@ -131,14 +131,19 @@ class SelfTerminating(LayerRun):
     def _by_limit(self, zero_at: datetime) -> str | None:
         """That the cluster ended every one of its Jobs about then because their time was over; None: not each."""
         kube = self.stage.cluster.kube
-        said = [ended_by_limit(kube, obj, zero_at) if limit_of(obj) else None for obj in self._objects()]
+        said = [ended_by_limit(kube, obj, zero_at) if self._limits(obj) else None for obj in self._objects()]
         return "; ".join(map(str, said)) if said and all(said) else None
+
+    def _limits(self, obj: Obj) -> bool:
+        """Whether the layer is that the cluster ends this object: its time, and no idle delay of the worker's own."""
+        limit = limit_of(obj)
+        return limit is not None and self.layer.idle_s in (None, limit)
 
     def _without_queue(self) -> str | None:
         """That a Job would be ended by Kueue alone, and its queue is not here: nothing of its time is kept then."""
         for job in self._objects():
             deadline = dig(job, "spec", "activeDeadlineSeconds")
-            if deadline is None and limit_of(job) and not queues.queues_of(self.stage.cluster.kube, job):
+            if deadline is None and self._limits(job) and not queues.queues_of(self.stage.cluster.kube, job):
                 return (
                     f"Kueue would end Job {namespace_of(job)}/{name_of(job)}, and its LocalQueue "
                     f"{queues.queue_of(job)} is not here: add it and its ClusterQueue to the manifests"
@@ -210,10 +215,7 @@ class SelfTerminating(LayerRun):
                     "leave room for a second idle delay in the deadlines: a node can be lost at any time",
                     (37,),
                 )
-            limited = [
-                job for t in self.stage.kill_path.covered_by(self.layer) for job in self.stage.scene.objects_of(t)
-            ]
-            if any(limit_of(job) for job in limited):
+            if any(map(self._limits, self._objects())):
                 return Explanation(
                     "no worker ended by itself, and nothing ended it when its time was over",
                     tuple(f"{pod} runs" for pod in self.stage.scene.gpu_pods()[:5]),

@@ -99,6 +99,15 @@ def test_a_limit_of_kueues_whose_queue_is_in_no_manifest_proves_nothing(tmp_path
     assert "its LocalQueue team is not here" in drill.why
 
 
+def test_a_deadline_far_beyond_the_workers_own_delay_is_not_that_layers_doing(tmp_path: Path):
+    idle = 'image: "trainer:1", env: [{name: MAX_IDLE_SECONDS, value: "1800"}]'
+    text = (
+        JOB.replace("LABELS", "").replace("FIELDS", "activeDeadlineSeconds: 3600").replace('image: "trainer:1"', idle)
+    )
+    drill = drilled(tmp_path, text)
+    assert str(drill.verdict) != "survived"
+
+
 @pytest.mark.parametrize(
     ("labels", "deadline", "limit"),
     [
