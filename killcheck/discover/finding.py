@@ -104,11 +104,12 @@ def from_objects(
     rehearsed: Mapping[str, Rehearsed] | None = None,
     *,
     complete: bool = True,
+    strays: bool = False,
 ) -> Discovery:
     """The kill path in manifests or in a live listing; programs that were ``rehearsed`` are known by what they did.
 
     Raises DiscoveryError where there is no target, and if it is to be ``complete`` where there is no layer; else what
-    was looked at is among the notes.
+    was looked at is among the notes. ``strays``: switches that miss are layers of what nothing else turns off.
     """
     notes = list(objects.notes) if isinstance(objects, Loaded) else []
     found = objects.objects if isinstance(objects, Loaded) else list(objects)
@@ -119,7 +120,7 @@ def from_objects(
         raise _no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ())
     targets = _targets(held)
     by_target = {target.name: holder.obj for target, holder in zip(targets, held, strict=True)}
-    seen = discover_layers.find(found, targets, by_target, rehearsed)
+    seen = discover_layers.find(found, targets, by_target, rehearsed, strays=strays)
     if not seen.layers:
         nothing = _no_layer(targets, seen, objects.unseen if isinstance(objects, Loaded) else ())
         if complete:
