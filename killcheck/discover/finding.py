@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from killcheck.discover import deadlines as deadline_sums
+from killcheck.discover import everywhere
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
 from killcheck.discover.unknown import Unknown, referenced_devices, templates_among, unknown_holders
@@ -114,6 +115,7 @@ def from_objects(
     notes = list(objects.notes) if isinstance(objects, Loaded) else []
     found = objects.objects if isinstance(objects, Loaded) else list(objects)
     held = [holder for holder in holders(found) if name_of(holder.obj) or labels_of(holder.obj)]
+    held += [Holder(obj, devices_of(obj, wanted=True)) for obj in everywhere.turned_off(found)]
     notes += _odd_holders(found)
     unknown = unknown_holders(found)
     if not held:

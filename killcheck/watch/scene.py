@@ -392,13 +392,20 @@ class Scene:
         if ended and "deletionTimestamp" not in obj["metadata"]:
             return None  # its containers are dead: it holds nothing; one that is being deleted still counts (P1)
         owner = controller_of(obj)
-        if owner and owner.get("kind") == "DaemonSet":
+        if owner and owner.get("kind") == "DaemonSet" and not self._is_meant(owner, namespace_of(obj)):
             return None
         devices = self._devices(obj)
         if not devices:
             return None
         return GpuPod(
             namespace_of(obj), name_of(obj), uid_of(obj), node, devices, "deletionTimestamp" in obj["metadata"]
+        )
+
+    def _is_meant(self, owner: Obj, namespace: str) -> bool:
+        """Whether a DaemonSet is a target itself; any other's pods go with their nodes."""
+        return any(
+            target.kind == "DaemonSet" and target.namespace == namespace and target.object == owner.get("name")
+            for target in self.kill_path.targets
         )
 
     def _devices(self, pod: Obj) -> int:
@@ -581,6 +588,9 @@ def asked_for(obj: Obj) -> int:
             for c in dig(obj, "status", "conditions", default=[])
         )
         return 0 if finished or dig(obj, "spec", "suspend") else int(dig(obj, "spec", "parallelism", default=1))
+    if kind == "DaemonSet":
+        seen = dig(obj, "status", "observedGeneration") == dig(obj, "metadata", "generation")
+        return int(dig(obj, "status", "desiredNumberScheduled", default=0)) if seen else 1
     spec = obj.get("spec") or {}
     if "replicas" in spec or kind in _REPLICATED:
         return int(dig(spec, "replicas", default=0 if "replicas" in spec else 1))

@@ -16,6 +16,7 @@ from killcheck.verdict import DrillResult
 Obj = dict[str, Any]
 API = "rbac.authorization.k8s.io"
 SCALE = "kubectl -n inf scale deploy/llm --replicas=0"
+ARM = """kubectl -n inf patch cronjob off -p '{"spec":{"suspend":false}}'"""
 PATCH = """kubectl -n inf patch deploy llm --type merge -p '{"spec":{"replicas":0}}'"""
 
 
@@ -94,9 +95,30 @@ def scaler() -> Obj:
     }
 
 
+def daemons() -> Obj:
+    """GPUs on each node of a kind, by a DaemonSet."""
+    made = target()
+    made["kind"], made["metadata"]["name"] = "DaemonSet", "probe"
+    del made["spec"]["replicas"]
+    made["spec"]["template"]["spec"] |= {
+        "nodeSelector": {"nvidia.com/gpu.present": "true"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+    }
+    return made
+
+
+def suspended(obj: Obj) -> Obj:
+    """The same, suspended."""
+    obj["spec"]["suspend"] = True
+    return obj
+
+
 def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
     """The drill of the layer ``off``."""
-    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([target(), *rights(), *objects]))
+    every = [*rights(), *objects]
+    if not any(obj["kind"] == "DaemonSet" for obj in objects):
+        every.append(target())
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(every))
     result = Run(
         Session(manifests=[tmp_path / "all.yaml"], exec_mode="host"), [PlannedDrill("off")], folder=tmp_path / "runs"
     ).execute()
@@ -112,8 +134,22 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
         ],
         [scaler(), switch(f"kubectl -n inf annotate so llm autoscaling.keda.sh/paused=true --overwrite; {SCALE}")],
         [webhook(), switch(SCALE)],
+        [suspended(switch(SCALE)), switch(ARM, "arm", "0 20 * * *")],
+        [
+            daemons(),
+            switch(
+                "kubectl -n inf patch ds probe --type merge "
+                """-p '{"spec":{"template":{"spec":{"nodeSelector":{"gpu-off":"yes"}}}}}'"""
+            ),
+        ],
     ],
-    ids=["limits taken out and put back", "KEDA paused, then scaled", "a webhook about other writes"],
+    ids=[
+        "limits taken out and put back",
+        "KEDA paused, then scaled",
+        "a webhook about other writes",
+        "armed before it fires",
+        "a DaemonSet that selects no node any more",
+    ],
 )
 def test_what_goes_off_and_stays_off_survives(objects: list[Obj], tmp_path: Path) -> None:
     result = drilled(tmp_path, *objects)
@@ -156,3 +192,18 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
     other = switch("kubectl -n web scale deploy/shop --replicas=2 || true", "shop", "0 7 * * *")
     result = drilled(tmp_path, switch(SCALE), on, other)
     assert str(result.verdict) == "survived", result.why
+
+
+@pytest.mark.parametrize(
+    ("objects", "cause"),
+    [
+        ([daemons(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
+        ([suspended(switch(SCALE)), switch(SCALE.replace("scale", "get"), "arm", "0 20 * * *")], "is suspended"),
+        ([switch("kubectl -n inf scale deploy -l tier=GPU --replicas=0")], "no objects passed to scale"),
+    ],
+    ids=["a DaemonSet makes its pods again", "nobody arms it", "a selector of another case"],
+)
+def test_what_stays_on_is_exposed(objects: list[Obj], cause: str, tmp_path: Path) -> None:
+    result = drilled(tmp_path, *objects)
+    assert str(result.verdict) == "exposed", result.why
+    assert cause in f"{result.cause} {' '.join(result.evidence)}"
