@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.world import Executor, World
 
+from killcheck.executor.arming import armed_by
 from killcheck.kube.objects import Obj, dig, labels_of, ref_of
 from killcheck.kube.plurals import plural_of
-from killcheck.layers.arming import armed_by
 from killcheck.spec.killpath import Layer
 
 __all__ = ["Suspended"]

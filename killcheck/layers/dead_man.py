@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from killcheck.entries import Entry
+from killcheck.executor.arming import armed_by
 from killcheck.kube import container_logs, schedule
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Forbidden, KubeError, NotFound
@@ -31,7 +32,6 @@ from killcheck.kube.objects import (
 )
 from killcheck.kube.permissions import Permission
 from killcheck.layers import carried, firing, slots
-from killcheck.layers.arming import armed_by
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.safety.journal import LABEL

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from killcheck import executor
-from killcheck.executor import ApiCall
+from killcheck.executor.reading import ApiCall, read
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.workloads import templates
 
@@ -20,7 +19,7 @@ def armed_by(cron_job: Obj, others: Iterable[Obj]) -> Obj | None:
         if dig(other, "spec", "suspend") or other.get("metadata", {}).get("name") == name_of(cron_job):
             continue
         for template in templates(other):
-            calls = executor.read(template.spec, namespace_of(other) or "default").writes
+            calls = read(template.spec, namespace_of(other) or "default").writes
             if any(lets_go(call, cron_job) for call in calls):
                 return other
     return None
