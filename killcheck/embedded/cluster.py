@@ -166,13 +166,7 @@ class Cluster:
         self.stopped: set[str] = set()
         self._closed = False
         self.server.down = self._down
-        for obj in (*bootstrap.objects(), *bootstrap.authentication(self.pki.ca_pem, start)):
-            self._create(obj)
-        for one in bootstrap.priority_classes():
-            self.server.managed.disown(("scheduling.k8s.io", "priorityclasses"), ("", one["metadata"]["name"]))
-        bootstrap.install_roles(self.server)
-        for obj in crds():
-            self._create(obj)
+        self._bootstrap(start)
         self.informers = Informers(self.kube_as(CONTROLLERS), self.loop)
         self.controllers: dict[str, Component] = start_all(
             self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem
@@ -196,6 +190,16 @@ class Cluster:
         for model in MODELS:
             if model.name not in disabled:
                 self.start_model(model)
+
+    def _bootstrap(self, start: datetime) -> None:
+        """What every API server makes for itself, and the custom resources that are modelled."""
+        for obj in (*bootstrap.objects(), *bootstrap.authentication(self.pki.ca_pem, start)):
+            self._create(obj)
+        for one in bootstrap.priority_classes():
+            self.server.managed.disown(("scheduling.k8s.io", "priorityclasses"), ("", one["metadata"]["name"]))
+        bootstrap.install_roles(self.server)
+        for obj in crds():
+            self._create(obj)
 
     @staticmethod
     def components() -> dict[str, tuple[str, ...]]:

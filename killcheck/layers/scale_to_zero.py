@@ -306,41 +306,16 @@ class ScaleToZero(LayerRun):
         what = f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}"
         if live is None:
             return Explanation(f"{what} is gone: nothing scales the target down", remedy="restore it")
-        spec, notes = live.get("spec") or {}, annotations_of(live)
-        least = int(spec.get("minReplicaCount", 0))
-        if least > 0:
-            return Explanation(
-                f"{what} never goes to zero: minReplicaCount {least}",
-                (f"spec.minReplicaCount: {least}",),
-                "set minReplicaCount: 0",
-                (27,),
-            )
-        paused = next(
-            (
-                f"{key}: {value}"
-                for key, value in sorted(notes.items())
-                if key.startswith("autoscaling.keda.sh/paused") and not key.endswith("scale-out") and value != "false"
-            ),
-            "",
-        )
-        if paused:
-            return Explanation(
-                f"{what} is paused: KEDA does not take its target to zero",
-                (f"annotation {paused}",),
-                "take the annotation off",
-                (27,),
-            )
-        if keda_triggers.only_resources(live):
-            return Explanation(
-                f"{what} has cpu or memory triggers alone: KEDA never takes it to zero, and lights it again",
-                tuple(f"trigger {t.get('type')}" for t in keda_triggers.triggers(live)),
-                "add a trigger that counts requests or work",
-                (27,),
-            )
+        asked = (_never_zero, self._kept_on, self._too_slow)
+        return next((found for question in asked if (found := question(live, what))), None)
+
+    def _kept_on(self, live: Obj, what: str) -> Explanation | None:
+        """That a trigger has reason to keep the target on, or cannot be read."""
+        triggers = f"triggers: {dig(live, 'spec', 'triggers', default=[])}"
         if keda_triggers.read(live, self.stage.cluster.loop.now()).desired:
             return Explanation(
                 f"the cron window of {what} is open: KEDA holds its replicas until it closes",
-                (f"triggers: {dig(spec, 'triggers', default=[])}",),
+                (triggers,),
                 "close the window before the night",
                 (27,),
             )
@@ -348,24 +323,57 @@ class ScaleToZero(LayerRun):
         if counted:
             return Explanation(
                 f"the kubernetes-workload trigger of {what} counts pods that are there: KEDA keeps its target on",
-                (f"it counts {', '.join(counted[:3])}", f"triggers: {dig(spec, 'triggers', default=[])}"),
+                (f"it counts {', '.join(counted[:3])}", triggers),
                 "let it count what goes at night, or pause the scaler then",
                 (27,),
             )
-        if notes.get(READING) == "error" or dig(spec, "fallback", "replicas", default=0):
+        if annotations_of(live).get(READING) == "error" or dig(live, "spec", "fallback", "replicas", default=0):
             return Explanation(
                 f"a trigger of {what} cannot be read: KEDA keeps what is there",
-                (f"fallback: {spec.get('fallback')}",),
+                (f"fallback: {dig(live, 'spec', 'fallback')}",),
                 "mend the trigger; no fallback.replicas on a GPU target",
                 (28,),
             )
+        return None
+
+    def _too_slow(self, live: Obj, what: str) -> Explanation | None:
+        """That it waits for longer than the deadline allows."""
+        spec = live.get("spec") or {}
         cooldown = float(spec.get("cooldownPeriod", 300))
         limit = self.stage.kill_path.deadlines_for(self.layer).scale_written_s
-        if cooldown + float(spec.get("pollingInterval", POLLING_S)) > limit:
+        if cooldown + float(spec.get("pollingInterval", POLLING_S)) <= limit:
+            return None
+        return Explanation(
+            f"{what} waits cooldownPeriod {cooldown:.0f} s; the deadline for zero is {limit:.0f} s",
+            (f"spec.cooldownPeriod: {cooldown:.0f}",),
+            "shorten the cooldown or move the deadline",
+            (28,),
+        )
+
+
+def _never_zero(live: Obj, what: str) -> Explanation | None:
+    """That KEDA does not take this one to zero at all: its minimum, a pause, triggers that count no work."""
+    least = int(dig(live, "spec", "minReplicaCount", default=0))
+    if least > 0:
+        return Explanation(
+            f"{what} never goes to zero: minReplicaCount {least}",
+            (f"spec.minReplicaCount: {least}",),
+            "set minReplicaCount: 0",
+            (27,),
+        )
+    for key, value in sorted(annotations_of(live).items()):
+        if key.startswith("autoscaling.keda.sh/paused") and not key.endswith("scale-out") and value != "false":
             return Explanation(
-                f"{what} waits cooldownPeriod {cooldown:.0f} s; the deadline for zero is {limit:.0f} s",
-                (f"spec.cooldownPeriod: {cooldown:.0f}",),
-                "shorten the cooldown or move the deadline",
-                (28,),
+                f"{what} is paused: KEDA does not take its target to zero",
+                (f"annotation {key}: {value}",),
+                "take the annotation off",
+                (27,),
             )
-        return None
+    if keda_triggers.only_resources(live):
+        return Explanation(
+            f"{what} has cpu or memory triggers alone: KEDA never takes it to zero, and lights it again",
+            tuple(f"trigger {t.get('type')}" for t in keda_triggers.triggers(live)),
+            "add a trigger that counts requests or work",
+            (27,),
+        )
+    return None

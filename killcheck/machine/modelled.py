@@ -294,6 +294,7 @@ class Machine:
             mounts=mounts,
             contents=contents,
             image="the machine",
+            brings="a program that stands for it goes beside the spec, at machine/bin",
             working_dir=FOLDER,
             hostname="machine",
             cluster_dns=False,

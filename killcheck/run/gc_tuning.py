@@ -15,7 +15,7 @@ __all__ = ["collect_seldom", "uncollected"]
 
 #: Containers made since the last look at the youngest generation (700 by default; starting makes 120,000), and looks
 #: between older ones.
-THRESHOLDS = (200_000, 20, 20)
+THRESHOLDS = (500_000, 20, 20)
 
 
 def collect_seldom() -> None:

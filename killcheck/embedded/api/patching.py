@@ -175,20 +175,16 @@ class Patcher:
         # A patch of the status shares with the stored object, decoded long ago, whatever it does not speak of; the rest
         # of the object is taken from there anyway.
         shared = (
-            {key for key, value in new.items() if value.__class__ is dict and value is old.get(key)} - _OWN
+            {key: value for key, value in new.items() if value.__class__ is dict and value is old.get(key)}
             if (call.subresource == "status" and schema is not None)
-            else ()
+            else {}
         )
+        fresh = {key: value for key, value in new.items() if key in _OWN or key not in shared}
         try:
             if content_type == STRATEGIC and schema is not None:
-                new = _restored(schema, new)
-            if shared:
-                clean, unknown = type_dispatch.decode(
-                    call.kind, {key: value for key, value in new.items() if key not in shared}, schema
-                )
-                clean |= {key: new[key] for key in shared}
-            else:
-                clean, unknown = type_dispatch.decode(call.kind, new, schema)
+                fresh = _restored(schema, fresh)
+            clean, unknown = type_dispatch.decode(call.kind, fresh, schema)
+            clean |= {key: value for key, value in shared.items() if key not in _OWN}
         except StatusError as error:
             if error.code != 400:
                 raise

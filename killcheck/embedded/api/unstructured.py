@@ -6,6 +6,7 @@ Source: ``fromUnstructured`` in k8s.io/apimachinery/pkg/runtime/converter.go.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from killcheck.embedded.api import scalars, schemas
@@ -25,34 +26,50 @@ class Misfit(Exception):
 
 def restored(schema: str, obj: Obj) -> Obj:
     """The object with whole numbers where the type has such. Raises Misfit at the first field that does not fit."""
-    result: Obj = _struct(schema, obj)
+    result: Obj
+    try:
+        result = _struct(schema, obj, _as_given)
+    except Misfit:  # which is the first, the structure's order says: a type has far more fields than an object
+        result = _struct(schema, obj, _as_declared)
     return result
 
 
-def _struct(schema: str, value: Any) -> Any:
+Fields = dict[str, schemas.Field]
+#: The fields of a structure that a map has.
+_Order = Callable[[Fields, Obj], Iterable[tuple[str, schemas.Field]]]
+
+
+def _as_given(fields: Fields, value: Obj) -> Iterable[tuple[str, schemas.Field]]:
+    return [(name, fields[name]) for name in value if name in fields]
+
+
+def _as_declared(fields: Fields, value: Obj) -> Iterable[tuple[str, schemas.Field]]:
+    return [(name, field) for name, field in fields.items() if name in value]
+
+
+def _struct(schema: str, value: Any, order: _Order) -> Any:
     if value is None:
         return None
     if not isinstance(value, dict):
         raise Misfit(f"cannot restore struct from: {_kind(value)}")
     found = dict(value)
-    for name, field in schemas.fields(schema).items():  # in the order of the structure
-        if name in value:
-            found[name] = _shaped(field, field.shape, value[name])
+    for name, field in order(schemas.fields(schema), value):
+        found[name] = _shaped(field, field.shape, value[name], order)
     return found
 
 
-def _shaped(field: schemas.Field, shape: str, value: Any) -> Any:
+def _shaped(field: schemas.Field, shape: str, value: Any, order: _Order) -> Any:
     if value is None:
         return None
     if not shape:
-        return _struct(field.base, value) if field.base in schemas.load() else _scalar(field, value)
+        return _struct(field.base, value, order) if field.base in schemas.load() else _scalar(field, value)
     if shape.startswith("[]"):
         if not isinstance(value, list):
             raise Misfit(f"cannot restore slice from {_kind(value)}")
-        return [_shaped(field, shape[2:], item) for item in value]
+        return [_shaped(field, shape[2:], item, order) for item in value]
     if not isinstance(value, dict):
         raise Misfit(f"cannot restore map from {_kind(value)}")
-    return {key: _shaped(field, shape[2:], item) for key, item in value.items()}
+    return {key: _shaped(field, shape[2:], item, order) for key, item in value.items()}
 
 
 def _scalar(field: schemas.Field, value: Any) -> Any:

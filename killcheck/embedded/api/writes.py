@@ -226,31 +226,8 @@ class Writer:
         old = converted(kind, stored)
         new = change(old)
         untyped = _is_untyped(call, new)
-        self._dedup_owners(call, new)
-        if kind.table == ("", "services"):
-            _check_addresses(call, new)
         managers = new["metadata"].get("managedFields") if call.over_wire else None
-        immutable = self._check_meta(call, new, old)
-        if subresource in ("", *PARTS):
-            type_dispatch.apply_defaults(kind, new, self.server.loop.now())
-        asked = copy(new) if subresource in PARTS else None
-        new = prepare_for_update(kind, new, old, subresource)
-        if kind.table == _CRDS:
-            new = copy(new)
-            self.server.custom.accept(new)
-
-        def check(obj: Obj) -> None:
-            if obj != old and (subresource != "status" or kind.crd is not None or call.over_wire):
-                self._validate(kind, obj, old, subresource, before=immutable)
-            elif immutable:
-                raise status.invalid(resource.kind, resource.group, call.name, immutable)
-
-        if admit:
-            new = self.server.admit(call, "UPDATE", new, old, dry_run=dry_run, subresource=subresource, between=check)
-        else:
-            check(new)
-        if not subresource:
-            self._warn(call, new, old)
+        new, asked = self._accepted(call, new, old, subresource, admit=admit)
         if managers and not dry_run:
             self.server.managed.replace(kind, call.key, managers)
         changes = timed() if timed is not None else True
@@ -285,6 +262,37 @@ class Writer:
             call, call.key, stored, written, operation=operation, applied=applied, timed=changes, untyped=untyped
         )
         return converted(kind, result)
+
+    def _accepted(self, call: Call, new: Obj, old: Obj, subresource: str, *, admit: bool) -> tuple[Obj, Obj | None]:
+        """What may be stored in place of ``old``, and what was asked for where the subresource takes a part of it."""
+        kind, resource = call.kind, call.kind.resource
+        self._dedup_owners(call, new)
+        if kind.table == ("", "services"):
+            _check_addresses(call, new)
+        immutable = self._check_meta(call, new, old)
+        if subresource in ("", *PARTS):
+            type_dispatch.apply_defaults(kind, new, self.server.loop.now())
+        asked = copy(new) if subresource in PARTS else None
+        new = prepare_for_update(kind, new, old, subresource)
+        if kind.table == _CRDS:
+            new = copy(new)
+            self.server.custom.accept(new)
+
+        def check(obj: Obj) -> None:
+            if obj != old and (subresource != "status" or kind.crd is not None or call.over_wire):
+                self._validate(kind, obj, old, subresource, before=immutable)
+            elif immutable:
+                raise status.invalid(resource.kind, resource.group, call.name, immutable)
+
+        if admit:
+            new = self.server.admit(
+                call, "UPDATE", new, old, dry_run=call.dry_run, subresource=subresource, between=check
+            )
+        else:
+            check(new)
+        if not subresource:
+            self._warn(call, new, old)
+        return new, asked
 
     def _check_meta(self, call: Call, new: Obj, old: Obj) -> list[Obj]:
         """Optimistic concurrency, and metadata that only the server changes; answers what validation will say of it."""

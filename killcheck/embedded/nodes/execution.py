@@ -79,6 +79,8 @@ class Launch:
     pod_ip: str = ""
     #: How far its clock is behind the cluster's, in seconds.
     behind_s: float = 0.0
+    #: What brings a program that this host has not; None: the image, in an engine.
+    brings: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

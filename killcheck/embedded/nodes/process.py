@@ -512,7 +512,9 @@ class HostProcess:
 
 
 def lacks(launch: Launch, name: str) -> str:
-    """Why a program that is not found here says nothing of the image that was to bring it."""
+    """Why a program that is not found here says nothing of where it was to be found."""
+    if launch.brings is not None:
+        return f"it calls {name}, which this host has not: {launch.image} may well have it; {launch.brings}/{name}"
     return (
         f"it calls {name}, which this host has not: nothing is known of image {launch.image}, which may well have "
         "it; --exec docker runs the image itself"
