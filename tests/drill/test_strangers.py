@@ -54,7 +54,7 @@ def switch(script: str, name: str = "off", schedule: str = "0 22 * * *", *, pod:
 def rights() -> list[Obj]:
     """The account that may do all that these switches do."""
     meta = {"name": "off", "namespace": "inf"}
-    rules = [{"apiGroups": ["apps", "batch", "keda.sh"], "resources": ["*"], "verbs": ["*"]}]
+    rules = [{"apiGroups": ["", "apps", "batch", "keda.sh"], "resources": ["*"], "verbs": ["*"]}]
     ref = {"apiGroup": API, "kind": "Role", "name": "off"}
     subjects = [{"kind": "ServiceAccount", **meta}]
     return [
