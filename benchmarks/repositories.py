@@ -38,6 +38,8 @@ ASKS = re.compile(
 #: What may be a switch, by its kind.
 SWITCHES = re.compile(r"^kind: *[\"']?(CronJob|CronWorkflow|ScaledObject|SleepInfo|HorizontalPodAutoscaler)\b", re.M)
 SUFFIXES = (".yaml", ".yml", ".json")
+#: What such files are made from.
+MADE_FROM = (".j2", ".tpl", ".tmpl", ".tftpl", ".template", ".gotmpl")
 #: The longest that a thousand files may take, in seconds.
 BUDGET_S = 3.0
 
@@ -55,7 +57,8 @@ def documents_of(folder: Path, says: re.Pattern[str]) -> Iterator[Document]:
     """Every document with a kind below a folder whose text says so, hidden folders left out."""
     for file in sorted(folder.rglob("*")):
         inside = file.relative_to(folder).parts
-        if file.suffix not in SUFFIXES or not file.is_file() or any(part.startswith(".") for part in inside):
+        ending = Path(file.stem).suffix or ".yaml" if file.suffix in MADE_FROM else file.suffix
+        if ending not in SUFFIXES or not file.is_file() or any(part.startswith(".") for part in inside):
             continue
         line = 1
         for text in re.split(r"^(?=---(?:\s|$))", file.read_text("utf-8", errors="replace"), flags=re.M):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from killcheck.probes import cilium
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.where import command_path
+from killcheck.probes.where import calls_by_name, command_path
 from killcheck.probes.world import Executor, World, selected
 
 from killcheck.kube.objects import Obj, dig, namespace_of, ref_of
@@ -80,7 +80,7 @@ class EgressBlocked(Probe):
                 "whether what it allows is the API server (EndpointSlice default/kubernetes) that "
                 f"{ref_of(one.owner)} calls",
             )
-        if not any(_opens(rule, 53) for rule in rules) and _needs_dns(one):
+        if not any(_opens(rule, 53) for rule in rules) and calls_by_name(one):
             message = f"blocks DNS, and {ref_of(one.owner)} calls the API server by name"
             yield self.finding(
                 world,
@@ -143,11 +143,6 @@ def _opens(rule: Obj, port: int) -> bool:
         or (isinstance(entry.get("port"), int) and entry["port"] <= port <= entry.get("endPort", entry["port"]))
         for entry in ports
     )
-
-
-def _needs_dns(one: Executor) -> bool:
-    """Whether it calls by name: curl does with the name in its URL; client libraries and kubectl use the address."""
-    return "kubernetes.default" in one.text
 
 
 def _why(rules: list[Obj]) -> str | None:

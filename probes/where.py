@@ -11,7 +11,7 @@ from killcheck.executor.kubectl_calls import CommandLine, command_line
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.text.yamlfile import Path
 
-__all__ = ["command_path", "kubectl"]
+__all__ = ["calls_by_name", "command_path", "kubectl"]
 
 
 def command_path(executor: Executor) -> Path:
@@ -19,6 +19,11 @@ def command_path(executor: Executor) -> Path:
     path, container = executor.containers[-1]
     part = next((name for name in ("args", "command") if container.get(name)), "image")
     return (*path, part)
+
+
+def calls_by_name(executor: Executor) -> bool:
+    """Whether it calls by name: curl does with the name in its URL; client libraries and kubectl use the address."""
+    return "kubernetes.default" in executor.text or "//kubernetes/" in executor.text
 
 
 def kubectl(executor: Executor, verb: str) -> Iterator[CommandLine]:

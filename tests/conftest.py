@@ -9,6 +9,7 @@ import tempfile
 # are imported anew are other types, and yaml's parser in C goes on making nodes of the types that it first met.
 import cryptography.hazmat.primitives.asymmetric.ec
 import cryptography.x509  # noqa: F401
+import lacking
 import pytest
 import yaml  # noqa: F401
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,8 @@ settings.load_profile("killcheck")
 STATE = tempfile.TemporaryDirectory(prefix="killcheck-tests-")
 os.environ["XDG_STATE_HOME"] = STATE.name
 os.environ.pop("KILLCHECK_KEY", None)
+os.environ[lacking.KEPT] = f"{STATE.name}/lacked"
+lacking.watch()
 # These processes are as much killcheck's own as the command's.
 collect_seldom()
 
@@ -77,6 +80,23 @@ def pytest_xdist_make_scheduler(config, log):
         return None
     config.option.loadscopereorder = False
     return ByFile(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    lacking.begin()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where an executor called what this machine has not, its drill says nothing: the test is skipped, and says so."""
+    report = yield
+    if report.failed and (names := lacking.called()):
+        path, line, _ = item.location
+        report.outcome = "skipped"
+        report.longrepr = (path, (line or 0) + 1, f"its executor calls {', '.join(names)}, which this machine has not")
+    return report
 
 
 @pytest.fixture(autouse=True)

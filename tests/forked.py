@@ -96,6 +96,8 @@ OF_OTHERS = ("cryptography.x509", "docker", "encodings.idna", "tzdata", "urllib3
 
 def everything():
     """Imports all of killcheck but what runs inside containers, so that a child starts at once."""
+    import lacking
+
     import killcheck
     from killcheck import faults
     from killcheck.embedded.nodes.forkserver import fork_server
@@ -106,6 +108,7 @@ def everything():
             importlib.import_module(module.name)
     for name in (*OF_OTHERS, "killcheck.fixtures"):
         importlib.import_module(name)
+    lacking.watch()
     faults.every()
     Session(fixture="dead-man").kill_path.layers  # noqa: B018 - types that are made when the first spec is read
     fork_server()  # what the children share

@@ -219,6 +219,10 @@ class Controllers(Protocol):
 
 
 class Wire(Protocol):
-    """The API as it is reached over TLS. ``interceptor`` sees every request first, and may answer in its place."""
+    """The API as it is reached over TLS. ``interceptor`` sees every request first, and may answer in its place.
+
+    ``certificate_ended``: whether whoever connects is shown a certificate that has ended.
+    """
 
     interceptor: Callable[[Any], Any] | None
+    certificate_ended: bool

@@ -293,7 +293,7 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
 
 
 #: What was not the network's fault: somebody answered, or nobody was asked.
-_ANSWERED = (RefusalKind.NO_TOKEN, RefusalKind.FORBIDDEN, RefusalKind.UNAUTHORIZED)
+_ANSWERED = (RefusalKind.NO_TOKEN, RefusalKind.FORBIDDEN, RefusalKind.UNAUTHORIZED, RefusalKind.UNTRUSTED)
 _EGRESS = (
     "the executor cannot reach the API server: allow its egress to the API server's real address and to "
     "DNS, and let it retry"
@@ -318,6 +318,11 @@ _MEANINGS: dict[RefusalKind, tuple[str, str, tuple[int, ...]]] = {
         (17, 19),
     ),
     RefusalKind.UNRESOLVED: ("the executor cannot resolve a name", _EGRESS, (25, 23)),
+    RefusalKind.UNTRUSTED: (
+        "the executor does not trust the API server's certificate",
+        "renew the certificate and see to the node's clock; give the executor the CA of its ServiceAccount's mount",
+        (22,),
+    ),
     RefusalKind.UNREACHED: ("the executor cannot get through", _EGRESS, (23, 25)),
     RefusalKind.BUSY: (
         "the API server was busy, and the executor gave up",
@@ -360,12 +365,56 @@ def deadline(case: Case) -> Diagnosis | None:
             remedy=remedy,
             failures=rows,
         )
+    never = _never_began(case)
+    if never is not None:
+        return never
     return Diagnosis(
         cause=f"DeadlineExceeded: {failed.get('message', 'Job was active longer than specified deadline')}",
         evidence=(f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}", *case.last_words()),
         remedy="find what the executor waited for; a deadline ends the Job, it does not turn the GPUs off",
         failures=(8,),
     )
+
+
+def _never_began(case: Case) -> Diagnosis | None:
+    """Until the Job's deadline its program was never started: a volume, or a container that comes first."""
+    if "container_started" in case.timeline.reached and case.log():
+        return None
+    mounts = case.events("FailedMount", "FailedAttachVolume")
+    if mounts and case.stuck_at in ("image_pulled", "container_started"):
+        return Diagnosis(
+            cause=f"FailedMount: {mounts[0].get('message', '')}",
+            evidence=tuple(said(e) for e in mounts[:2]),
+            remedy="create the volume's source, or take the volume out: an executor needs none",
+            failures=(11,),
+        )
+    for pod in reversed(case.pods):
+        first = _still_first(pod)
+        if first is not None:
+            return Diagnosis(
+                cause=f"container {first} of {name_of(pod)} comes first and did not end: the executor never started",
+                evidence=tuple(case.last_words(3)),
+                remedy="keep the executor's pods out of injection, and give nothing the chance to hold them up",
+                failures=(11,),
+            )
+    return None
+
+
+def _began(status: Obj) -> bool:
+    """Whether a container was ever started: one that was not waits, or could not be found when its pod was ended."""
+    waits = dig(status, "state", "waiting", "reason") == "PodInitializing"
+    return not waits and dig(status, "state", "terminated", "reason") != "ContainerStatusUnknown"
+
+
+def _still_first(pod: Obj) -> str | None:
+    """The init container that held a pod up until it was ended; None: none did."""
+    rest = dig(pod, "status", "containerStatuses", default=[])
+    if not rest or any(_began(one) for one in rest):
+        return None
+    for one in dig(pod, "status", "initContainerStatuses", default=[]):
+        if dig(one, "state", "running") or dig(one, "state", "terminated", "exitCode", default=0):
+            return str(one.get("name"))
+    return None
 
 
 def false_green(case: Case) -> Diagnosis | None:

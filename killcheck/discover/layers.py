@@ -269,7 +269,7 @@ class _Finder:
             return ()
         covers = self.stopping.named_by(reading, who)
         if not covers:
-            covers = tuple(t.name for t in self.targets if self.stopping.may_stop(obj, spec, t))
+            covers = self._by_rights(obj, reading, spec)
         if covers:
             self.found.evidence[name] = "read: fired once in a rehearsal, it turned off nothing"
         return covers
@@ -305,14 +305,25 @@ class _Finder:
         covers = self.stopping.named_by(reading, ref_of(obj))
         if covers or not reading.not_understood:
             return covers
-        started = {t.name for t in self.targets for call in reading.writes if self.stopping.starts(call, t)}
-        allowed = tuple(t.name for t in self.targets if t.name not in started and self.stopping.may_stop(obj, spec, t))
+        allowed = self._by_rights(obj, reading, spec)
         if allowed:
             unread = "; ".join(reading.not_understood)
             self.found.notes.append(
                 f"{ref_of(obj)} is taken for a layer by what its ServiceAccount may do; not understood: {unread}"
             )
         return allowed
+
+    def _by_rights(self, obj: Obj, reading: Reading, spec: Obj) -> tuple[str, ...]:
+        """The targets that a program is allowed to turn off, but for those of which it starts or makes the like."""
+        started = {t.name for t in self.targets for call in reading.writes if self.stopping.starts(call, t)}
+        may = [t for t in self.targets if t.name not in started and self.stopping.may_stop(obj, spec, t)]
+        own = {t.name for t in may if reading.writes and self.stopping.may_make(obj, spec, t)}
+        if own:
+            self.unread.append(
+                f"{ref_of(obj)} may turn off {', '.join(sorted(own))} by its rights, which are those of who makes such "
+                f"objects, and what could be read of it changes others ({reading.writes[0]})"
+            )
+        return tuple(t.name for t in may if t.name not in own)
 
     def _missed(self, obj: Obj, reading: Reading) -> None:
         who = ref_of(obj)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from killcheck.discover.landing import Labels, grows, machines_of_call, machines_of_command, may_land
+from killcheck.discover.landing import Machines, grows, machines_of_call, machines_of_command, may_land
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube import gpus
@@ -37,6 +37,8 @@ _BUILT_IN = frozenset({"apps", "batch", ""})
 _AMOUNTS = re.compile(
     r"""([\w-]+(?:\.[\w-]+)+(?:/|~1)[\w.-]+)["'\\]*(?:\s*,\s*["'\\]*value["'\\]*)?\s*[:=]\s*["'\\]*(\d+)"""
 )
+#: A verb that nobody has, but who has all of them.
+_ANYTHING = "any-verb-at-all"
 #: Helm commands that take away what a release runs.
 _HELM_OFF = re.compile(
     r"^helm (?:.* )?(?:uninstall|delete)\b|^helm .*\bupgrade\b.*(?:replica\w*=0|enabled=false)", re.I
@@ -64,15 +66,15 @@ class Stopping:
         clouds = [command for command, text in whole.items() if not grows(text)]
         self.notes += [f"{who} runs '{c}': it asks for machines, and turns none off" for c in whole if c not in clouds]
         if clouds and not covers:
-            groups = [machines_of_command(whole[command]) for command in clouds]
+            groups = [machines_of_command(whole[command], self.objects) or Machines({}) for command in clouds]
             covers = [t.name for t in self.targets if self._lands(t, groups)]
             what = "every target" if len(covers) == len(self.targets) else ", ".join(covers) or "no target"
             self.notes.append(f"{who} acts outside Kubernetes ({clouds[0]}): taken to turn off {what}")
         return tuple(covers)
 
-    def _lands(self, target: Target, machines: Sequence[Labels]) -> bool:
+    def _lands(self, target: Target, machines: Sequence[Machines]) -> bool:
         """Whether a target's pods may be on any of these machines; where nothing is known of them, they may."""
-        return not machines or any(may_land(self.by_target[target.name], labels) for labels in machines)
+        return not machines or any(may_land(self.by_target[target.name], one) for one in machines)
 
     def _stops(self, call: ApiCall, target: Target, who: str) -> bool:
         """Whether an API call turns a target off."""
@@ -162,21 +164,26 @@ class Stopping:
 
     def may_stop(self, obj: Obj, spec: Obj, target: Target) -> bool:
         """Whether the ServiceAccount of an object's pods (``spec``) may scale, change or delete a target."""
-        account = str(spec.get("serviceAccountName") or "default")
-        group = target.api_version.rpartition("/")[0]
         ways = (("patch", "scale"), ("update", "scale"), ("delete", ""), ("patch", ""), ("update", ""))
-        return any(
-            self.permissions.allows(
-                account,
-                namespace_of(obj) or "default",
-                verb=verb,
-                group=group,
-                resource=plural_of(target.kind),
-                subresource=sub,
-                name=target.object,
-                namespace=target.namespace,
-            )
-            for verb, sub in ways
+        return any(self._may(obj, spec, target, verb, sub) for verb, sub in ways)
+
+    def may_make(self, obj: Obj, spec: Obj, target: Target) -> bool:
+        """Whether the ServiceAccount of an object's pods is allowed by name to make objects of a target's kind.
+
+        Who may delete such objects may do so for those that it makes; who may do anything says nothing by that.
+        """
+        return self._may(obj, spec, target, "create") and not self._may(obj, spec, target, _ANYTHING)
+
+    def _may(self, obj: Obj, spec: Obj, target: Target, verb: str, subresource: str = "") -> bool:
+        return self.permissions.allows(
+            str(spec.get("serviceAccountName") or "default"),
+            namespace_of(obj) or "default",
+            verb=verb,
+            group=target.api_version.rpartition("/")[0],
+            resource=plural_of(target.kind),
+            subresource=subresource,
+            name="" if verb == "create" else target.object,
+            namespace=target.namespace,
         )
 
     def scale_target(self, obj: Obj) -> Target | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from killcheck.kube.custom_holders import HOLDS_NOTHING, REFERENCES, STARTERS, TEMPLATES, is_capacity, mention
+from killcheck.kube.custom_holders import REFERENCES, may_hold, mention
 from killcheck.kube.gpus import Claims, claims_of, spec_devices
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import devices_of
@@ -66,7 +66,7 @@ def unknown_holders(objects: Iterable[Obj]) -> list[Unknown]:
 
 def _unknown(objects: list[Obj], templates: Templates, claims: Claims) -> Iterator[Unknown]:
     for obj in objects:
-        if not _may_hold(obj) or devices_of(obj, wanted=True):
+        if not may_hold(obj) or devices_of(obj, wanted=True):
             continue
         # Of pods that are written out it is known what they ask for, wherever they may run.
         named = mention(obj, _PLACEMENT if templates_of(obj) else ())
@@ -78,16 +78,6 @@ def _unknown(objects: list[Obj], templates: Templates, claims: Claims) -> Iterat
             yield Unknown(obj, f"claims devices, not understood: {claimed}")
         elif missing:
             yield Unknown(obj, f"asks for what {missing} says, which is not here")
-
-
-def _may_hold(obj: Obj) -> bool:
-    """Whether an object is of a kind that may make pods by its own rules."""
-    group = str(obj.get("apiVersion", "")).rpartition("/")[0]
-    builtin = "." not in group or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))
-    known = HOLDS_NOTHING | TEMPLATES | STARTERS
-    if builtin or obj.get("kind") in known or is_capacity(str(obj.get("kind"))):
-        return False
-    return not dig(obj, "metadata", "ownerReferences")
 
 
 def _claimed(node: object, namespace: str, claims: Claims) -> Iterator[str]:

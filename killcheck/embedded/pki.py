@@ -39,6 +39,8 @@ SERVER_NAMES = (
 #: Validity on the host's clock (TLS peers check it there, whatever the virtual clock says).
 VALID_FROM = timedelta(days=-1)
 VALID_FOR = timedelta(days=365)
+#: How long ago one that has ended did.
+ENDED = timedelta(hours=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,20 @@ class Pki:
         """A client certificate for any user and groups."""
         return self._issue(common_name, organizations, ())
 
-    def server_context(self) -> ssl.SSLContext:
+    @cached_property
+    def ended_context(self) -> ssl.SSLContext:
+        """:meth:`server_context` with a certificate of the same CA and names that has ended."""
+        return self.server_context(self._issue("kube-apiserver", (), SERVER_NAMES, ENDED))
+
+    def server_context(self, identity: Identity | None = None) -> ssl.SSLContext:
         """TLS for the server's side: client certificates are asked for, verified against the CA, and optional."""
+        identity = identity or self.server
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
         context.load_verify_locations(cadata=self.ca_pem)
         context.verify_mode = ssl.CERT_OPTIONAL
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # mode 0600; ssl loads keys from files only
-            file.write(self.server.certificate_pem + self.server.key_pem)
+            file.write(identity.certificate_pem + identity.key_pem)
             file.flush()
             context.load_cert_chain(Path(file.name))
         return context
@@ -97,14 +105,16 @@ class Pki:
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         return _signed(builder, key), key
 
-    def _issue(self, common_name: str, organizations: Sequence[str], names: Sequence[str]) -> Identity:
+    def _issue(
+        self, common_name: str, organizations: Sequence[str], names: Sequence[str], until: timedelta = VALID_FOR
+    ) -> Identity:
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
         authority, authority_key = self._ca
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(common_name, organizations), authority.subject, key)
+        builder = _builder(_name(common_name, organizations), authority.subject, key, until)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(ca=False), critical=True)
         purpose = x509.OID_SERVER_AUTH if names else x509.OID_CLIENT_AUTH
@@ -125,13 +135,15 @@ def _name(common_name: str, organizations: Sequence[str]) -> x509.Name:
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, until: timedelta = VALID_FOR
+) -> x509.CertificateBuilder:
     from cryptography import x509
 
     now = wall_now()
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
     builder = builder.serial_number(x509.random_serial_number())
-    return builder.not_valid_before(now + VALID_FROM).not_valid_after(now + VALID_FOR)
+    return builder.not_valid_before(now + VALID_FROM).not_valid_after(now + until)
 
 
 def _signed(builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey) -> x509.Certificate:

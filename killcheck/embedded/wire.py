@@ -50,6 +50,8 @@ class Server:
         self.pki = pki
         self.port = port
         self.interceptor: Interceptor | None = None
+        #: Whether whoever connects from now on is shown a certificate that has ended.
+        self.certificate_ended = False
         self.world = Client("world")
         self._context: ssl.SSLContext | None = None
         self._selector: selectors.BaseSelector | None = None
@@ -215,7 +217,8 @@ class Server:
             return
         sock.setblocking(True)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(self, client, sock, self._context)
+        context = self.pki.ended_context if self.certificate_ended else self._context
+        connection = Connection(self, client, sock, context)
         with self._lock:
             self._connections.add(connection)
         connection.start()

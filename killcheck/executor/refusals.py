@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 __all__ = [
+    "ENDED",
     "FORBIDDEN",
     "NO_TOKEN",
     "UNAUTHORIZED",
     "UNREACHED",
     "UNRESOLVED",
+    "UNTRUSTED",
     "Refusal",
     "RefusalKind",
     "line_with",
@@ -64,6 +66,13 @@ UNREACHED = (
     r"network is unreachable|no route to host|\bfetch failed\b|empty reply from server|unexpected EOF|"
     r"\bE(TIMEDOUT|CONNREFUSED|CONNRESET|HOSTUNREACH|NETUNREACH)\b"
 )
+#: A certificate whose time is over, or has not begun: curl 60 and OpenSSL, Go's x509, Node.
+ENDED = r"certificate (has expired|is not yet valid)|\bCERT_(HAS_EXPIRED|NOT_YET_VALID)\b"
+#: Any that the client does not believe.
+UNTRUSTED = (
+    rf"{ENDED}|certificate verify failed|ssl certificate problem|x509: certificate|"
+    r"unable to (verify the first|get (local )?issuer) certificate|self.signed certificate|cannot verify .*certificate"
+)
 #: An API server that answers, and asks to come back later.
 _BUSY = (
     rf"too ?many ?requests|{_status(429)}|{_status(503)}|service ?unavailable|"
@@ -91,6 +100,7 @@ class RefusalKind(StrEnum):
     FORBIDDEN = "403 Forbidden"
     UNAUTHORIZED = "401 Unauthorized"
     UNRESOLVED = "name not resolved"
+    UNTRUSTED = "certificate not trusted"
     UNREACHED = "not reached"
     BUSY = "server busy"
 
@@ -107,6 +117,7 @@ _ORDER = (
     (RefusalKind.FORBIDDEN, FORBIDDEN),
     (RefusalKind.UNAUTHORIZED, UNAUTHORIZED),
     (RefusalKind.UNRESOLVED, UNRESOLVED),
+    (RefusalKind.UNTRUSTED, UNTRUSTED),
     (RefusalKind.UNREACHED, UNREACHED),
     (RefusalKind.BUSY, _BUSY),
 )

@@ -162,6 +162,15 @@ def is_capacity(kind: str) -> bool:
     return _MACHINE_KINDS.fullmatch(kind) is not None
 
 
+def may_hold(obj: Obj) -> bool:
+    """Whether an object is of a kind that may make pods by rules of its own: a custom resource that is not known."""
+    group, kind = str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind"))
+    builtin = "." not in group or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))
+    if builtin or kind in HOLDS_NOTHING | TEMPLATES | STARTERS or kind.endswith("Quota") or is_capacity(kind):
+        return False
+    return not (obj.get("metadata") or {}).get("ownerReferences")
+
+
 @dataclass(frozen=True, slots=True)
 class ByMachine:
     """A kind that names the machine rather than the device: where the machine and the numbers of it are written."""

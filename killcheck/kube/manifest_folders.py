@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from killcheck.kube import outside_schedules
-from killcheck.kube.manifest_text import is_definition
+from killcheck.kube.manifest_text import is_definition, is_template_of_objects
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
 from killcheck.text.files import text_of
 from killcheck.text.yamlfile import YamlError, documents
@@ -27,6 +27,12 @@ KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 #: Files that may hold a schedule from outside Kubernetes.
 _SCHEDULES = frozenset({".tf", ".timer"})
+#: Files that a program makes manifests of; what their name has before that is nothing, or what they become.
+_TEMPLATES = frozenset(
+    {".envsubst", ".erb", ".gotmpl", ".hbs", ".in", ".j2", ".jinja", ".jinja2", ".mustache"}
+    | {".template", ".tftpl", ".tmpl", ".tpl"}
+)
+_READ = (*_SUFFIXES, *_SCHEDULES, *_TEMPLATES)
 _NOT_MANIFESTS = frozenset({"node_modules", "vendor", "__pycache__"})
 #: What a kustomization says that does not change what is deployed.
 _NEUTRAL = frozenset(
@@ -123,16 +129,23 @@ class Folders:
 
     def _entries(self, path: Path, known: frozenset[Path]) -> Iterator[Path]:
         """What lies in a folder, but for what is ``known`` already."""
-        for entry in sorted(path.iterdir()):
-            if entry.name == outside_schedules.WORKFLOWS[0]:
-                self._workflows(entry)
-            if entry.name.startswith(".") or entry.name in _NOT_MANIFESTS or entry in known:
+        for listed in _by_name(path):
+            if listed.name == outside_schedules.WORKFLOWS[0]:
+                self._workflows(path / listed.name)
+            if listed.name.startswith(".") or listed.name in _NOT_MANIFESTS:
+                continue
+            is_link = listed.is_symlink()  # one may lead in a circle
+            is_folder = (path / listed.name).is_dir() if is_link else listed.is_dir(follow_symlinks=False)
+            if not is_folder and self._left_out is None and not listed.name.endswith(_READ):
+                continue
+            entry = path / listed.name
+            if entry in known:
                 continue
             if self._is_left_out(entry):
                 self._pass(entry, "left out as it was asked", Cause.LEFT_OUT)
-            elif entry.is_dir() and not entry.is_symlink():
+            elif is_folder and not is_link:
                 yield from self._folder(entry, ())
-            elif entry.is_dir():
+            elif is_folder:
                 self._pass(entry, "a link to a folder, not followed: name that folder too", Cause.ELSEWHERE)
             elif entry.suffix in _SUFFIXES and entry.is_file():
                 self._plain.append(entry)
@@ -141,6 +154,8 @@ class Folders:
                 self._pass(entry, "a link that leads nowhere, or no file", Cause.UNREADABLE)
             elif entry.suffix in _SCHEDULES:
                 self._scheduled(entry)
+            elif entry.suffix in _TEMPLATES and Path(entry.stem).suffix in ("", *_SUFFIXES) and entry.is_file():
+                self._template(entry)
 
     def _workflows(self, hidden: Path) -> None:
         folder = hidden.parent.joinpath(*outside_schedules.WORKFLOWS)
@@ -153,6 +168,15 @@ class Folders:
         what = outside_schedules.in_file(file, _text(file))
         if what is not None:
             self._pass(file, f"{what}: a switch or a starter may be in there", Cause.OUTSIDE, named=False)
+
+    def _template(self, file: Path) -> None:
+        """Tell of what becomes objects, or a chart's values, and is told apart from YAML by its name."""
+        text = _text(file)
+        if is_template_of_objects(text):
+            self._pass(file, "a template, by its name: render it first", Cause.TEMPLATE, names_accelerators(text))
+        elif names_accelerators(text):
+            why = "a template of no Kubernetes object (no kind and apiVersion)"
+            self._pass(file, why, Cause.NO_MANIFEST, named=True)
 
     def _is_left_out(self, entry: Path) -> bool:
         if self._left_out is None:
@@ -241,6 +265,12 @@ class Folders:
             return value
         self.notes.append(f"{file}: {key} must be a list, found {value!r}: kustomize would not take it")
         return []
+
+
+def _by_name(folder: Path) -> list[os.DirEntry[str]]:
+    """What lies in a folder, with what listing it says of each: of thousands of files a look at each takes longer."""
+    with os.scandir(folder) as listed:
+        return sorted(listed, key=lambda entry: entry.name)
 
 
 def _patterns(root: Path, exclude: Sequence[str]) -> PathSpec[Any] | None:

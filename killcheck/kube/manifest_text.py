@@ -12,9 +12,9 @@ from killcheck.kube import outside_schedules, secret_text
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, names_accelerators
 from killcheck.text.problems import Problem
-from killcheck.text.yamlfile import Document, Path, YamlError, documents, each_document, format_path
+from killcheck.text.yamlfile import Document, Gaps, Path, YamlError, documents, each_document, format_path
 
-__all__ = ["SPEC", "Found", "Manifest", "Skipped", "is_definition", "read"]
+__all__ = ["SPEC", "Found", "Manifest", "Skipped", "is_definition", "is_template_of_objects", "read"]
 
 #: Fields that are booleans in the built-in types of Kubernetes 1.36 (from the client's schemas): the only places where
 #: ``yes`` and ``off`` do no harm. Anywhere else in a built-in type the API server answers them with 400.
@@ -68,11 +68,15 @@ _LONGEST = {
     ("metadata", "generateName"): 253,
 }
 _DEFINITION = re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$", re.M)
+_KEYS_OF_AN_OBJECT = [
+    re.compile(rf"(?:^[ \t]*(?:- )?{key}|[\"']{key}[\"'])[ \t]*:", re.M) for key in ("kind", "apiVersion")
+]
 #: The schema of a version of one, as far in as that stands; what a schema says of a field ``schema`` is inside it.
 _SCHEMA = re.compile(r"\n( {2,6})schema: *(?=\n)")
 #: The next line that is no further in than a field is that stands so many spaces in.
 _NO_FURTHER = {spaces: re.compile(rf"\n {{0,{spaces}}}[^ \s]") for spaces in range(2, 7)}
 _SPEC = re.compile(r"^apiVersion: *killcheck/", re.M)
+_NO_GAPS: Gaps = ()
 _CONTENT = re.compile(r"^[ \t]*(?!---|\.\.\.)[^#\s]", re.M)
 #: How SOPS writes a value that it has encrypted.
 _ENCRYPTED = "ENC["
@@ -122,28 +126,62 @@ def read(text: str, file: str, *, schemas: bool = True) -> Found:
     if not _may_hold_objects(text):
         found.skipped.append(_no_manifest(text, file))
         return found
+    whole, gaps = text, _NO_GAPS
     if not schemas and is_definition(text):
-        text = "".join(_without_schemas(text))
-    docs = _json_documents(text, file) if file.endswith(".json") else each_document(text, file)
-    lines = text.split("\n") if docs else []
+        text, gaps = _without_schemas(text)
+    lines = _Lines(whole, IGNORE in text)
+    docs = _json_documents(text, file) if file.endswith(".json") else each_document(text, file, gaps)
     for doc in docs:
         if isinstance(doc, YamlError):
             found.skipped.append(_unreadable(lines, file, doc))
-        elif _is_left_out(lines, doc.line):
-            found.skipped.append(
-                Skipped(
-                    file,
-                    doc.line,
-                    f"its comment says {IGNORE}",
-                    Cause.LEFT_OUT,
-                    names_accelerators(_around(lines, doc.line)),
-                )
-            )
+        elif lines.leave_out(doc.line):
+            why = f"its comment says {IGNORE}"
+            named = names_accelerators(lines.around(doc.line))
+            found.skipped.append(Skipped(file, doc.line, why, Cause.LEFT_OUT, named))
         else:
             _document(doc, found, lines)
-    if not lines:
+    if not docs:
         found.skipped.append(Skipped(file, 0, "empty"))
     return found
+
+
+@dataclass(slots=True)
+class _Lines:
+    """A text by its lines, which are looked at where something is wrong with one."""
+
+    text: str
+    ignores: bool
+    _split: list[str] = field(default_factory=list)
+
+    def around(self, line: int) -> str:
+        """The text of the document that a line (1-based) is in."""
+        lines = self._lines()
+        begin = end = max(0, min(line, len(lines)) - 1)
+        while begin > 0 and not lines[begin].startswith("---"):
+            begin -= 1
+        while end + 1 < len(lines) and not lines[end + 1].startswith("---"):
+            end += 1
+        return "\n".join(lines[begin : end + 1])
+
+    def leave_out(self, line: int) -> bool:
+        """Whether a comment above a document's first line, or on it, says that killcheck shall not look at it."""
+        if not self.ignores:
+            return False
+        lines = self._lines()
+        at = min(line, len(lines)) - 1
+        while at >= 0:
+            text = lines[at].strip()
+            if IGNORE in text and "#" in text:
+                return True
+            if at < line - 1 and text and not text.startswith("#"):
+                return False
+            at -= 1
+        return False
+
+    def _lines(self) -> list[str]:
+        if not self._split:
+            self._split = self.text.split("\n")
+        return self._split
 
 
 def is_definition(text: str) -> bool:
@@ -151,15 +189,23 @@ def is_definition(text: str) -> bool:
     return "CustomResourceDefinition" in text and _DEFINITION.search(text) is not None
 
 
-def _without_schemas(text: str) -> Iterator[str]:
-    """The text with as many blank lines as each schema has in its place, so that what follows keeps its number."""
-    at = 0
+def is_template_of_objects(text: str) -> bool:
+    """Whether a text that is no YAML yet becomes Kubernetes objects: both keys of one begin a line, or JSON's."""
+    return all(pattern.search(text) for pattern in _KEYS_OF_AN_OBJECT)
+
+
+def _without_schemas(text: str) -> tuple[str, Gaps]:
+    """The text without its schemas, and what has been left out: lines of which nothing is asked, or told."""
+    kept: list[str] = []
+    gaps: list[tuple[int, int]] = []
+    at = lines = 0
     while (schema := _SCHEMA.search(text, at)) is not None:
-        yield text[at : schema.start()]
+        kept.append(text[at : schema.start()])
         after = _NO_FURTHER[len(schema[1])].search(text, schema.end())
+        lines += text.count("\n", at, schema.start())
         at = after.start() if after else len(text)
-        yield "\n" * text.count("\n", schema.start(), at)
-    yield text[at:]
+        gaps.append((lines + 1, text.count("\n", schema.start(), at)))
+    return "".join([*kept, text[at:]]), gaps
 
 
 def _may_hold_objects(text: str) -> bool:
@@ -199,9 +245,9 @@ def _json_documents(text: str, file: str) -> list[Document | YamlError]:
         return [error]
 
 
-def _unreadable(lines: list[str], file: str, error: YamlError) -> Skipped:
+def _unreadable(lines: _Lines, file: str, error: YamlError) -> Skipped:
     """A document that is no YAML: a template's where it has an engine's marks, else broken."""
-    text = _around(lines, error.line)
+    text = lines.around(error.line)
     if not _may_hold_objects(text):
         why = "not a Kubernetes object (no kind and apiVersion, and not YAML either)"
         return Skipped(file, error.line, why, Cause.NO_MANIFEST, names_accelerators(text))
@@ -222,34 +268,11 @@ def _how(engine: str) -> str:
     return " (helm template ... > rendered.yaml)" if "Helm" in engine else ""
 
 
-def _around(lines: list[str], line: int) -> str:
-    """The text of the document that a line (1-based) is in."""
-    begin = end = max(0, min(line, len(lines)) - 1)
-    while begin > 0 and not lines[begin].startswith("---"):
-        begin -= 1
-    while end + 1 < len(lines) and not lines[end + 1].startswith("---"):
-        end += 1
-    return "\n".join(lines[begin : end + 1])
-
-
-def _is_left_out(lines: list[str], line: int) -> bool:
-    """Whether a comment above a document's first line, or on it, says that killcheck shall not look at it."""
-    at = min(line, len(lines)) - 1
-    while at >= 0:
-        text = lines[at].strip()
-        if IGNORE in text and "#" in text:
-            return True
-        if at < line - 1 and text and not text.startswith("#"):
-            return False
-        at -= 1
-    return False
-
-
 # -- one document ------------------------------------------------------------------------------------------
-def _document(doc: Document, found: Found, lines: list[str]) -> None:
+def _document(doc: Document, found: Found, lines: _Lines) -> None:
     cause, reason = _no_object(doc.value) or (None, "")
     if cause is not None:
-        named = names_accelerators(_around(lines, doc.line))
+        named = names_accelerators(lines.around(doc.line))
         found.skipped.append(Skipped(doc.file, doc.line, reason, cause, named))
         return
     refused = list(_refused_keys(doc))
@@ -266,8 +289,8 @@ def _document(doc: Document, found: Found, lines: list[str]) -> None:
             found.manifests.append(Manifest(made, doc.file, doc.line, doc, base))
 
 
-def _passed_over(problems: list[tuple[Cause, Problem]], lines: list[str]) -> Iterator[Skipped]:
-    named = names_accelerators(_around(lines, problems[0][1].line))
+def _passed_over(problems: list[tuple[Cause, Problem]], lines: _Lines) -> Iterator[Skipped]:
+    named = names_accelerators(lines.around(problems[0][1].line))
     for cause, one in problems:
         why = f"{one.path}: {one.message}" if one.path else one.message
         yield Skipped(one.file, one.line, why, cause, named)

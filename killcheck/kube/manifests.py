@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
 from killcheck.kube import manifest_text
+from killcheck.kube.custom_holders import may_hold, mention
 from killcheck.kube.gpus import claims_of
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifest_render import Filling
@@ -20,7 +21,7 @@ from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import Obj, key_of, ref_of
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, summed_up
 from killcheck.kube.workloads import devices_of
-from killcheck.text.files import enclosed, text_of
+from killcheck.text.files import enclosed, fetch_ahead, text_of
 from killcheck.text.problems import FileProblems, Problem, not_utf8
 from killcheck.text.redaction import hide_secrets
 from killcheck.text.shown import shown
@@ -221,7 +222,9 @@ def _render(folder: FilePath, filling: Filling, written: _Reading) -> None:
 def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Reading) -> None:
     """Everything below one path, each file once, in order."""
     folders = Folders(exclude)
-    for file in list(_files(FilePath(path), folders)):  # all of them: a later kustomization may use an earlier file
+    files = list(_files(FilePath(path), folders))  # all of them: a later kustomization may use an earlier file
+    fetch_ahead(files if FilePath(path).is_dir() else ())
+    for file in files:
         if _leads_out(file, FilePath(path)):
             why = f"a link that leads out of {path}, not followed: name that file too"
             reading.skipped.append(Skipped(str(file), 0, why, Cause.ELSEWHERE))
@@ -277,7 +280,7 @@ def _one_of_each(manifests: Sequence[Manifest], notes: list[str]) -> tuple[list[
     """Each object once, and its other variants.
 
     In one file the later one is meant, as applying it would have it. In several files they are variants (overlays,
-    examples), of which the last that holds GPUs is asked about: no holder goes unseen behind another's name.
+    examples), of which the last that holds GPUs, or may, is asked about: none goes unseen behind another's name.
     """
     by_identity: dict[_Identity, list[Manifest]] = {}
     for manifest in manifests:
@@ -292,12 +295,26 @@ def _one_of_each(manifests: Sequence[Manifest], notes: list[str]) -> tuple[list[
     kept, variants = [], []
     for given in by_identity.values():
         last = list({manifest.file: manifest for manifest in given}.values())  # of each file
-        chosen = next((m for m in reversed(last) if _holds(m, claims)), last[-1]) if len(last) > 1 else last[0]
+        chosen = _most_telling(last, claims) if len(last) > 1 else last[0]
         kept.append(chosen)
         variants += [manifest for manifest in given if manifest is not chosen]
     notes += _told(kept, variants)
     order = {id(manifest): i for i, manifest in enumerate(manifests)}
     return sorted(kept, key=lambda manifest: order[id(manifest)]), variants
+
+
+def _most_telling(variants: Sequence[Manifest], claims: dict[tuple[str, str, str], Obj]) -> Manifest:
+    latest = variants[::-1]
+    holders = (one for one in latest if _holds(one, claims))
+    return next(holders, None) or next(filter(_names_accelerators, latest), latest[0])
+
+
+def _names_accelerators(manifest: Manifest) -> bool:
+    """Whether it is a custom resource that says of accelerators what nobody here understands."""
+    try:
+        return may_hold(manifest.obj) and mention(manifest.obj) is not None
+    except STUMBLES:
+        return False
 
 
 def _holds(manifest: Manifest, claims: dict[tuple[str, str, str], Obj]) -> bool:

@@ -17,6 +17,8 @@ SPEC = "a killcheck spec"
 _SHOWN = 3
 #: Without one of these words no line names an accelerator.
 _WORDS = ("gpu", "tpu", "neuron", "accelerator", "gaudi", "ascend", "nvidia.com/mig", "shared")
+#: So many characters before and after such a word are looked at.
+_BESIDE = 128
 #: Accelerators as text of any kind writes them: extended resources, node labels, what managed services call them.
 _ACCELERATORS = re.compile(
     r"(?:nvidia|amd|gpu\.intel|habana|huawei)\.(?:com|ai)[/_](?:gpu|mig|gaudi|ascend|shared|pgpu)"
@@ -111,17 +113,17 @@ class Skipped:
 def names_accelerators(text: str) -> bool:
     """Whether a text of any form names accelerators."""
     lower = text.lower()
-    return any(_ACCELERATORS.search(line) for word in _WORDS for line in _lines_with(word, lower))
+    return any(_ACCELERATORS.search(lower, *span) for word in _WORDS for span in _beside(word, lower))
 
 
-def _lines_with(word: str, text: str) -> Iterator[str]:
-    """The lines that a word is in: searching for plain words is fast where a file has megabytes."""
+def _beside(word: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a word is, with what its line has beside it: fast in files, and in lines, of megabytes."""
     at = text.find(word)
     while at >= 0:
-        end = text.find("\n", at)
-        end = len(text) if end < 0 else end
-        yield text[text.rfind("\n", 0, at) + 1 : end]
-        at = text.find(word, end)
+        begin, end = max(0, at - _BESIDE), min(len(text), at + _BESIDE)
+        line_ends = text.find("\n", at, end)
+        yield max(begin, text.rfind("\n", begin, at) + 1), end if line_ends < 0 else line_ends
+        at = text.find(word, at + _BESIDE // 2 if line_ends < 0 else line_ends)
 
 
 def summed_up(skipped: Iterable[Skipped], *, verbose: bool = False) -> list[str]:

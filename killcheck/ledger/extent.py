@@ -62,6 +62,7 @@ UNKNOWN: tuple[Unknown, ...] = (
         "credentials", "EKS Pod Identity, Vault, OIDC keys that rotate, workload identity elsewhere", Becomes.UNSEEN
     ),
     Unknown("network", "sidecars that a webhook injects beside what turns GPUs off", Becomes.OPEN),
-    Unknown("network", "a mesh without sidecars, MTU, DNS that answers slowly or wrongly", Becomes.UNSEEN),
+    Unknown("network", "name servers of a pod's own, and proxies: what they know and let through", Becomes.OPEN),
+    Unknown("network", "a mesh without sidecars, MTU, DNS that answers slowly, a clock that is wrong", Becomes.UNSEEN),
     Unknown("the bill", "the dollars until somebody notices", Becomes.UNSEEN),
 )

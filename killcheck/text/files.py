@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["enclosed", "opened", "own", "text_of"]
+__all__ = ["enclosed", "fetch_ahead", "opened", "own", "text_of"]
 
 #: Bytes of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
 LONGEST = 32 << 20
@@ -42,6 +44,22 @@ def text_of(file: Path, encoding: str = "utf-8", *, errors: str = "strict") -> s
         raise OSError(errno.EFBIG, f"larger than {LONGEST >> 20} MiB", os.fspath(file))
     text = content.decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def fetch_ahead(files: Iterable[Path]) -> None:
+    """Ask the system to bring files into memory: from a disk they then come beside the work on others.
+
+    An advice, which some systems do not know; what cannot be opened is told by who reads it.
+    """
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for file in files:
+        with suppress(OSError):
+            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_WILLNEED)
+            finally:
+                os.close(descriptor)
 
 
 def own(folder: Path) -> Path:

@@ -9,9 +9,10 @@ by sigs.k8s.io/yaml; recorded on v1.36: a name ``y`` is answered with 400, an an
 from __future__ import annotations
 
 import hashlib
+import marshal
 import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,12 @@ from weakref import WeakValueDictionary
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["Document", "Path", "YamlError", "documents", "each_document", "format_path", "reads_as_text"]
+__all__ = ["Document", "Gaps", "Path", "YamlError", "documents", "each_document", "format_path", "reads_as_text"]
 
 #: Where a value stands: keys and indexes from the document's root.
 Path = tuple[str | int, ...]
+#: What was left out of a text before it came here: after so many lines of it, so many more of its file.
+Gaps = Sequence[tuple[int, int]]
 
 _TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 _FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
@@ -107,6 +110,10 @@ class Document:
     _before: int = 0
     #: The document of the same text that was read first.
     _first: Document | None = field(default=None, repr=False, compare=False)
+    #: Its value as it was read: whoever has ``value`` may have changed it since.
+    _as_read: bytes | None = field(default=None, repr=False, compare=False)
+    #: The lines of the file that are not in the text.
+    _gaps: Gaps = field(default=(), repr=False, compare=False)
 
     def line_of(self, path: Path = ()) -> int:
         """The line (1-based) of what stands at ``path``: of its key in a mapping, else of the value itself.
@@ -115,7 +122,7 @@ class Document:
         """
         line = self.line
         for key, node in self._walk(path):
-            line = (key or node).start_mark.line + 1 + self._before
+            line = _beyond((key or node).start_mark.line + 1 + self._before, self._gaps)
         return line
 
     def raw(self, path: Path) -> str | None:
@@ -161,10 +168,12 @@ def _each_once(text: str, file: str) -> Iterator[Document]:
     for part in _parts(text):
         key = hashlib.blake2b(part.encode("utf-8", "surrogatepass")).digest()
         first = _READ.get(key)
-        if first is not None and first._node is not None:  # its value is whoever's that read it
-            yield _moved(_document(first._node, file, None), before, first)
+        if first is not None and first._as_read is not None:
+            odd = first.duplicates, first.boolean_keys
+            value = marshal.loads(first._as_read)  # noqa: S302 - bytes of this process, a copy of what it read
+            yield _moved(Document(value, file, first.line, *odd, first._node), before, first)
         else:
-            for doc in _documents(part, file, _Repeated()):  # one, or none where there is but a comment
+            for doc in _documents(part, file, _Repeated(), again=True):  # one, or none (a comment)
                 _READ[key] = doc
                 yield _moved(doc, before, doc)
         before += part.count("\n")
@@ -193,7 +202,8 @@ def _has_too_many(text: str) -> bool:
     return text.count(",") + text.count("\n") > _MAX_VALUES
 
 
-def _documents(text: str, file: str, repeated: _Repeated) -> list[Document]:
+def _documents(text: str, file: str, repeated: _Repeated, *, again: bool = False) -> list[Document]:
+    """``again``: the same text may come again."""
     import yaml
 
     deep = _too_deep(text)
@@ -211,14 +221,35 @@ def _documents(text: str, file: str, repeated: _Repeated) -> list[Document]:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise YamlError(file, line, " ".join(str(getattr(error, "reason", error)).split())) from error
     watched = repeated if _may_repeat(text) else None
-    return [_document(node, file, watched) for node in nodes if node is not None and not _blank(node)]
+    return [_document(node, file, watched, again) for node in nodes if node is not None and not _blank(node)]
 
 
-def each_document(text: str, file: str) -> list[Document | YamlError]:
+def each_document(text: str, file: str, gaps: Gaps = ()) -> list[Document | YamlError]:
     """Every document of ``text``, each by itself: what is wrong with one takes no other one with it.
 
     A line that begins with ``---`` ends a document wherever it stands, in a block of text too (YAML 1.2, 9.1.2).
+    ``gaps`` are the lines of the file that are not in ``text``, in order: all lines that are told are the file's.
     """
+    found = _each_document(text, file)
+    return [_widened(one, gaps) for one in found] if gaps else found
+
+
+def _widened(one: Document | YamlError, gaps: Gaps) -> Document | YamlError:
+    """With the lines of its file, where some of them were left out of the text."""
+    if isinstance(one, YamlError):
+        return YamlError(one.file, _beyond(one.line, gaps), one.problem)
+    duplicates = tuple((path, _beyond(line, gaps)) for path, line in one.duplicates)
+    keys = tuple((path, raw, _beyond(line, gaps)) for path, raw, line in one.boolean_keys)
+    line = _beyond(one.line, gaps)
+    return Document(one.value, one.file, line, duplicates, keys, one._node, one._before, one._first or one, None, gaps)
+
+
+def _beyond(line: int, gaps: Gaps) -> int:
+    """The line of the file that a line (1-based) of a text with gaps is."""
+    return line + sum(left_out for before, left_out in gaps if before < line)
+
+
+def _each_document(text: str, file: str) -> list[Document | YamlError]:
     try:
         return list(documents(text, file))
     except YamlError as error:
@@ -309,10 +340,12 @@ def _blank(node: yaml.Node) -> bool:
     return _plain(node) and node.value in _NULL
 
 
-def _document(node: yaml.Node, file: str, repeated: _Repeated | None) -> Document:
+def _document(node: yaml.Node, file: str, repeated: _Repeated | None, again: bool) -> Document:
     builder = _Builder(file, repeated)
     value = builder.build(node, ())
-    return Document(value, file, node.start_mark.line + 1, tuple(builder.duplicates), tuple(builder.boolean_keys), node)
+    odd = tuple(builder.duplicates), tuple(builder.boolean_keys)
+    as_read = marshal.dumps(value) if again else None
+    return Document(value, file, node.start_mark.line + 1, *odd, node, _as_read=as_read)
 
 
 def _explain(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str]:

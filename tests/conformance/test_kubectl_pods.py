@@ -194,6 +194,7 @@ def test_a_port_of_a_container_is_forwarded(kubeconfig, web, websockets):
         forwarding.expect("error forwarding port 81", "dial tcp4 127.0.0.1:81: connect: connection refused")
 
 
+@kubectl_only
 def test_the_kubernetes_package_forwards_a_port(kubeconfig, cluster, web):
     api = config.new_client_from_config(str(kubeconfig))
     forwarded = portforward(client.CoreV1Api(api).connect_get_namespaced_pod_portforward, web, "default", ports="8080")

@@ -69,6 +69,12 @@ def found(
     return discover.from_objects(manifests.loads(text + job + rights + extra), complete=False)
 
 
+def both(labels: str = "") -> str:
+    """Both targets, with more ``labels``."""
+    texts = (TARGET.format(name=name, more="", selector="{}") for name in BOTH)
+    return "".join(text.replace("}}", f"{labels}}}}}", 1) if labels else text for text in texts)
+
+
 WAYS = [
     ("kubectl drain -l gpu=true --ignore-daemonsets", BOTH),
     ("kubectl delete nodes -l gpu=true", BOTH),
@@ -164,6 +170,89 @@ def test_machines_that_go_take_with_them_what_may_land_there(selected: str, comm
     discovery = found(command, extra=POOLS, selects=selected)
     [layer] = discovery.kill_path.layers
     assert layer.covers == covers
+
+
+def _tainted(key: str, effect: str = "NoSchedule") -> str:
+    """Machines whose nodes have a taint, of MachineSet gpu-t, and a node of the group t."""
+    taints = f"taints: [{{key: {key}, value: chat, effect: {effect}}}]"
+    return (
+        "apiVersion: machine.openshift.io/v1beta1\nkind: MachineSet\nmetadata: {name: gpu-t, namespace: m}\n"
+        f"spec: {{replicas: 2, template: {{spec: {{{taints}}}}}}}\n---\n"
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: {eks.amazonaws.com/nodegroup: t}}\n"
+        f"spec: {{{taints}}}\n---\n"
+    )
+
+
+TAKES_MACHINES = [
+    "oc scale machineset gpu-t -n m --replicas=0",
+    "kubectl delete node n1",
+    "aws eks update-nodegroup-config --cluster-name c --nodegroup-name t --scaling-config desiredSize=0",
+]
+
+
+@pytest.mark.parametrize("command", TAKES_MACHINES, ids=["machines", "node", "group"])
+@pytest.mark.parametrize(
+    ("taint", "effect", "covers"),
+    [
+        ("dedicated", "NoSchedule", ("chat",)),
+        ("dedicated", "NoExecute", ("chat",)),
+        ("dedicated", "PreferNoSchedule", BOTH),
+        ("nvidia.com/gpu", "NoSchedule", BOTH),
+        ("node.kubernetes.io/unschedulable", "NoSchedule", BOTH),
+    ],
+)
+def test_machines_that_go_take_with_them_what_tolerates_their_taints(command: str, taint: str, effect: str, covers):
+    text = _tainted(taint, effect) + JOB.format(command=json.dumps(command)) + RIGHTS
+    objects = [dict(obj) for obj in manifests.loads(both() + text).objects]
+    chat = next(obj for obj in objects if obj["metadata"]["name"] == "chat")
+    chat["spec"]["template"]["spec"]["tolerations"] = [{"key": "dedicated", "value": "chat"}]
+    [layer] = discover.from_objects(objects).kill_path.layers
+    assert layer.covers == covers
+
+
+def test_what_kueue_admits_gets_its_tolerations_from_the_flavor():
+    text = _tainted("dedicated") + JOB.format(command=json.dumps(TAKES_MACHINES[0])) + RIGHTS
+    objects = manifests.loads(both(labels=", kueue.x-k8s.io/queue-name: q") + text).objects
+    [layer] = discover.from_objects(objects).kill_path.layers
+    assert layer.covers == BOTH
+
+
+MAKER = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: ops}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: maker}
+subjects: [{kind: ServiceAccount, name: ops, namespace: ops}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: maker}
+rules:
+  - {apiGroups: [apps], resources: [deployments], verbs: [VERBS]}
+  - {apiGroups: [kubeflow.org], resources: [mpijobs], verbs: ["*"]}
+---
+"""
+
+
+@pytest.mark.parametrize(
+    ("verbs", "command", "covers"),
+    [
+        ("get, create, delete", "kubectl delete mpijob old; /opt/check.sh", None),
+        ("get, create, delete", "/opt/check.sh", BOTH),
+        ("get, delete", "kubectl delete mpijob old; /opt/check.sh", BOTH),
+        ('"*"', "kubectl delete mpijob old; /opt/check.sh", BOTH),
+        (
+            "get, create, delete",
+            "kubectl delete mpijob old; /opt/check.sh; kubectl delete deploy chat -n serving",
+            ("chat",),
+        ),
+    ],
+)
+def test_who_looks_after_what_it_makes_is_no_switch_by_its_rights_alone(verbs: str, command: str, covers):
+    discovery = found(command, rights=MAKER.replace("VERBS", verbs))
+    assert [layer.covers for layer in discovery.kill_path.layers] == ([covers] if covers else [])
+    if covers is None:
+        assert any("may turn off chat, rank by its rights" in line for line in discovery.not_understood)
 
 
 def test_a_command_that_asks_for_machines_is_no_switch():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from killcheck.cli import main
 from killcheck.kube import manifests
 from killcheck.kube.objects import ref_of
 from killcheck.kube.passed_over import Cause, names_accelerators
+from killcheck.text.yamlfile import documents
 
 HOLDER = """\
 apiVersion: apps/v1
@@ -196,6 +198,94 @@ def test_init_asks_which_overlay_and_lists_them(tmp_path: Path):
 )
 def test_accelerators_are_seen_in_text_of_any_form(text: str, named: bool):
     assert names_accelerators(f"a:\n  {text}\n") is named
+
+
+@pytest.mark.parametrize("between", [0, 60, 100, 300, 100_000])
+def test_accelerators_are_seen_wherever_in_a_line_they_are(between: int):
+    padding = " gpu " * (between // 5)
+    assert names_accelerators(f"{padding}nvidia.com/gpu: 1")
+    assert names_accelerators(f"{padding}numGpus=1{padding}")
+    assert not names_accelerators(f"{padding}\n{padding}")
+    assert not names_accelerators(f"{padding}gpus:\n  1{padding}")
+
+
+def test_lines_stay_true_where_schemas_are_left_out(tmp_path: Path):
+    version = (
+        "  - name: v1\n    schema:\n      openAPIV3Schema:\n        type: object\n\n        # a: b\n    served: true\n"
+    )
+    definition = f"""\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: things.example.com}}
+spec:
+  versions:
+{version}{version.replace("v1", "v2")}  group: example.com
+  group: example.org
+"""
+    odd = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {hostname: yes, containers: []}\n"
+    ignored = HOLDER.replace("NAME", "ignored")
+    text = f"{definition}---\n{HOLDER.replace('NAME', 'one')}---\n{odd}---\n# killcheck:ignore\n{ignored}"
+    write(tmp_path, {"all.yaml": text})
+    without, whole = (manifests.load(tmp_path, schemas=wanted) for wanted in (False, True))
+    assert [manifest.place for manifest in without.manifests] == [manifest.place for manifest in whole.manifests]
+    assert [one.place for one in without.skipped] == [one.place for one in whole.skipped]
+    assert [one.cause for one in without.skipped] == [Cause.REFUSED, Cause.LEFT_OUT]
+    assert without.surprises == whole.surprises
+    assert [one.line for one in whole.surprises] == [text[: text.index("group: example.org")].count("\n") + 1]
+    places = [("spec", "versions", 1, "served"), ("spec", "group"), ("metadata", "name")]
+    for path in places:
+        assert [m.line_of(path) for m in without.manifests] == [m.line_of(path) for m in whole.manifests]
+
+
+@pytest.mark.parametrize(
+    ("file", "cause"),
+    [
+        ("gpu-yaml.template", Cause.TEMPLATE),
+        ("job.yaml.tftpl", Cause.TEMPLATE),
+        ("ray.yml.j2", Cause.TEMPLATE),
+        ("pod.json.tmpl", Cause.TEMPLATE),
+        ("README.md.tmpl", None),
+        ("notes.txt", None),
+    ],
+)
+def test_a_template_that_its_name_tells_is_not_passed_over_in_silence(tmp_path: Path, file: str, cause: Cause | None):
+    text = json.dumps(next(iter(documents(HOLDER, "h"))).value) if ".json" in file else HOLDER
+    write(tmp_path, {"some/" + file: text, "some/gpu.yaml": HOLDER.replace("NAME", "read")})
+    loaded = manifests.load(tmp_path)
+    told = [(one.cause, one.names_gpus) for one in loaded.skipped]
+    assert told == ([(cause, True)] if cause else [])
+    (tmp_path / "some/gpu.yaml").unlink()
+    alone = CliRunner().invoke(main, ["lint", "--manifests", str(tmp_path)])
+    if cause:
+        assert "nothing that was read asks for a GPU" in alone.output
+
+
+@pytest.mark.parametrize("text", ["{{ define }}\ntext\n", "kind: Deployment\n", "apiVersion: v1\n"])
+def test_a_template_of_something_else_is_not_told(tmp_path: Path, text: str):
+    write(tmp_path, {"some.tpl": text, "gpu.yaml": HOLDER.replace("NAME", "read")})
+    assert not manifests.load(tmp_path).skipped
+
+
+def test_a_template_of_values_that_names_gpus_is_told(tmp_path: Path):
+    write(tmp_path, {"values.tpl": "modelSpec: [{requestGPU: ${n}, numGpus: 2}]\n", "gpu.yaml": HOLDER})
+    [one] = manifests.load(tmp_path, none_needed=True).skipped
+    assert (one.cause, one.names_gpus, one.matters) == (Cause.NO_MANIFEST, True, True)
+
+
+@pytest.mark.parametrize("files", [("a.yaml", "b.yaml"), ("b.yaml", "a.yaml")])
+def test_the_variant_of_a_custom_resource_that_names_gpus_is_asked_about(tmp_path: Path, files: tuple[str, str]):
+    serving = "apiVersion: serving.example.com/v1\nkind: Serving\nmetadata: {name: one}\nspec: {engine: MORE}\n"
+    texts = serving.replace("MORE", "{accelerator: nvidia-l4}"), serving.replace("MORE", "{accelerator: none}")
+    write(tmp_path, dict(zip(files, texts, strict=True)))
+    loaded = manifests.load(tmp_path)
+    assert [Path(one.file).name for one in loaded.manifests] == [files[0]]
+    assert [str(one) for one in discover.unknown_holders(loaded.objects)]
+
+
+def test_a_quota_of_any_group_holds_nothing(tmp_path: Path):
+    text = "apiVersion: q.example.com/v1\nkind: ElasticQuota\nmetadata: {name: q}\nspec: {max: {nvidia.com/gpu: 4}}\n"
+    write(tmp_path, {"quota.yaml": text})
+    assert discover.unknown_holders(manifests.load(tmp_path).objects) == []
 
 
 def test_a_patch_in_a_folder_below_its_kustomization_is_no_object(tmp_path: Path):

@@ -231,12 +231,12 @@ def test_what_an_executor_names_is_never_made_for_it(tmp_path):
     assert "add ServiceAccount" in found.why
 
 
-def test_an_executors_absent_secret_stays_absent(tmp_path):
+def test_an_executors_absent_secret_is_asked_for(tmp_path):
     objects = scaled("deployment/loom")
     pods = objects[-1]["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     pods["containers"][0]["envFrom"] = [{"secretRef": {"name": "cluster-login"}}]
     found = drilled(tmp_path, replicated(), *objects)
-    assert (str(found.verdict), "cluster-login" in found.cause) == ("exposed", True)
+    assert (str(found.verdict), "cluster-login" in found.why) == ("inconclusive", True)
 
 
 def test_two_targets_with_a_switch_each_are_each_judged_alone(tmp_path):

@@ -34,7 +34,11 @@ SURVIVED = {
     "run-never-finishes",
 }
 #: Where it is the client that decides: kubectl tries again for as long as it is told to wait, and looks up no name.
-OTHERWISE = {("kubectl", "dns-denied"): "inconclusive", ("kubectl", "api-brownout"): "survived"}
+OTHERWISE = {
+    ("kubectl", "dns-denied"): "inconclusive",
+    ("kubectl", "dns-wrong"): "inconclusive",
+    ("kubectl", "api-brownout"): "survived",
+}
 #: What the evidence of a bite must show: the effect, in the words of whoever met it.
 EFFECTS = {
     "token-dead": r"401|provide credentials",
@@ -43,6 +47,10 @@ EFFECTS = {
     "rolebinding-gone": r"forbidden|403",
     "egress-denied": r"timeout|[Cc]ould not resolve|name resolution",
     "dns-denied": r"[Cc]ould not resolve|resolution",
+    "dns-wrong": r"[Ff]ailed to connect|timed out|timeout",
+    "proxy-in-the-way": r"192\.0\.2\.1|timed out",
+    "sidecar-not-ready": r"has not been started",
+    "certificate-ended": r"certificate has expired",
     "pdb-blocks": r"to evict it is refused: .*disruption budget",
     "do-not-disrupt": r"do-not-disrupt|nobody has moved it",
     "long-grace": r"told to go \d+ s ago",

@@ -102,6 +102,7 @@ def test_install_every_layer_turns_the_gpus_off_undisturbed(fixture, tmp_path):
     planned = [PlannedDrill(layer.name) for layer in kill_path.layers]
     for result in drilled(fixture, planned, tmp_path).drills:
         assert result.verdict is Verdict.SURVIVED, (result.layer, result.why, result.cause)
+        assert (result.off_by, result.problems) == (result.layer, ())
 
 
 @pytest.mark.parametrize(("fixture", "layer"), STAGING)

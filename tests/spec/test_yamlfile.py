@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from killcheck.text import yamlfile
 from killcheck.text.durations import format_duration, parse_duration
-from killcheck.text.yamlfile import YamlError, documents, each_document, format_path, reads_as_text
+from killcheck.text.yamlfile import Document, YamlError, documents, each_document, format_path, reads_as_text
 
 
 @pytest.mark.parametrize(
@@ -255,3 +255,14 @@ def test_what_one_reader_changes_the_next_does_not_see():
     (two,) = documents("a: {b: [1]}\n", "two")
     two.value["a"]["c"] = 3
     assert (one.value, two.value, two.file) == ({"a": {"b": [1, 2]}}, {"a": {"b": [1], "c": 3}}, "two")
+
+
+def test_lines_are_those_of_the_file_where_some_of_it_was_left_out():
+    gaps = ((1, 10), (2, 100))  # line 1 is the file's, line 2 its 12th, line 3 its 113th
+    read, wrong = each_document("a: {b: 1}\nc: 2\nc: {yes: 3}\n---\nd: [\n", "f.yaml", gaps)
+    assert isinstance(read, Document)
+    assert [read.line_of(("a", "b")), read.line_of(("c", "true"))] == [1, 113]
+    assert read.duplicates == ((("c",), 113),)
+    assert read.boolean_keys == ((("c", "true"), "yes", 113),)
+    assert isinstance(wrong, YamlError)
+    assert wrong.line > 113

@@ -117,9 +117,14 @@ class AssumedNodes(Controller):
         """Follow the pods."""
         self._served: set[str] = set()
         self._emptied: dict[str, float] = {}
-        self.nodes = self.informers.of(r.NODES)
+        #: The names of all nodes that there ever were: one that has left comes back for no pod.
+        self._were: set[str] = set()
+        self.nodes = self.listen(r.NODES, self._node)
         self.node_pools = self.informers.of(r.NODEPOOLS, optional=True)
         self.pods = self.follow(r.PODS, self._pod)
+
+    def _node(self, _change: Change, _old: Obj | None, new: Obj) -> None:
+        self._were.add(name_of(new))
 
     def _pod(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
         ours = self.assumptions
@@ -150,6 +155,8 @@ class AssumedNodes(Controller):
     def _room_for(self, key: tuple[str, str], pod: Obj) -> None:
         needs = requests(pod["spec"])
         if needs.get("cpu", 0.0) > MOST_CPU or needs.get("memory", 0.0) > MOST_MEMORY_GIB * 2**30:
+            return
+        if labels_selected(pod["spec"]).get(_HOST) in self._were:
             return
         offered = {label for pool in self.node_pools.values() for label in _offered(pool)}
         if offered & set(labels_selected(pod["spec"])):

@@ -69,6 +69,8 @@ class Launch:
     hosts: dict[str, str] = field(default_factory=dict)
     services: dict[str, str] = field(default_factory=dict)
     cluster_dns: bool = True
+    #: Name servers of its own that could know the cluster's names: nobody here can tell.
+    name_servers: tuple[str, ...] = ()
     run_as: int | None = None
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     termination_path: str = "/dev/termination-log"

@@ -76,6 +76,8 @@ class ContainerRuntime:
         """Start a container. Raises StartError or NotRun."""
         if launch.network.api != "allow" or launch.network.dns != "allow":
             raise NotRun("network policies are not put on real containers: say --exec host")
+        if not launch.cluster_dns:
+            raise NotRun("its pod does not ask the cluster's DNS, and containers of the engine do: say --exec host")
         try:
             self._connect()
             if not has(self.engine.api, launch.image):

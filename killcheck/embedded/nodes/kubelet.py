@@ -54,6 +54,7 @@ class Kubelet:
         runs: Callable[[Obj], bool],
         network: Callable[[Obj], NetworkPolicy],
         unknown: Callable[[Obj, str], None],
+        lacks: Callable[[Obj, str], None],
         ran: Callable[[Launch], None],
     ) -> None:
         self.node = node
@@ -68,6 +69,7 @@ class Kubelet:
         self.network = network
         self.ran = ran
         self._unknown = unknown
+        self.lacks = lacks
         self.stopped = False
         #: The machine itself has ended, and not only its kubelet.
         self.powered_off = False

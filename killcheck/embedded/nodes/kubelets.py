@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
+from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes.execution import HOLLOW, RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.registry import Registry
@@ -17,7 +19,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
-from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, namespace_of, ref_of
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.host_runtime import Isolation
@@ -220,6 +222,7 @@ class NodeAgents:
             runs=self._runs,
             network=self._network,
             unknown=self._is_unknown,
+            lacks=self._lacks,
             ran=self._has_run,
         )
         self._made += 1
@@ -252,6 +255,17 @@ class NodeAgents:
 
     def _network(self, pod: Obj) -> NetworkPolicy:
         return self.network(pod)
+
+    def _lacks(self, pod: Obj, message: str) -> None:
+        """A pod cannot start. Secrets are seldom among manifests: on the embedded cluster a missing one says nothing.
+
+        Told of Jobs' pods alone, which somebody waits for.
+        """
+        found = re.search(r'secret "([^"]+)" not found$', message)
+        owner = controller_of(pod) or {}
+        if found and self.server is not None and owner.get("kind") == "Job":
+            needed = f"it needs Secret {namespace_of(pod)}/{found[1]}, which is not among the manifests"
+            self._is_unknown(pod, f"{needed}: add one like it, or {DRILL_IT}")
 
     def _is_unknown(self, pod: Obj, why: str) -> None:
         told = f"{ref_of({'kind': 'Pod'} | pod)}: {why}"

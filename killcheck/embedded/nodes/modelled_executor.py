@@ -16,7 +16,8 @@ from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
-from killcheck.executor import ApiCall, Reading, read
+from killcheck.executor import ApiCall, Reading, proxies, read
+from killcheck.executor.proxies import API_NAMES
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
@@ -56,6 +57,8 @@ class ModelledRuntime:
         found = self._read(launch)
         if found.not_understood or found.outside:
             raise NotRun(f"it cannot be modelled: {'; '.join((*found.not_understood, *found.outside))}")
+        if not launch.cluster_dns or launch.hosts or proxies.proxy_for(launch.env, API_NAMES[2]):
+            raise NotRun("it cannot be modelled: its way to the API server is its own (DNS, host aliases, a proxy)")
         if not found.calls:
             raise NotRun("it cannot be modelled: reading finds no API call in it")
         made = _Modelled(self, launch, found, on_exit, on_unknown)

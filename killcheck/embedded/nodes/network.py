@@ -9,22 +9,24 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded.connection import Client
 from killcheck.embedded.limits import DRILL_IT
-from killcheck.embedded.nodes import dns, sandbox
+from killcheck.embedded.nodes import dns
 from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.external_endpoints import App, ExternalConnections
 from killcheck.embedded.nodes.spawnerclient import SpawnerClient
 from killcheck.embedded.pki import SERVICE_IP
+from killcheck.executor.proxies import API_NAMES
 from killcheck.kube.objects import Obj, ref_of
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.host_runtime import HostRuntime
 
-__all__ = ["AGENT_PORT", "DNS_IP", "Network", "shared"]
+__all__ = ["AGENT_PORT", "DNS_IP", "Network", "known_silent", "shared"]
 
 #: Addresses of a private network: cluster DNS as kubeadm gives it, and where shims ask.
 DNS_IP = "10.96.0.10"
@@ -38,6 +40,15 @@ DNS_NEWS_S = 0.25
 def shared(pod: Obj) -> bool:
     """Whether a pod has several containers, which then share a network."""
     return len(pod["spec"].get("initContainers") or ()) + len(pod["spec"]["containers"]) > 1
+
+
+def known_silent(address: str) -> bool:
+    """Whether nobody answers there anywhere: a link's own addresses, and those of examples (RFC 5737, TEST-NET-1)."""
+    found = ip_address(address)
+    return found.is_link_local or found in _EXAMPLES
+
+
+_EXAMPLES = ip_network("192.0.2.0/24")
 
 
 class Network:
@@ -60,6 +71,9 @@ class Network:
         #: The containers that are in a shared one now.
         self.members: set[str] = set()
         self._sockets: list[socket.socket] = []
+        for alias, address in launch.hosts.items():
+            if alias in API_NAMES and address != self.service_ip and not known_silent(address):
+                runtime.limits.meet(self.who, f"its host aliases say that {alias} is {address}, which is not modelled")
 
     @property
     def service_ip(self) -> str:
@@ -141,7 +155,7 @@ class Network:
     def resolved_outside(self, name: str) -> None:
         """Somebody looked for a name beyond the cluster."""
         namespace = f".{self.launch.pod['metadata']['namespace']}.svc.cluster.local"
-        if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in sandbox.API_NAMES:
+        if name.endswith((".svc", ".svc.cluster.local", namespace)) or name in API_NAMES:
             return
         if name not in self.runtime.looked_for:
             self.runtime.looked_for.append(name)
@@ -197,7 +211,14 @@ class Network:
         with contextlib.suppress(OSError):
             sock.sendto(reply, peer)
 
+    def asks_its_own(self, name: str) -> None:
+        """Somebody looked for the API server, and not at the cluster's DNS."""
+        if self.launch.name_servers and name in API_NAMES:
+            asked = ", ".join(self.launch.name_servers)
+            self.runtime.limits.meet(self.who, f"it asks {asked} for {name}: what is known there is not modelled")
+
     def _address_of(self, name: str) -> str | None:
+        self.asks_its_own(name)
         if self.launch.cluster_dns:
             if name == "kubernetes.default.svc.cluster.local":
                 return self.service_ip

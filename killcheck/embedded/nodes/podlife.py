@@ -253,6 +253,7 @@ class PodLife:
 
     def _mount_failed(self, message: str) -> None:
         self.event("Warning", "FailedMount", message)
+        self.kubelet.lacks(self.pod, message)
         self._after(self._mount_delay_s, self._make_sandbox)
         self._mount_delay_s = min(self._mount_delay_s * 2, MOUNT_RETRY_MAX_S)
 

@@ -27,12 +27,14 @@ from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, san
 from killcheck.embedded.nodes.container_access import Attached, ExecCommand
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.hostprograms import CLOUD_CLIS, python
-from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network
+from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network, known_silent
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
 from killcheck.embedded.nodes.streams import OUTPUT_LIMIT, Streams
 from killcheck.embedded.pki import SERVICE_IP
+from killcheck.executor import proxies
+from killcheck.executor.proxies import API_NAMES
 from killcheck.kube.objects import Obj, dig, ref_of, uid_of
 from killcheck.kube.quantities import parse
 
@@ -267,7 +269,13 @@ class HostProcess:
         """What happens to a connection."""
         network = self.launch.network
         name = host.rstrip(".").lower()
-        named = name in sandbox.API_NAMES
+        if not self.isolated:  # with a network of its own a program finds out by itself
+            name = proxies.proxy_for(self.launch.env, name) or name
+            name = self.launch.hosts.get(name, name)
+        named = name in API_NAMES
+        if named and not self.isolated and not self.launch.cluster_dns:
+            self.network.asks_its_own(name)
+            return "nodns"
         if named and network.dns != "allow":
             if not self.isolated:
                 return "nodns"
@@ -276,7 +284,7 @@ class HostProcess:
         if named or name == self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP):
             return network.api
         if self._swallows(name):
-            if network.api == network.dns == "allow" and not ip_address(name).is_link_local:
+            if network.api == network.dns == "allow" and not known_silent(name):
                 self.runtime.limits.meet(self.who, f"it connects to {name}, and nobody but the API server answers here")
             return "drop"
         if self.isolated or name in ("127.0.0.1", "localhost", "::1"):
@@ -394,7 +402,10 @@ class HostProcess:
             self.kill()
         elif held > MEMORY_MOST and proctree.memory_shared_out(self.pid) > MEMORY_MOST:
             self.tell(self._abandon, f"it took more than {MEMORY_MOST >> 20} MiB of memory and was stopped")
-        elif sum(process.held for process in everything) > MEMORY_IN_ALL:
+        elif (
+            sum(process.held for process in everything) > MEMORY_IN_ALL
+            and sum(proctree.memory_shared_out(process.pid) for process in everything) > MEMORY_IN_ALL
+        ):
             most = max(everything, key=lambda process: process.held)
             most.tell(most._abandon, f"all that runs here took more than {MEMORY_IN_ALL >> 20} MiB of memory: stopped")
 

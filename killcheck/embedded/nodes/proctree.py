@@ -73,15 +73,16 @@ def memory(pid: int) -> int:
     """Bytes of memory of its own that a tree holds (not what files back); 0 where this host does not say."""
     if not _has_children_files():
         return 0
-    total = 0
-    for known in _descendants(pid):
-        try:
-            status = _read(f"/proc/{known}/status")
-        except OSError:
-            continue
-        _, found, rest = status.partition(b"RssAnon:")
-        total += int(rest.split(None, 1)[0]) * 1024 if found else 0
-    return total
+    return sum(_own(known) for known in _descendants(pid))
+
+
+def _own(pid: int) -> int:
+    try:
+        status = _read(f"/proc/{pid}/status")
+    except OSError:
+        return 0
+    _, found, rest = status.partition(b"RssAnon:")
+    return int(rest.split(None, 1)[0]) * 1024 if found else 0
 
 
 def memory_shared_out(pid: int) -> int:
@@ -90,7 +91,8 @@ def memory_shared_out(pid: int) -> int:
     for known in _descendants(pid):
         try:
             rollup = _read(f"/proc/{known}/smaps_rollup")
-        except OSError:
+        except OSError:  # it has gone, or this host does not say: then all that it holds counts as its own
+            total += _own(known)
             continue
         for name in (b"Pss_Anon:", b"Pss_Shmem:"):
             _, found, rest = rollup.partition(name)

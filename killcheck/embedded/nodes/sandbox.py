@@ -23,9 +23,10 @@ from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, HostPrograms, python
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.volumes import File, Mount
+from killcheck.executor.proxies import API_NAMES
 from killcheck.kube.objects import Obj, dig, namespace_of
 
-__all__ = ["API_NAMES", "Plan", "Scratch", "isolated", "moved_command", "moves", "relocated", "rewritten"]
+__all__ = ["Plan", "Scratch", "isolated", "moved_command", "moves", "relocated", "rewritten"]
 
 Step = list[Any]
 
@@ -35,7 +36,6 @@ SITE = "killcheck_clock"
 #: Where a pod finds its ServiceAccount's token, CA and namespace.
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 #: What the API server is called inside a cluster.
-API_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 #: Programs that cannot be shown the way to the API server without a network namespace.
 _UNREACHING = frozenset({"wget", "nc", "telnet", "ftp"})
 #: Of the host, read-only at the same place: libraries and data that programs need, nothing that is somebody's.

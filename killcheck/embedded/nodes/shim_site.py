@@ -172,6 +172,8 @@ def _patch_sockets(socket: Any) -> None:
 
         def getaddrinfo(host: Any, port: Any, *args: Any, **kwargs: Any) -> Any:
             known = isinstance(host, str) and host.rstrip(".") in API_NAMES
+            if known and _ask(f"reach {host} {port or 443}") == "nodns":
+                raise _socket.gaierror(-2, "Name or service not known")
             return real(_Wiring.service_ip if known else host, port, *args, **kwargs)
 
         socket.getaddrinfo = getaddrinfo

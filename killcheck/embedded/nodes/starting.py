@@ -16,6 +16,7 @@ from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NotRun, StartE
 from killcheck.embedded.nodes.registry import Cached, PullError
 from killcheck.embedded.nodes.volumes import mounts_of
 from killcheck.images.reference import InvalidReference, Reference, parse
+from killcheck.kube import lookups
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import annotations_of, dig, name_of, namespace_of
 from killcheck.text.durations import go_duration
@@ -183,6 +184,7 @@ def _create(life: PodLife, container: Container, cached: Cached) -> None:
         launch = _launch(life, container, cached)
     except ConfigError as error:
         _failed(life, container, "CreateContainerConfigError", str(error))
+        life.kubelet.lacks(life.pod, str(error))
         return
     except KubeError:
         life.retry()
@@ -283,7 +285,8 @@ def _launch(life: PodLife, container: Container, cached: Cached) -> Launch:
         services=kubelet.services(),
         hostname=pod["spec"].get("hostname") or name_of(pod)[:63],
         hosts=hosts,
-        cluster_dns=pod["spec"].get("dnsPolicy", "ClusterFirst") in ("ClusterFirst", "ClusterFirstWithHostNet"),
+        cluster_dns=lookups.by_cluster(pod["spec"]),
+        name_servers=tuple(lookups.own_servers(pod["spec"])),
         run_as=run_as,
         network=kubelet.network(pod),
         stdin=bool(spec.get("stdin")),

@@ -252,7 +252,8 @@ ATTEMPTS = {
     "overlay's mark": lambda: os.setxattr("/tmp", "trusted.overlay.opaque", b"y"),
     "words into a terminal": lambda: fcntl.ioctl(0, 0x5412, b"x"),
     "groups of processes": lambda: glob.glob("/sys/fs/cgroup/*"),
-    "first process": lambda: open("/proc/1/exe", "r+b") and "opened",
+    # Cut to its own length: that asks for the mount before it finds that the program is running.
+    "first process": lambda: os.truncate("/proc/1/exe", os.stat("/proc/1/exe").st_size),
     "other user": lambda: os.setuid(1),
     "core dumps": lambda: resource.getrlimit(resource.RLIMIT_CORE)[1],
     "limits raised": lambda: resource.setrlimit(resource.RLIMIT_CORE, (1, 1)),

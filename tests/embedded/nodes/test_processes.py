@@ -314,6 +314,31 @@ def test_curls_exit_codes_for_a_broken_network(host, api, dns, code, words):
     assert words in log
 
 
+PROXY = {"name": "HTTPS_PROXY", "value": "http://192.0.2.7:3128"}
+
+
+@pytest.mark.parametrize(
+    ("options", "codes", "limits"),
+    [
+        ({"hostNetwork": True}, {6}, 0),
+        ({"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}, {0}, 0),
+        ({"dnsPolicy": "Default"}, {6}, 0),
+        ({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.96.7.7"]}}, {6}, 1),
+        ({"hostAliases": [{"ip": "192.0.2.7", "hostnames": ["kubernetes.default.svc"]}]}, {7, 28}, 0),
+        ({"env": [PROXY]}, {7, 28}, 0),
+        ({"env": [PROXY, {"name": "NO_PROXY", "value": "localhost,.svc"}]}, {0}, 0),
+    ],
+    ids=["host network", "with host net", "node's", "own server", "alias", "proxy", "past the proxy"],
+)
+def test_a_pods_own_way_to_the_api_server(host, options, codes, limits):
+    """kubelet's getPodDNSType; curl's ENVIRONMENT: with a network of its own and without it ends the same."""
+    host.allow()
+    asks = f"{CURL} -k -m 20 -o /dev/null https://kubernetes.default.svc/version"
+    code, log = host.run_pod(asks, **options)
+    assert code in codes, log
+    assert len(host.host.limits.met) == limits
+
+
 def test_a_look_up_that_nobody_answers_takes_its_time(host):
     if host.host.isolation == "unisolated":
         pytest.skip("names are looked up by the host's resolver here")

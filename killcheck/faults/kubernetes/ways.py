@@ -1,0 +1,152 @@
+"""The executor takes a wrong way to the API server: by a stale name, by a proxy, or not at all before its sidecar.
+
+All three are written into the drill's own copy of the Job, so that they need nothing but a Kubernetes API, and touch no
+other pod.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from killcheck.executor.proxies import API_NAMES, named, proxy_for
+from killcheck.executor.refusals import UNREACHED
+from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, cron_job_of, log_line, statuses
+from killcheck.faults.kubernetes.network import asks_for_no_name
+from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.layers.base import LayerRun, Stage
+
+__all__ = ["DnsWrong", "ProxyInTheWay", "SidecarNotReady"]
+
+#: An address that nobody has: RFC 5737, TEST-NET-1.
+NOBODY = "192.0.2.1"
+
+
+class _OnCopy(ExecutorFault):
+    """A fault of the drill's own copy alone, where it means something to the executor."""
+
+    family = "network"
+    #: What of the copy it sets, for a plan.
+    edits: ClassVar[str]
+
+    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
+        """Nothing that exists is changed. Raises FaultError where it means nothing to the executor."""
+        why = self.unsuited_executor(layer.layer.name, cron_job_of(layer))
+        if why:
+            raise FaultError(f"{self.name}: {why}")
+        return Plan((f"the drill's own copy of the Job: {self.simulates}",), edits=(f"{COPY}.{self.edits}",))
+
+
+class DnsWrong(_OnCopy):
+    """Reproduces row 25: the API server's names lead to an address at which nobody is, as a stale record does."""
+
+    name = "dns-wrong"
+    simulates = "the API server's name resolves to an address at which nobody answers"
+    failures = (25, 23)
+    edits = "hostAliases"
+
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
+        """An executor that goes by address asks for no name."""
+        return asks_for_no_name(layer_name, cron_job)
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Give the drill's pods an alias, which goes before DNS."""
+
+        def rewrite(template: Obj) -> None:
+            spec = template["spec"]
+            others = [one for one in spec.get("hostAliases") or () if not set(API_NAMES) & set(one["hostnames"])]
+            spec["hostAliases"] = [*others, {"ip": NOBODY, "hostnames": list(API_NAMES)}]
+
+        stage.rewrites.append(rewrite)
+        return [f"to the drill's copy of the Job {API_NAMES[2]} is {NOBODY}"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
+        """This executor said that it could not get through."""
+        return log_line(stage, UNREACHED)
+
+
+class ProxyInTheWay(_OnCopy):
+    """Reproduces row 23's neighbour: a proxy is set for everything, and NO_PROXY does not name the API server."""
+
+    name = "proxy-in-the-way"
+    simulates = "the executor's environment names a proxy, and nothing says that the API server is not behind it"
+    failures = (23,)
+    edits = "env"
+
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
+        """An executor that says itself what goes past any proxy is not met by one."""
+        spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
+        passing = [one["name"] for one in containers({"spec": spec}) if _is_past(one)]
+        return f"the executor of {layer_name} says itself what goes past a proxy (NO_PROXY)" if passing else None
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Name one, in both spellings, in every container of the drill's pods."""
+
+        def rewrite(template: Obj) -> None:
+            for container in containers(template):
+                own = [one for one in container.get("env") or () if one.get("name") not in _VARIABLES]
+                container["env"] = [*own, *({"name": name, "value": f"http://{NOBODY}:3128"} for name in _VARIABLES)]
+
+        stage.rewrites.append(rewrite)
+        return [f"the drill's copy of the Job sends its requests to a proxy at {NOBODY}"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
+        """This executor could not get through, or named the proxy."""
+        return log_line(stage, rf"{re.escape(NOBODY)}|{UNREACHED}")
+
+
+_VARIABLES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
+
+
+def _is_past(container: Obj) -> bool:
+    """Whether what a container says of NO_PROXY covers the API server, by name or by address."""
+    said = {str(one.get("name")): str(one.get("value") or "") for one in container.get("env") or ()}
+    env = {"https_proxy": f"http://{NOBODY}:3128", **said}
+    hosts = (API_NAMES[2], "$(KUBERNETES_SERVICE_HOST)", "10.96.0.1")
+    return named(env) is not None and any(proxy_for(env, host) is None for host in hosts)
+
+
+class SidecarNotReady(_OnCopy):
+    """Reproduces row 11's neighbour: an injected container that comes first waits for something that never comes.
+
+    A mesh's proxy that gets no configuration, an agent whose Vault is sealed: the program itself is never started.
+    """
+
+    name = "sidecar-not-ready"
+    simulates = "a container that was injected before the executor never gets ready"
+    failures = (11,)
+    edits = "initContainers"
+    #: How the container is called, and for how long it waits: beyond any Job's deadline.
+    container: ClassVar[str] = "killcheck-proxy"
+    waits_s: ClassVar[float] = 7 * 86400.0
+
+    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
+        """Put it before the others, with the executor's own image: nothing else has to be pulled."""
+
+        def rewrite(template: Obj) -> None:
+            spec = template["spec"]
+            first = spec["containers"][0]
+            kept = ("image", "imagePullPolicy", "resources", "securityContext")
+            waiting = {key: first[key] for key in kept if key in first}
+            waiting |= {"name": self.container, "command": ["sleep", f"{self.waits_s:.0f}"]}
+            spec["initContainers"] = [waiting, *(spec.get("initContainers") or ())]
+
+        stage.rewrites.append(rewrite)
+        return [f"the drill's copy of the Job waits for container {self.container}"]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
+        """It runs, and the executor's own container waits for it."""
+        for pod, status in statuses(stage):
+            if status.get("name") == self.container and dig(status, "state", "running"):
+                waiting = next(_not_started(pod), None)
+                if waiting is not None:
+                    return f"{name_of(pod)}: {self.container} runs, and {waiting} has not been started"
+        return None
+
+
+def _not_started(pod: Obj) -> Iterator[str]:
+    for status in dig(pod, "status", "containerStatuses", default=[]):
+        if dig(status, "state", "waiting", "reason") == "PodInitializing":
+            yield str(status.get("name"))

@@ -1,0 +1,49 @@
+"""Programs that this machine has not: tests whose executors call them are skipped, and say so.
+
+Killcheck's own rule is that a limit of its host is never the executor's fault: such a drill is inconclusive. So a test
+that asks for another verdict fails there, and its failure says nothing. Where every program is installed, as CI does,
+nothing of this acts: there each of these tests must pass.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from killcheck.embedded.nodes import podlife
+from killcheck.embedded.nodes.hostprograms import HostPrograms
+
+__all__ = ["KEPT", "LACKED", "begin", "called", "watch"]
+
+#: What ``.ci/run`` installs for tests that are not marked themselves.
+LACKED = tuple(name for name in ("kubectl",) if HostPrograms().find(name) is None)
+#: Names the file in which processes that a test starts note what they could not run.
+KEPT = "TESTS_LACKED_IN"
+
+
+def watch() -> None:
+    """From now on notes each container, here or in a fork of this process, whose outcome such a program hides."""
+    file = os.environ.get(KEPT)
+    if not LACKED or file is None:
+        return
+    before = podlife.PodLife.outcome_unknown
+
+    def noted(life, container, why):
+        found = [name for name in LACKED if f"calls {name}," in why]
+        if found:
+            with Path(file).open("a") as out:
+                out.write("".join(f"{name}\n" for name in found))
+        before(life, container, why)
+
+    podlife.PodLife.outcome_unknown = noted
+
+
+def begin() -> None:
+    """A test begins: nothing is noted."""
+    if LACKED:
+        Path(os.environ[KEPT]).write_text("")
+
+
+def called() -> list[str]:
+    """What was called since, and is not there."""
+    return sorted(set(Path(os.environ[KEPT]).read_text().split())) if LACKED else []
