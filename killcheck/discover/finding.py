@@ -114,9 +114,10 @@ def from_objects(
     """
     notes = list(objects.notes) if isinstance(objects, Loaded) else []
     found = objects.objects if isinstance(objects, Loaded) else list(objects)
-    held = [holder for holder in holders(found) if name_of(holder.obj) or labels_of(holder.obj)]
+    every = holders(found)
+    held = [holder for holder in every if name_of(holder.obj) or labels_of(holder.obj)]
     held += [Holder(obj, devices_of(obj, wanted=True)) for obj in everywhere.turned_off(found)]
-    notes += _odd_holders(found)
+    notes += [*_odd_holders(found), *_nameless(every)]
     unknown = unknown_holders(found)
     if not held:
         raise _no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ())
@@ -218,10 +219,19 @@ def holders(objects: Iterable[Obj]) -> list[Holder]:
         root = root_of(obj, lambda owner, _: by_uid.get(str(owner.get("uid"))), stop_at=("CronJob", "Node"))
         if root.get("kind") in _NOT_TARGETS or gpus.is_daemon(obj):
             continue
-        key = (str(root.get("kind")), namespace_of(root), name_of(root))
+        key = (str(root.get("kind")), namespace_of(root), _told_apart(root))
         known = roots.get(key)
-        roots[key] = Holder(root, max(devices, known.devices if known else 0))
+        more = known.devices if known else 0
+        roots[key] = Holder(root, max(devices, more) if name_of(root) else devices + more)
     return list(roots.values())
+
+
+def _told_apart(root: Obj) -> str:
+    """What tells an object from others of its kind: its name; where that is generated, the labels that select it.
+
+    Those of the same labels are one target together.
+    """
+    return name_of(root) or (f"/{_selector(root)}" if labels_of(root) else f"//{id(root)}")
 
 
 def _is_over(obj: Obj) -> bool:
@@ -271,6 +281,8 @@ def _odd_holders(objects: list[Obj]) -> list[str]:
     """GPUs that are used without being asked for, and schedules that start GPU work."""
     notes = []
     for obj in objects:
+        if obj.get("kind") == "DaemonSet" and devices_of(obj, wanted=True):
+            notes.append(f"{ref_of(obj)} asks for GPUs on each node, and is no target: name it if it is to go off")
         if obj.get("kind") in STARTERS and devices_of(obj, wanted=True):
             notes.append(f"{ref_of(obj)} starts Jobs that hold GPUs: it can light them again after they went off")
         if obj.get("kind") == "DaemonSet" or dig(obj, "metadata", "ownerReferences"):
@@ -280,6 +292,14 @@ def _odd_holders(objects: list[Obj]) -> list[str]:
             if how:
                 notes.append(f"{ref_of(obj)} may use GPUs that it does not ask for: {how}")
     return notes
+
+
+def _nameless(every: Iterable[Holder]) -> list[str]:
+    """Holders whose name is generated, and that no label tells from others."""
+    nameless = [one.obj for one in every if not name_of(one.obj) and not labels_of(one.obj)]
+    begun = [f"{obj.get('kind')} {dig(obj, 'metadata', 'generateName', default='')}..." for obj in nameless]
+    lacks = "holds GPUs and has neither a name nor labels: give it a label, so that a target can select it"
+    return [f"{who} {lacks}" for who in begun]
 
 
 def _no_target(

@@ -25,6 +25,7 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.plurals import plural_of
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
+from killcheck.kube.time_limits import limit_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
 
@@ -407,15 +408,15 @@ class _Finder:
         for target in self.targets:
             obj = self.by_target[target.name]
             idle_s = next((seconds for t in templates(obj) for seconds in _idle_seconds(t.spec)), None)
-            limit = dig(obj, "spec", "activeDeadlineSeconds")
-            if idle_s is None and (target.kind != "Job" or limit is None):
+            limit = limit_of(obj)
+            if idle_s is None and limit is None:
                 continue
             if target.kind not in ("Pod", "Job"):
                 self.found.notes.append(
                     f"{target} seems to end itself when idle, but a {target.kind} starts its pods again after exit 0"
                 )
                 continue
-            seconds = idle_s if idle_s is not None else float(limit)
+            seconds = limit if idle_s is None else idle_s
             yield Layer(f"{target.name}-self", LayerType.SELF_TERMINATING, (target.name,), idle_s=seconds)
 
 

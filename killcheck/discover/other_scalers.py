@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from killcheck.kube import resources as r
 from killcheck.kube.custom_holders import is_capacity, mention
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, owners, ref_of
+from killcheck.kube.time_limits import MOST
 from killcheck.spec.killpath import Target
 from killcheck.text.yamlfile import Path, format_path
 
@@ -63,7 +64,6 @@ _ENDS: Mapping[str, str] = {
 _SHOWN = 3
 #: On a MachineSet or MachineDeployment of Cluster API: below how many machines the cluster autoscaler never goes.
 _MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
-_MAX_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
 def others(objects: Iterable[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> list[str]:
@@ -126,9 +126,9 @@ def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[_Sa
     for path, given, what in _ends(obj.get("spec"), ("spec",)):
         if target.kind != "Job" or path != ("spec", "activeDeadlineSeconds"):  # a layer, and drilled
             yield _Said("", target, f": {format_path(path)} ({given}): {what}, not drilled")
-    limit = labels_of(obj).get(_MAX_EXECUTION)
-    if limit:
-        yield _Said("", target, f": label {_MAX_EXECUTION} ({limit}): Kueue suspends it after that time, not drilled")
+    limit = labels_of(obj).get(MOST)
+    if limit and target.kind != "Job":  # a layer, and drilled
+        yield _Said("", target, f": label {MOST} ({limit}): Kueue suspends it after that time, not drilled")
 
 
 def _ends(node: object, path: Path) -> Iterator[tuple[Path, object, str]]:

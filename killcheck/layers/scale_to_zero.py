@@ -199,7 +199,8 @@ class ScaleToZero(LayerRun):
             return [self._flaw]
         if self._reading:
             self._untried = (
-                "whether its program answers, and how long it loads, was not tried: what holds GPUs does not run here"
+                "whether its program answers, how long it loads, and what a request gets while its pod ends (502) was "
+                "not tried: what holds GPUs does not run here"
             )
         route = self._route()
         return [f"{asked}: it woke, and a pod of each target is ready after {took_s:.0f} s{route}"]

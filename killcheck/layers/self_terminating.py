@@ -1,5 +1,6 @@
 """The worker that ends itself: fed from a queue, it exits when nothing has come for a while, and asks nobody.
 
+So does a Job that the cluster ends when its time is over (:mod:`killcheck.layers.time_limits`).
 Nothing is pulled: the queue is left empty, the clock starts when the worker is seen idle (its pods' start). What ends
 earlier than its delay dies in every gap between two batches; what a controller starts again was never off.
 """
@@ -13,8 +14,11 @@ from killcheck.kube import gpus
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, dig, format_time, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
+from killcheck.kube.time_limits import limit_of
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
+from killcheck.layers.time_limits import ended_by_limit
 from killcheck.spec.killpath import Layer, LayerType
+from killcheck.watch import queues
 
 __all__ = ["SelfTerminating"]
 
@@ -59,8 +63,9 @@ class SelfTerminating(LayerRun):
 
     def before_trigger(self) -> str | None:
         """Where the spec says how to feed it: a gap shorter than its delay, then work; it must live through both."""
-        if self.layer.busy is None or not self.layer.idle_s:
-            return None
+        self._unproven = self._without_queue()
+        if self._unproven is not None or self.layer.busy is None or not self.layer.idle_s:
+            return self._unproven
         self._workers = {pod.uid for pod in self.stage.scene.gpu_pods()}
         self.stage.wait("a gap in the work to pass", lambda: bool(self._ended), self.layer.idle_s * GAP)
         if self._ended:
@@ -73,7 +78,7 @@ class SelfTerminating(LayerRun):
         return f"after a gap of {self.layer.idle_s * GAP / 60:.0f} min it was fed ({fed.command})"
 
     def unproven(self) -> str | None:
-        """It could not be fed."""
+        """It could not be fed, or what would end it is not here."""
         return self._unproven
 
     def trigger(self) -> str:
@@ -117,11 +122,38 @@ class SelfTerminating(LayerRun):
         """
         own = list(self._ended.values())
         if not own or len(own) < len(self._workers):
-            return None
+            return self._by_limit(zero_at)
         last = max(finished for _, finished, _ in own)
         if not last - timedelta(seconds=1) <= zero_at <= last + timedelta(seconds=SLACK_S):
             return None
         return f"{len(own)} worker(s) ended by themselves with exit code 0, the last at {last:%H:%M:%S}"
+
+    def _by_limit(self, zero_at: datetime) -> str | None:
+        """That the cluster ended every one of its Jobs about then because their time was over; None: not each."""
+        kube = self.stage.cluster.kube
+        said = [ended_by_limit(kube, obj, zero_at) if self._limits(obj) else None for obj in self._objects()]
+        return "; ".join(map(str, said)) if said and all(said) else None
+
+    def _limits(self, obj: Obj) -> bool:
+        """Whether the layer is that the cluster ends this object: its time, and no idle delay of the worker's own."""
+        limit = limit_of(obj)
+        return limit is not None and self.layer.idle_s in (None, limit)
+
+    def _without_queue(self) -> str | None:
+        """That a Job would be ended by Kueue alone, and its queue is not here: nothing of its time is kept then."""
+        for job in self._objects():
+            deadline = dig(job, "spec", "activeDeadlineSeconds")
+            if deadline is None and self._limits(job) and not queues.queues_of(self.stage.cluster.kube, job):
+                return (
+                    f"Kueue would end Job {namespace_of(job)}/{name_of(job)}, and its LocalQueue "
+                    f"{queues.queue_of(job)} is not here: add it and its ClusterQueue to the manifests"
+                )
+        return None
+
+    def _objects(self) -> list[Obj]:
+        """The workloads of its targets."""
+        targets = self.stage.kill_path.covered_by(self.layer)
+        return [obj for target in targets for obj in self.stage.scene.objects_of(target)]
 
     def flaw(self) -> str | None:
         """It did not wait as long as it says: gaps between batches kill it."""
@@ -182,6 +214,13 @@ class SelfTerminating(LayerRun):
                     (f"pod {anew[0]} was created at {format_time(anew[1])}",),
                     "leave room for a second idle delay in the deadlines: a node can be lost at any time",
                     (37,),
+                )
+            if any(map(self._limits, self._objects())):
+                return Explanation(
+                    "no worker ended by itself, and nothing ended it when its time was over",
+                    tuple(f"{pod} runs" for pod in self.stage.scene.gpu_pods()[:5]),
+                    "see that what ends it runs (Kueue's controller), and that its limit was there when it was made",
+                    (44,),
                 )
             return Explanation(
                 "no worker ended by itself, although nothing came from its queue",

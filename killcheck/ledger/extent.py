@@ -36,7 +36,7 @@ UNKNOWN: tuple[Unknown, ...] = (
         "worker fleets", "scaling up by a queue's depth without an end: only a pool's limits are read", Becomes.UNSEEN
     ),
     Unknown("scale to zero", "how long a model loads, where what holds GPUs does not run", Becomes.SAID),
-    Unknown("scale to zero", "requests that meet a pod while it ends (502)", Becomes.UNSEEN),
+    Unknown("scale to zero", "requests that meet a pod while it ends (502)", Becomes.SAID),
     Unknown("scale to zero", "InterceptorRoutes of KEDA's HTTP add-on", Becomes.OPEN),
     Unknown(
         "single controllers", "timers beside such a path that start something and that no layer names", Becomes.OPEN
@@ -50,7 +50,8 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown("alerts", "whether Alertmanager tells anybody", Becomes.SAID),
     Unknown("alerts", "series of exporters other than kube-state-metrics and dcgm-exporter", Becomes.UNPROVEN),
     Unknown("Kueue", "MultiKueue, and any other AdmissionCheck: nobody answers for its controller", Becomes.OPEN),
-    Unknown("Kueue", "topology, partial admission, fair sharing, preemption while borrowing", Becomes.UNSEEN),
+    Unknown("Kueue", "topology, fair sharing, preemption while borrowing", Becomes.SAID),
+    Unknown("Kueue", "partial admission", Becomes.UNSEEN),
     Unknown("clouds", "node auto-provisioning of AKS (karpenter.azure.com)", Becomes.OPEN),
     Unknown("clouds", "graceful shutdown as GKE's nodes have it", Becomes.SAID),
     Unknown("clouds", "P3 asked of GCP and Azure themselves, without an export or a program of yours", Becomes.OPEN),
@@ -58,11 +59,11 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown("policies", "any policy over pools, in a fence: those that could widen one", Becomes.UNPROVEN),
     Unknown("policies", "any policy over pools, in a fence: those that could refuse one", Becomes.SAID),
     Unknown("fences", "capacity blocks; who changed a pool last (managedFields)", Becomes.UNSEEN),
-    Unknown(
-        "credentials", "EKS Pod Identity, Vault, OIDC keys that rotate, workload identity elsewhere", Becomes.UNSEEN
-    ),
+    Unknown("credentials", "whether External Secrets, Vault and cert-manager go on renewing a Secret", Becomes.SAID),
+    Unknown("credentials", "EKS Pod Identity, OIDC keys that rotate, workload identity elsewhere", Becomes.UNSEEN),
     Unknown("network", "sidecars that a webhook injects beside what turns GPUs off", Becomes.OPEN),
     Unknown("network", "name servers of a pod's own, and proxies: what they know and let through", Becomes.OPEN),
-    Unknown("network", "a mesh without sidecars, MTU, DNS that answers slowly, a clock that is wrong", Becomes.UNSEEN),
+    Unknown("network", "a mesh without sidecars (Istio's ambient mode)", Becomes.SAID),
+    Unknown("network", "MTU, DNS that answers slowly, a node's clock that is wrong", Becomes.UNSEEN),
     Unknown("the bill", "the dollars until somebody notices", Becomes.UNSEEN),
 )

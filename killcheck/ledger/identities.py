@@ -14,7 +14,7 @@ from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.permissions import ANONYMOUS
 from killcheck.ledger.stakes import Stakes, home_of
 
-__all__ = ["named_in", "of_pod", "told"]
+__all__ = ["named_in", "of_pod", "secrets_of", "told"]
 
 #: Fields of custom resources by which their controllers know whose rights their pods are to have.
 _NAMING = frozenset({"serviceaccountname", "serviceaccount", "serviceaccountref"})
@@ -33,7 +33,7 @@ def of_pod(spec: Obj, namespace: str, stakes: Stakes) -> Iterator[tuple[str, str
     own = str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "default")
     if _mounted(spec, namespace, own, stakes) or _projected(spec):
         yield namespace, own
-    secrets = set(_secrets(spec))
+    secrets = set(secrets_of(spec))
     for obj in stakes.objects if secrets else ():
         is_token = obj.get("kind") == "Secret" and obj.get("type") == _TOKEN and home_of(obj) == namespace
         if is_token and name_of(obj) in secrets:
@@ -64,7 +64,7 @@ def _projected(spec: Obj) -> bool:
     )
 
 
-def _secrets(spec: Obj) -> Iterator[str]:
+def secrets_of(spec: Obj) -> Iterator[str]:
     """The Secrets whose contents a pod is given."""
     for volume in dig(spec, "volumes", default=[]):
         yield str(dig(volume, "secret", "secretName", default=""))

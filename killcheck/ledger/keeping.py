@@ -17,7 +17,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import root_of
-from killcheck.ledger import admission, gitops, injection, kinds, left_on, reading, workloads
+from killcheck.ledger import admission, gitops, injection, kinds, left_on, reading, unseen, workloads
 from killcheck.ledger.assume import settled
 from killcheck.ledger.references import bookkeeping, concern, gpus_in
 from killcheck.ledger.stakes import Held, Stakes, home_of
@@ -81,7 +81,7 @@ def keep(
         *_not_run(not_run, stakes, kube),
         *reading.entries(inventory, stakes),
         *left_on.entries(inventory, stakes),
-        *(() if inventory.live else injection.entries(stakes)),
+        *(() if inventory.live else (*injection.entries(stakes), *unseen.entries(stakes))),
         *_unread(inventory),
         *_hollow(inventory),
     ]

@@ -11,7 +11,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.resources import Resource
 from killcheck.safety.journal import Journal
 
-__all__ = ["awaits_admission", "on_hold", "queue_of", "remember"]
+__all__ = ["awaits_admission", "on_hold", "queue_of", "queues_of", "remember"]
 
 #: The label by which a Job names its LocalQueue.
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -31,10 +31,10 @@ def awaits_admission(obj: Obj) -> bool:
 
 def on_hold(kube: Kube, obj: Obj) -> list[Obj]:
     """The queues of an object under Kueue that hold and do not drain: what they admitted runs on. Raises KubeError."""
-    return [queue for queue in _queues(kube, obj).values() if dig(queue, "spec", "stopPolicy") == "Hold"]
+    return [queue for queue in queues_of(kube, obj).values() if dig(queue, "spec", "stopPolicy") == "Hold"]
 
 
-def _queues(kube: Kube, obj: Obj) -> dict[Resource, Obj]:
+def queues_of(kube: Kube, obj: Obj) -> dict[Resource, Obj]:
     """The LocalQueue of an object and the ClusterQueue above it, those that are there. Raises KubeError."""
     name = queue_of(obj)
     served = _served(kube) if name is not None else {}
@@ -50,7 +50,7 @@ def _queues(kube: Kube, obj: Obj) -> dict[Resource, Obj]:
 
 def remember(kube: Kube, journal: Journal, obj: Obj) -> None:
     """Write down how the queues of an object under Kueue are opened again. Raises KubeError and JournalError."""
-    for resource, queue in _queues(kube, obj).items():
+    for resource, queue in queues_of(kube, obj).items():
         _remember(journal, resource, queue)
 
 

@@ -25,7 +25,6 @@ from killcheck.watch.claimed import Claimed
 
 __all__ = ["GpuPod", "Scene", "SceneBroken", "described", "on_since"]
 
-
 #: How long the first look is tried while the API answers badly, in seconds.
 STEADFAST_S = 30.0
 #: The label of nodes that the embedded cluster made because no manifest describes any.
@@ -402,11 +401,8 @@ class Scene:
         )
 
     def _is_meant(self, owner: Obj, namespace: str) -> bool:
-        """Whether a DaemonSet is a target itself; any other's pods go with their nodes."""
-        return any(
-            target.kind == "DaemonSet" and target.namespace == namespace and target.object == owner.get("name")
-            for target in self.kill_path.targets
-        )
+        own = ("DaemonSet", namespace, owner.get("name"))  # any other's pods go with their nodes
+        return own in [(target.kind, target.namespace, target.object) for target in self.kill_path.targets]
 
     def _devices(self, pod: Obj) -> int:
         spec = pod.get("spec") or {}
@@ -588,7 +584,7 @@ def asked_for(obj: Obj) -> int:
             for c in dig(obj, "status", "conditions", default=[])
         )
         return 0 if finished or dig(obj, "spec", "suspend") else int(dig(obj, "spec", "parallelism", default=1))
-    if kind == "DaemonSet":
+    if kind == "DaemonSet":  # until its controller has seen what is asked for, one
         seen = dig(obj, "status", "observedGeneration") == dig(obj, "metadata", "generation")
         return int(dig(obj, "status", "desiredNumberScheduled", default=0)) if seen else 1
     spec = obj.get("spec") or {}

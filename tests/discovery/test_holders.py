@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from killcheck import discover
-from killcheck.kube import gpus
+from killcheck.kube import gpus, manifests
 from killcheck.kube.gpus import Hold
 from killcheck.kube.objects import Obj, ref_of
 from killcheck.kube.workloads import devices_of, templates
@@ -332,3 +332,38 @@ def test_holders_are_roots_whatever_owns_the_pods():
     ]
     found = {ref_of(holder.obj): holder.devices for holder in discover.holders(live)}
     assert found == {"Deployment/n/vllm": 8, "Mystery/n/train": 1, "Pod/n/bare": 1, "Job/n/eval-1": 1}
+
+
+GENERATED = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {generateName: GENERATED, namespace: ml, labels: LABELS}
+spec: {template: {spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 2}}}]}}}
+---
+"""
+
+
+def generated(*rows: tuple[str, str]) -> str:
+    """Jobs whose names the API server makes, each with its beginning and its labels."""
+    return "".join(GENERATED.replace("GENERATED", name).replace("LABELS", labels) for name, labels in rows)
+
+
+def test_every_holder_whose_name_is_generated_counts():
+    rows = ("small-", "{app: a}"), ("large-", "{app: b}"), ("other-", "{app: b}"), ("bare-", "{}"), ("bare-", "{}")
+    objects = manifests.loads(generated(*rows)).objects
+    assert [holder.devices for holder in discover.holders(objects)] == [2, 4, 2, 2]  # b's are one target
+    discovery = discover.from_objects(objects, complete=False)
+    assert [target.selector for target in discovery.kill_path.targets] == ["app=a", "app=b"]
+    assert sum("bare-... holds GPUs and has neither a name nor labels" in note for note in discovery.notes) == 1
+
+
+def test_a_daemonset_that_asks_for_gpus_is_told_beside_targets():
+    daemon = (
+        GENERATED.replace("Job", "DaemonSet")
+        .replace("batch/v1", "apps/v1")
+        .replace("generateName: GENERATED", "name: d")
+    )
+    discovery = discover.from_objects(
+        manifests.loads(generated(("a-", "{app: a}")) + daemon.replace("LABELS", "{}")).objects, complete=False
+    )
+    assert any("DaemonSet/ml/d asks for GPUs on each node, and is no target" in note for note in discovery.notes)
