@@ -262,7 +262,7 @@ class World:
     def why_not_rehearsed(self, obj: Obj) -> str | None:
         """Why a program that was to be rehearsed could not be; None: it was, or nobody wanted it to be."""
         found = self.rehearsed.get(f"{obj.get('kind')}/{namespace_or_default(obj)}/{name_of(obj)}")
-        return None if found is None or found.known else found.first.why or "it could not be run here"
+        return None if found is None or found.known else found.why_unknown or "it could not be run here"
 
     @cached_property
     def watched(self) -> list[Executor]:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cluster.embedded import EmbeddedDrillCluster
-from killcheck.embedded import Described
+from killcheck.embedded import Described, Mount
 from killcheck.machine.programs import Files, LocalPrograms
 from killcheck.spec.killpath import Command, KillPath, NodePool
 
@@ -49,6 +49,7 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
         data=[str(PurePosixPath(path).parent) for path in written],
         known=kill_path.commands,
         witnesses=_witnesses(kill_path),
+        more=_kubeconfigs(cluster, kill_path, folder) if allowed and kill_path.in_kubernetes else [],
     )
     cluster.machine = machine
     cluster.capabilities = replace(
@@ -57,6 +58,20 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
     units = [folder, *(folder / name for layer in kill_path.layers if layer.sentinel for name in layer.sentinel.units)]
     for layer in kill_path.layers:
         machine.keep(layer, persistent=scripts.persistent(layer.command, units) if layer.command else None)
+
+
+def _kubeconfigs(cluster: EmbeddedDrillCluster, kill_path: KillPath, folder: Path) -> list[Mount]:
+    """What leads a layer's own kubectl to the cluster; nothing where no layer's program asks one."""
+    from killcheck.executor.scripts import texts
+    from killcheck.machine import kubeconfigs
+
+    own = [layer.command for layer in kill_path.layers if layer.command is not None]
+    if not any("kube" in text for command in own for _, text in texts(command, folder)):
+        return []
+    runtime = cluster.embedded.nodes.runtime
+    if hasattr(runtime, "assume"):
+        runtime.assume(kubeconfigs.ASSUMED)
+    return kubeconfigs.mounts(cluster.embedded, own, folder)
 
 
 def _described(pool: NodePool) -> Described:

@@ -92,7 +92,7 @@ def command(
     if str(output) != "-" and output.exists() and not force:
         raise click.UsageError(f"{output} exists; --force writes over it")
     loaded = None if on else _loaded(manifests, strict=strict, exclude=exclude, values=values, sets=sets)
-    found = _with_starts(_discover(on, loaded, kubeconfig, name, exec_mode))
+    found = _with_starts(_discover(on, loaded, name, folders=manifests, kubeconfig=kubeconfig, exec_mode=exec_mode))
     if str(output) == "-":
         click.echo(found.spec, nl=False)
     else:
@@ -119,7 +119,15 @@ def _loaded(paths: tuple[Path, ...], **reading: Any) -> Loaded:
     return loaded if strict else sound(loaded)
 
 
-def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, name: str, exec_mode: str) -> Discovery:
+def _discover(
+    on: str | None,
+    loaded: Loaded | None,
+    name: str,
+    *,
+    folders: tuple[Path, ...],
+    kubeconfig: Path | None,
+    exec_mode: str,
+) -> Discovery:
     from killcheck import discover
 
     if on:
@@ -137,7 +145,8 @@ def _discover(on: str | None, loaded: Loaded | None, kubeconfig: Path | None, na
         from killcheck.clock import wall_now
         from killcheck.run.reading import rehearsed
 
-        return discover.from_objects(loaded, name, rehearsed(loaded, wall_now()), complete=False)
+        seen = rehearsed(loaded, wall_now(), beside=folders)
+        return discover.from_objects(loaded, name, seen, complete=False)
 
 
 def _rehearse_copies(objects: list[Obj]) -> Mapping[str, Rehearsed]:

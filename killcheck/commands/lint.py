@@ -159,16 +159,16 @@ def _world(options: dict[str, Any]) -> Any:
         )
         if not options["strict"]:
             loaded = sound(loaded)
-    rehearsed = _rehearsed(loaded) if options["exec_mode"] == "host" else {}
+    rehearsed = _rehearsed(loaded, session.folders) if options["exec_mode"] == "host" else {}
     return asking.world_of(loaded, wall_now(), kill_path=kill_path, verbose=options["verbose"], rehearsed=rehearsed)
 
 
-def _rehearsed(loaded: Loaded) -> dict[str, Any]:
-    """The programs of manifests, each fired once and watched."""
+def _rehearsed(loaded: Loaded, folders: list[Path]) -> dict[str, Any]:
+    """The programs of manifests, and of the timers beside them, each fired once and watched."""
     from killcheck.clock import wall_now
     from killcheck.run import reading
 
-    return dict(reading.rehearsed(loaded, wall_now()))
+    return dict(reading.rehearsed(loaded, wall_now(), beside=folders))
 
 
 def _headline(session: Session, options: dict[str, Any]) -> None:
@@ -203,7 +203,23 @@ def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
         rehearsed=reading.rehearsed(listed.objects, wall_now(), live=True) if options["exec_mode"] == "host" else {},
     )
     world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
-    return world, notes
+    return world, (*notes, *_written(kube, world.kill_path))
+
+
+def _written(kube: Any, kill_path: Any) -> list[str]:
+    """Who last wrote each target's replicas, as the cluster's own record has it; what cannot be read is left out."""
+    from killcheck.kube.errors import KubeError
+    from killcheck.kube.writers import told
+
+    found = []
+    for target in kill_path.targets:
+        if target.object:
+            try:
+                obj = kube.get(kube.resource_for(target.api_version, target.kind), target.object, target.namespace)
+            except KubeError:
+                continue
+            found.append(told(f"{target.kind}/{target.namespace}/{target.object}", obj))
+    return [one for one in found if one]
 
 
 def _kinds(kill_path: Any) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ from killcheck.kube.plurals import plural_of
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.time_limits import limit_of
 from killcheck.kube.workloads import templates
-from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
+from killcheck.spec.killpath import Command, Layer, LayerType, Ref, Sentinel, Target
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Rehearsed
@@ -36,6 +36,8 @@ __all__ = ["Found", "find", "plural_of"]
 
 #: KEDA's ``cooldownPeriod`` and the HTTP add-on's ``scaledownPeriod`` where they are not given, in seconds.
 KEDA_COOLDOWN_S = 300.0
+#: How long what a machine's schedule starts may run, in seconds.
+BESIDE_S = 600.0
 _TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
 _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
@@ -133,6 +135,7 @@ class _Finder:
         layers: list[Layer] = []
         for obj in self.objects:
             layers += self._layers_of(obj)
+        layers += self._beside()
         layers += self._self_terminating()
         if strays:
             layers += self._missing({name for layer in layers for name in layer.covers})
@@ -209,6 +212,7 @@ class _Finder:
             return
         reading, spec = read
         seen = self._seen(obj)
+        self._asked_a_cloud(obj)
         covers = self._touched(obj, reading, spec) if seen is None else self._seen_to_touch(obj, seen, reading, spec)
         if not covers:
             if seen is None and not dig(obj, "spec", "suspend"):
@@ -248,25 +252,76 @@ class _Finder:
             idle_s=idle_s,
         )
 
+    def _beside(self) -> Iterator[Layer]:
+        """What a machine's own schedule starts, beside the manifests: as a rehearsal saw it."""
+        for who, one in self.rehearsed.items():
+            if one.beside is None:
+                continue
+            covers = self._seen_beside(who, one)
+            if not covers:
+                self.found.misses.append(f"{who} touches no target: it was fired in a rehearsal, and none went off")
+                continue
+            often = _is_often(one.beside.schedule)
+            yield Layer(
+                who.partition("/")[2],
+                LayerType.IDLE_MONITOR if often else LayerType.COMMAND,
+                covers,
+                command=Command(one.beside.argv, BESIDE_S, dict(one.beside.env)),
+                schedule=one.beside.schedule,
+                time_zone=one.beside.time_zone,
+            )
+
+    def _seen_beside(self, who: str, one: Rehearsed) -> tuple[str, ...]:
+        """The targets that such a program turned off or tried to; what asks a cloud, as its command lines say."""
+        name = who.partition("/")[2]
+        asked = tuple(dict.fromkeys(str(call) for call in one.first.clouds))
+        if not one.known and asked:
+            self.found.evidence[name] = (
+                f"seen in a rehearsal: fired once, it asked for '{asked[0]}'; no cloud was there"
+            )
+            return self.stopping.named_by(Reading(outside=asked), who)
+        seen = seen_of(one, self.targets, self.by_target)
+        self.found.notes += [f"{who} was seen to put {lit} up: it starts what others stop" for lit in seen.lit]
+        tried = seen.tried or (() if seen.off or seen.lit else self._looked_for(one))
+        self.found.evidence[name] = f"seen in a rehearsal: fired once, it turned off {', '.join(seen.off) or 'nothing'}"
+        return tuple(t.name for t in self.targets if t.name in (*seen.off, *tried))
+
+    def _looked_for(self, one: Rehearsed) -> tuple[str, ...]:
+        """The targets in a namespace in which a program was refused something of their kind: meant, by another name."""
+        missed = {(call.resource, call.namespace) for call in one.first.refused}
+        return tuple(t.name for t in self.targets if (plural_of(t.kind), t.namespace) in missed)
+
     def _seen(self, obj: Obj) -> Seen | None:
         """What a rehearsal showed of a program; None: it was not rehearsed, or could not be."""
         found = self.rehearsed.get(f"{obj.get('kind')}/{namespace_of(obj) or 'default'}/{name_of(obj)}")
         return seen_of(found, self.targets, self.by_target) if found is not None and found.known else None
+
+    def _asked_a_cloud(self, obj: Obj) -> None:
+        """What a rehearsal saw of a program that asks a cloud, which nobody answered for: beside what is read of it."""
+        found = self.rehearsed.get(f"{obj.get('kind')}/{namespace_of(obj) or 'default'}/{name_of(obj)}")
+        asked = found.first.clouds if found is not None else ()
+        if asked:
+            self.found.evidence[name_of(obj)] = (
+                f"read; fired once in a rehearsal, it asked for '{asked[0]}', and no cloud was there"
+            )
 
     def _seen_to_touch(self, obj: Obj, seen: Seen, reading: Reading, spec: Obj) -> tuple[str, ...]:
         """The targets that a program was seen to turn off or to try to; where it did not get as far as that, those
         that it would turn off by its commands or its rights."""
         who, name = ref_of(obj), name_of(obj)
         self.found.notes += [f"{who} was seen to put {lit} up: it starts what others stop" for lit in seen.lit]
-        if seen.off or seen.tried:
+        starts = [one for one in seen.tried if self._only_starts(reading, one)]
+        self.found.notes += [f"{who} was seen to fail to put {one} up: it starts what others stop" for one in starts]
+        tried = [one for one in seen.tried if one not in starts]
+        if seen.off or tried:
             self.found.evidence[name] = (
                 "seen in a rehearsal: fired once, it turned off "
                 + (", ".join(seen.off) or "nothing")
-                + (f" (tried: {', '.join(seen.tried)})" if seen.tried else "")
+                + (f" (tried: {', '.join(tried)})" if tried else "")
                 + (f" (no operator was there: {', '.join(seen.asked)} had no pods)" if seen.asked else "")
             )
-            return tuple(t.name for t in self.targets if t.name in (*seen.off, *seen.tried))
-        if seen.lit:
+            return tuple(t.name for t in self.targets if t.name in (*seen.off, *tried))
+        if seen.lit or starts:
             return ()
         covers = self.stopping.named_by(reading, who)
         if not covers:
@@ -274,6 +329,12 @@ class _Finder:
         if covers:
             self.found.evidence[name] = "read: fired once in a rehearsal, it turned off nothing"
         return covers
+
+    def _only_starts(self, reading: Reading, name: str) -> bool:
+        """Whether all that could be read of what a program writes to a target puts it up: its refusal stops nothing."""
+        target = next(one for one in self.targets if one.name == name)
+        writes = [call for call in reading.writes if self.stopping.is_about(call, target)]
+        return bool(writes) and all(self.stopping.starts(call, target) for call in writes)
 
     def _controller(self, obj: Obj) -> Iterator[Layer]:
         """A long-running program that turns targets off, or one that drains nodes at a spot notice."""

@@ -188,7 +188,7 @@ def lint(
 def _not_rehearsed(world: World) -> list[str]:
     """The programs that could not be run: of these is known what reading them says."""
     return [
-        f"{ref} could not be rehearsed, and was read: {one.first.why}"
+        f"{ref} could not be rehearsed, and was read: {one.why_unknown}"
         for ref, one in world.rehearsed.items()
         if not one.known
     ]

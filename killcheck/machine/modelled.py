@@ -77,6 +77,8 @@ class Machine:
     known: Iterable[Command] = ()
     witnesses: Sequence[Command] = ()
     real: bool = False
+    #: Mounted besides: what is on the machine and in no folder of the spec's.
+    more: Sequence[Mount] = ()
     #: Every timer that went off by itself, in order.
     firings: list[Firing] = field(default_factory=list)
     #: Called whenever a timer's program has ended.
@@ -267,7 +269,7 @@ class Machine:
                 if _programs(files):
                     mounts.append(Mount(Volume(_volume_name(where), "configMap", _files(files)), where))
             mounts += [Mount(Volume(_volume_name(f), "emptyDir", writable=True), f) for f in self._data()]
-            self._mounts = mounts
+            self._mounts = [*mounts, *self.more]
         if not self._prefilled:
             self._prefilled = True
             for where, files in self._overlay().items():

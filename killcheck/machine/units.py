@@ -18,7 +18,16 @@ from killcheck.spec.killpath import Command
 from killcheck.text.durations import parse_duration
 from killcheck.text.files import enclosed, text_of
 
-__all__ = ["Authorities", "StartAuthority", "is_schedule", "read"]
+__all__ = [
+    "Authorities",
+    "StartAuthority",
+    "environment_of",
+    "is_crontab",
+    "is_masked",
+    "is_schedule",
+    "read",
+    "sections",
+]
 
 #: Where programs of the system itself are, and files that are no programs.
 _SYSTEM = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/lib/", "/dev/", "/etc/", "/var/", "/run/", "/proc/")
@@ -63,10 +72,11 @@ def read(folders: Sequence[Path], *, beside: Path, deployed: bool = False) -> Au
 
 def is_schedule(file: Path) -> bool:
     """Whether a file starts a program by itself: a timer, a unit that something wakes, a crontab."""
-    return file.suffix in _WAKING or _is_crontab(file)
+    return file.suffix in _WAKING or is_crontab(file)
 
 
-def _is_crontab(file: Path) -> bool:
+def is_crontab(file: Path) -> bool:
+    """By its name or its folder's."""
     return file.name == "crontab" or file.suffix == ".cron" or file.parent.name in ("cron.d", "crontabs")
 
 
@@ -89,21 +99,21 @@ class _Reader:
                 )
             return
         if file.suffix in _WAKING:
-            if _masked(file):
+            if is_masked(file):
                 self.masked.append(file.name)
                 return
-            unit = _sections(file)
+            unit = sections(file)
             wanted = next((v for s, k, v in unit if k in ("Unit", "Service")), f"{file.stem}.service")
             self._unit(wanted, file.name, 0)
-        elif file.suffix == ".service" and not _masked(file):
-            if any(section == "Install" and key in ("WantedBy", "RequiredBy") for section, key, _ in _sections(file)):
+        elif file.suffix == ".service" and not is_masked(file):
+            if any(section == "Install" and key in ("WantedBy", "RequiredBy") for section, key, _ in sections(file)):
                 self._unit(file.name, file.name, 0)
-        elif _is_crontab(file):
+        elif is_crontab(file):
             self._crontab(file)
 
     def _ours(self, file: Path) -> bool:
         """Whether it may be read: no link of a checkout leads out of it, but to where systemd masks a unit."""
-        return self.deployed or _masked(file) or enclosed(file, file.parent)
+        return self.deployed or is_masked(file) or enclosed(file, file.parent)
 
     def _unit(self, name: str, way: str, depth: int) -> None:
         places = [folder / name for folder in self.folders]
@@ -111,13 +121,13 @@ class _Reader:
         if file is None:
             self.unread.append(f"{way} starts {name}, which is not there")
             return
-        if _masked(file):
+        if is_masked(file):
             self.masked.append(name)
             return
         way = way if way == name else f"{way} -> {name}"
-        unit = _sections(file)
+        unit = sections(file)
         limit = next((_seconds(v) for _, k, v in unit if k == "TimeoutStartSec"), DEFAULT_TIMEOUT_S)
-        known = _environment(unit)
+        known = environment_of(unit)
         for _, key, value in unit:
             if key in ("ExecStart", "ExecStartPre", "ExecStartPost") and value:
                 self._command(expanded(value.lstrip("-@+!:"), known), way, limit, depth, known)
@@ -227,7 +237,7 @@ def _is_shell(script: Path, text: str) -> bool:
     return script.suffix in (".sh", ".bash", "") and "python" not in text.partition("\n")[0]
 
 
-def _environment(unit: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+def environment_of(unit: Sequence[tuple[str, str, str]]) -> dict[str, str]:
     """What a unit's ``Environment=`` lines give its programs; one that cannot be split gives nothing."""
     found: dict[str, str] = {}
     for _, key, value in unit:
@@ -244,14 +254,14 @@ def _bare(text: str) -> str:
     return "\n".join("" if line.lstrip().startswith("#") else line for line in text.splitlines())
 
 
-def _masked(file: Path) -> bool:
+def is_masked(file: Path) -> bool:
     """As systemd masks a unit: a link to /dev/null, or an empty file."""
     if file.is_symlink() and os.path.realpath(file) == "/dev/null":
         return True
     return file.is_file() and file.stat().st_size == 0
 
 
-def _sections(file: Path) -> list[tuple[str, str, str]]:
+def sections(file: Path) -> list[tuple[str, str, str]]:
     """(section, key, value) of a unit file, lines that go on joined."""
     found, section = [], ""
     for line in re.sub(r"\\\n", " ", text_of(file, errors="replace")).splitlines():

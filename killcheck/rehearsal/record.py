@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Call", "Change", "Ending", "Firing", "Outcome", "Rehearsed"]
+if TYPE_CHECKING:
+    from killcheck.rehearsal.clouds import CloudCall
+
+__all__ = ["Beside", "Call", "Change", "Ending", "Firing", "Outcome", "Rehearsed"]
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 #: Words that ask whether something may be done: nothing is changed by them, whatever their method is.
@@ -129,7 +133,8 @@ class Firing:
 
     ``outside``: names beyond the cluster that it looked up; ``services`` (``name.namespace``): Services of the cluster,
     behind which nothing answers in a rehearsal. ``unpulled``: images of it that no registry has, with the pull's own
-    words: it was fired as if they had come, so that nothing else it does is hidden by that.
+    words: it was fired as if they had come, so that nothing else it does is hidden by that. ``clouds``: what it asked
+    clouds' command lines for, which answered with nothing.
     """
 
     outcome: Outcome
@@ -141,6 +146,7 @@ class Firing:
     outside: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
     unpulled: tuple[tuple[str, str], ...] = ()
+    clouds: tuple[CloudCall, ...] = ()
 
     @property
     def exit_code(self) -> int | None:
@@ -191,12 +197,27 @@ def _ends(call: Call) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """A program of a machine's own schedule. ``argv`` with ``env``, as its unit starts it in ``folder``; ``file`` and
+    ``line``: where that is said; ``schedule`` (cron, in ``time_zone``) empty: not known."""
+
+    argv: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    file: str
+    line: int
+    schedule: str = ""
+    time_zone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Rehearsed:
     """A program and its firings.
 
     ``program``: its reference (``CronJob/inference/nightly-off``); ``deadline_s``: after how long its Job is ended.
     ``second``: the night after the first, where that left something behind. ``refused``: the same program with every
     write refused to its account (403), where it made any: whether anybody would hear of that.
+    ``beside``: what it is where it is no object of a cluster. ``later``: firings on nights of another kind, where its
+    program looks at the calendar.
     """
 
     program: str
@@ -206,23 +227,33 @@ class Rehearsed:
     second: Firing | None = None
     refused: Firing | None = None
     deadline_s: float | None = None
+    beside: Beside | None = None
+    later: tuple[tuple[datetime, Firing], ...] = ()
 
     @property
     def known(self) -> bool:
-        """Whether it could be run here."""
-        return self.first.outcome is not Outcome.UNKNOWN
+        """Whether it could be run here, and nothing of it hung on what a cloud would have answered."""
+        return self.first.outcome is not Outcome.UNKNOWN and not self.first.clouds
+
+    @property
+    def why_unknown(self) -> str:
+        """Why what it does is not known from this; empty: it is, or nothing says why."""
+        first = self.first
+        if first.outcome is not Outcome.UNKNOWN and first.clouds:
+            return f"it asks {first.clouds[0].argv[0]}, and no cloud answers in a rehearsal"
+        return first.why
 
     @property
     def ran(self) -> bool:
         """Whether any of it ran: else only reading tells what it would do."""
-        return self.first.outcome not in (Outcome.UNKNOWN, Outcome.NOT_STARTED)
+        return self.known and self.first.outcome is not Outcome.NOT_STARTED
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it."""
         first = self.first
         return {
             "program": self.program,
-            "account": f"{self.namespace}/{self.account}",
+            "account": self.account if self.beside else f"{self.namespace}/{self.account}",
             "outcome": first.outcome.value,
             "exit_code": first.exit_code,
             "seconds": round(first.seconds, 3),
@@ -230,8 +261,13 @@ class Rehearsed:
             "calls": [str(call) for call in first.calls],
             "off": [f"{c.kind}/{c.namespace}/{c.name}" for c in first.off],
             "outside": list(first.outside),
+            "clouds": [str(call) for call in first.clouds],
             "unpulled": [image for image, _ in first.unpulled],
             "second_night": self.second.exit_code if self.second else None,
+            "later": [
+                {"at": f"{at:%Y-%m-%dT%H:%MZ}", "off": [f"{c.kind}/{c.namespace}/{c.name}" for c in firing.off]}
+                for at, firing in self.later
+            ],
             "when_refused": self.refused.exit_code if self.refused else None,
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -15,10 +15,12 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
 from killcheck.rehearsal.audit import Audit
+from killcheck.rehearsal.clouds import Clouds
 from killcheck.rehearsal.forks import forking, in_fork
 from killcheck.rehearsal.holders import Holders, Scene, lit
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind
+from killcheck.rehearsal.nights import others
 from killcheck.rehearsal.open_kinds import open_definitions
 from killcheck.rehearsal.programs import Program, programs
 from killcheck.rehearsal.reach import parted, together, untouched
@@ -84,7 +86,7 @@ def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime) -> Reh
     """One program on a stage of its own."""
     slot = program.next_slot(now)
     with Stage(objects, program, slot) as stage:
-        night = stage.night()
+        night = stage.night(objects)
     return _completed(objects, program, slot, night)
 
 
@@ -95,6 +97,7 @@ class _Night:
     first: Firing
     refused: Firing | None
     left: list[Obj]
+    later: tuple[tuple[datetime, Firing], ...] = ()
 
 
 def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: _Night) -> Rehearsed:
@@ -110,11 +113,13 @@ def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: 
         with Stage(objects, program, slot) as stage:
             stage.refuse()
             refused = stage.fire()
-    return Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
+    found = Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
+    return replace(found, later=night.later)
 
 
 def _has_acted(firing: Firing) -> bool:
-    return firing.outcome is Outcome.ENDED and any(not call.refused for call in firing.writes)
+    acts = bool(firing.clouds) or any(not call.refused for call in firing.writes)
+    return firing.outcome is Outcome.ENDED and acts
 
 
 @dataclass
@@ -153,6 +158,9 @@ class Stage:
         self._stood: tuple[int, Scene] = (0, Scene({}))
         self._settled = Scene({})
         self._cluster.server.auditors.append(self._audit.heard)
+        self._clouds = Clouds()
+        if hasattr(self._cluster.nodes.runtime, "clouds"):
+            self._cluster.nodes.runtime.clouds = self._clouds
 
     def __enter__(self) -> Stage:
         return self
@@ -174,24 +182,40 @@ class Stage:
 
     def taken(self, objects: Sequence[Obj], program: Program) -> Rehearsed:
         """For one program from now on, which is fired at the slot that was reached."""
-        self._program = program
+        self._program, slot = program, self._slot
         with self:
-            night = self.night()
-        return _completed(objects, program, self._slot, night)
+            night = self.night(objects)
+        return _completed(objects, program, slot, night)
 
-    def night(self) -> _Night:
-        """Fire it, and once more with its writes refused where what it did can be put back."""
+    def night(self, objects: Sequence[Obj]) -> _Night:
+        """Fire it, and where what it did can be put back: on nights of another kind, and with its writes refused."""
         first = self.fire()
         left = self.left(first)
-        if _has_acted(first) and not left and self.relit(first):
+        later: tuple[tuple[datetime, Firing], ...] = ()
+        lit = not left and first.outcome is Outcome.ENDED and self.relit(first)
+        if lit:
+            later, lit = self._later(objects)
+        if lit and _has_acted(first):
             self.refuse()
-            return _Night(first, self.fire(), left)
-        return _Night(first, None, left)
+            return _Night(first, self.fire(), left, later)
+        return _Night(first, None, left, later)
+
+    def _later(self, objects: Sequence[Obj]) -> tuple[tuple[tuple[datetime, Firing], ...], bool]:
+        """The firings of other nights, while each could be put back; and whether the last one was."""
+        found = []
+        for slot in others(self._program, objects, self._slot):
+            self._slot = slot
+            firing = self.fire()
+            found.append((slot, firing))
+            if firing.outcome is not Outcome.ENDED or self.left(firing) or not self.relit(firing):
+                return tuple(found), False
+        return tuple(found), True
 
     def refuse(self) -> None:
-        """From now on the program's account may change nothing."""
+        """From now on the program's account may change nothing, and no cloud does what it is asked."""
         server, program = self._cluster.server, self._program
         server.authorizer = _Refusing(server.authorizer, f"system:serviceaccount:{program.namespace}:{program.account}")
+        self._clouds.refusing = True
 
     def relit(self, firing: Firing) -> bool:
         """Put back what a firing changed, if that was nothing but numbers of replicas; whether it was."""
@@ -225,6 +249,7 @@ class Stage:
         before = self._standing()
         self._fired_at = self._loop.monotonic()
         self._audit.calls.clear()
+        self._clouds.asked.clear()
         try:
             self._kube.create(r.JOBS, program.job(name))
         except KubeError as error:
@@ -236,9 +261,39 @@ class Stage:
         services = self._names("services_asked")
         outside = tuple(found for found in self._names("looked_for") if found not in services)
         firing = Firing(outcome, seconds, tuple(self._audit.calls), endings, (), why, outside, services, unpulled)
+        firing = replace(firing, clouds=tuple(self._clouds.asked))
         if any(not call.refused for call in firing.writes):
             self._loop.run_until(lambda: False, AFTER_S)
         return replace(firing, changes=_changes(before, self._standing()) + self._beyond)
+
+    @property
+    def cluster(self) -> Cluster:
+        """What stands on it."""
+        return self._cluster
+
+    def outside(self, act: Callable[[], Ending | str]) -> Firing:
+        """One run of a program that is no pod: ``act`` answers how it ended, or why it could not be run here."""
+        self._cluster.nodes.runs = lambda _: False
+        self._pass(until=max(self._slot, self._loop.now() + timedelta(seconds=SETTLE_S)))
+        before = self._standing()
+        self._fired_at = self._loop.monotonic()
+        self._audit.calls.clear()
+        self._clouds.asked.clear()
+        ended = act()
+        seconds = self._loop.monotonic() - self._fired_at
+        asked = tuple(self._audit.calls), tuple(self._clouds.asked)
+        if isinstance(ended, str):
+            return Firing(Outcome.UNKNOWN, seconds, asked[0], why=ended, clouds=asked[1])
+        if any(call.writes and not call.refused for call in asked[0]):
+            self._loop.run_until(lambda: False, AFTER_S)
+        outcome = Outcome.ENDED if ended.code is not None else Outcome.ENDLESS
+        outside = self._names("looked_for")
+        changes = _changes(before, self._standing())
+        return Firing(outcome, seconds, asked[0], (ended,), changes, outside=outside, clouds=asked[1])
+
+    def refuse_clouds(self) -> None:
+        """From now on no cloud does what it is asked."""
+        self._clouds.refusing = True
 
     def _pass(self, *, until: datetime) -> None:
         """Let time pass until then."""

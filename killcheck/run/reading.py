@@ -54,19 +54,27 @@ def findings(session: Session) -> LintResult:
             world.answers = live.ask(cluster.kube, world)
     elif kill_path.in_kubernetes:
         loaded = session.load()
-        seen = rehearsed(loaded, wall_now()) if session.exec_mode == "host" else {}
+        seen = rehearsed(loaded, wall_now(), beside=session.folders) if session.exec_mode == "host" else {}
         world, notes = asking.world_of(loaded, wall_now(), kill_path=kill_path, rehearsed=seen)
     else:
         world, notes = asking.world_of([], wall_now(), kill_path=kill_path)
     return asking.lint(world, notes=notes)
 
 
-def rehearsed(found: Loaded | Sequence[Obj], now: datetime, *, live: bool = False) -> dict[str, Rehearsed]:
+def rehearsed(
+    found: Loaded | Sequence[Obj],
+    now: datetime,
+    *,
+    live: bool = False,
+    beside: Sequence[Path] = (),
+) -> dict[str, Rehearsed]:
     """Every program of the manifests, fired once in a sandbox of this host. Raises LoadError, ClusterError.
 
     ``live``: they were listed in a cluster; copies of them are rehearsed here, and nothing is asked of it.
+    ``beside``: folders whose systemd timers and crontabs are fired too.
     """
     from killcheck.kube.manifests import Loaded as _Loaded
+    from killcheck.machine import rehearsed as machines
     from killcheck.rehearsal.copied import copied
     from killcheck.rehearsal.programs import programs
     from killcheck.rehearsal.stage import rehearse
@@ -74,11 +82,12 @@ def rehearsed(found: Loaded | Sequence[Obj], now: datetime, *, live: bool = Fals
 
     given = found.objects if isinstance(found, _Loaded) else found
     objects = [o for o in (copied(given) if live else given) if o.get("apiVersion") != API_VERSION]
+    timers = machines.rehearse(objects, beside, now)
     count = min(parallel.processors(), len(programs(objects)) // PROGRAMS_A_WORKER)
     if count < 2:
-        return rehearse(objects, now)
+        return rehearse(objects, now) | timers
     with parallel.mortal_workers(count) as pool:
-        return rehearse(objects, now, pool=pool, share=count)
+        return rehearse(objects, now, pool=pool, share=count) | timers
 
 
 def fences(session: Session) -> FenceReport:

@@ -2,7 +2,8 @@
 
 One line a question: ``KEY now``, ``KEY sleep 5m``, ``KEY alarm 30`` (to be woken in the middle of something else),
 ``KEY reach HOST PORT``, ``KEY calm`` (of kubectl: ``calm kubectl WORDS``),
-``KEY transient CODE``, ``KEY last``, ``KEY polls``, ``KEY lacking NAME``, ``KEY stands NAME`` (a stand-in runs).
+``KEY transient CODE``, ``KEY last``, ``KEY polls``, ``KEY lacking NAME =WORD...`` (each word percent-encoded),
+``KEY stands NAME`` (a stand-in runs).
 One line an answer.
 """
 
@@ -12,6 +13,7 @@ import contextlib
 import socket
 from collections.abc import Callable
 from typing import Protocol
+from urllib.parse import unquote
 
 from killcheck.clock import Loop, Timer
 from killcheck.embedded.nodes.hostio import HostIo
@@ -46,8 +48,8 @@ class Asker(Protocol):
     def calls_kubectl(self, words: list[str]) -> None:
         """It calls kubectl with these arguments (what is no plain word is ``_``)."""
 
-    def lacks(self, name: str) -> None:
-        """It called a command that this host does not have."""
+    def lacks(self, argv: list[str]) -> str | None:
+        """It called a command that this host does not have; "CODE WORDS" of whoever answers for it, None: nobody."""
 
     def stands(self, name: str) -> None:
         """It called a command for which killcheck's own stand-in runs."""
@@ -130,7 +132,9 @@ class _Question:
             asker.polling = True
             self._say("ok")
         elif verb == "lacking" and rest:
-            asker.lacks(rest[0])
+            answer = asker.lacks([rest[0], *(unquote(word.removeprefix("=")) for word in rest[1:])])
+            if answer is not None:
+                self._say(answer)
         elif verb == "stands" and rest:
             asker.stands(rest[0])
             self._say("ok")

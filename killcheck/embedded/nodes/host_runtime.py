@@ -79,6 +79,8 @@ class HostRuntime:
         self.services_asked: list[str] = []
         #: What containers reach besides the cluster; nothing, unless somebody adds it.
         self.external = ExternalEndpoints()
+        #: Who answers for the clouds' command lines, with an exit code and words; None: nobody can say how they end.
+        self.clouds: Callable[[list[str]], tuple[int, str]] | None = None
         #: What containers meet here and would not meet elsewhere.
         self.limits = Limits(loop)
         #: The types that the API server serves.

@@ -316,13 +316,18 @@ class HostProcess:
         """The last HTTP status."""
         return self.client.last_status
 
-    def lacks(self, name: str) -> None:
-        """The outcome is unknown from here on: the process ends, the container stays."""
+    def lacks(self, argv: list[str]) -> str | None:
+        """Somebody may answer for a cloud; else the outcome is unknown: the process ends, the container stays."""
+        name = argv[0]
+        if name in CLOUD_CLIS and self.runtime.clouds is not None:
+            code, said = self.runtime.clouds(argv)
+            return f"{code} {' '.join(said.split())}"
         why = f"it calls {name}, which its image has and which cannot be run here"
         why += f": {DRILL_IT}" if name in CLOUD_CLIS else f" (install {name} on this machine, or say --exec docker)"
         if not self.launch.contents.known:
             why = lacks(self.launch, name)
         self.loop.call_soon(self._abandon, why)
+        return None
 
     def stands(self, name: str) -> None:
         """A stand-in of killcheck's own runs: what was seen rests on it."""

@@ -1,0 +1,93 @@
+"""Command lines of the AWS CLI that it does not take, as far as botocore's models of its operations tell.
+
+Only operations that take machines away are looked at: those have no options of the CLI's own making beside the ones
+named here. Where botocore is not installed, nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+__all__ = ["wrong_in"]
+
+#: (service, command) -> the operation, in botocore's words.
+_OPERATIONS = {
+    ("ec2", "stop-instances"): "StopInstances",
+    ("ec2", "terminate-instances"): "TerminateInstances",
+    ("autoscaling", "update-auto-scaling-group"): "UpdateAutoScalingGroup",
+    ("autoscaling", "set-desired-capacity"): "SetDesiredCapacity",
+    ("autoscaling", "terminate-instance-in-auto-scaling-group"): "TerminateInstanceInAutoScalingGroup",
+    ("eks", "update-nodegroup-config"): "UpdateNodegroupConfig",
+    ("eks", "delete-nodegroup"): "DeleteNodegroup",
+    ("ecs", "update-service"): "UpdateService",
+    ("sagemaker", "stop-notebook-instance"): "StopNotebookInstance",
+    ("sagemaker", "delete-endpoint"): "DeleteEndpoint",
+}
+#: Options that every command takes (aws help; the generated ones of each operation).
+_GLOBAL = (
+    "debug", "endpoint-url", "no-verify-ssl", "no-paginate", "output", "query", "profile", "region", "version", "color",
+    "no-sign-request", "ca-bundle", "cli-read-timeout", "cli-connect-timeout", "cli-binary-format", "no-cli-pager",
+    "cli-auto-prompt", "no-cli-auto-prompt", "cli-input-json", "cli-input-yaml", "generate-cli-skeleton",
+    "cli-error-format",
+)  # fmt: skip
+#: Of these the value stands apart; between ``aws`` and its words, options with a value are read as such.
+_FLAGS = frozenset(
+    {"debug", "no-verify-ssl", "no-paginate", "version", "no-sign-request", "no-cli-pager", "cli-auto-prompt"}
+)
+
+
+def wrong_in(argv: Sequence[str]) -> str | None:
+    """What the AWS CLI would refuse about a command line before it asks anything; None: nothing that is known."""
+    if not argv or argv[0] != "aws":
+        return None
+    words, options = _parted(argv[1:])
+    operation = _OPERATIONS.get((words[0], words[1])) if len(words) > 1 else None
+    known = _options(words[0], operation) if operation else None
+    if known is None:
+        return None
+    for option in options:
+        if not any(one.startswith(option) for one in known):  # an option may be cut short
+            from killcheck.text.suggestions import did_you_mean
+
+            return f"{' '.join(words[:2])} has no option --{option}{did_you_mean(option, sorted(known))}"
+    return None
+
+
+def _parted(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(service and command, names of the options)."""
+    plain: list[str] = []
+    options: list[str] = []
+    takes = False
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            name, equals, _ = word[2:].partition("=")
+            options.append(name)
+            takes = not equals and name not in _FLAGS
+        elif takes and len(plain) < 2:
+            takes = False
+        elif len(plain) < 2:
+            plain.append(word)
+    return plain, options
+
+
+@cache
+def _options(service: str, operation: str) -> frozenset[str] | None:
+    """The options of an operation; None: botocore is not there, or does not know it."""
+    try:
+        from botocore import xform_name
+        from botocore.exceptions import BotoCoreError
+        from botocore.loaders import Loader
+    except ImportError:
+        return None
+    try:
+        model = Loader().load_service_model(service, "service-2")
+        shape = model["operations"][operation]["input"]["shape"]
+        members = model["shapes"][shape]["members"]
+    except (BotoCoreError, KeyError):
+        return None
+    named = {xform_name(name, "-") for name in members}
+    booleans = {
+        f"no-{xform_name(n, '-')}" for n, m in members.items() if model["shapes"][m["shape"]]["type"] == "boolean"
+    }
+    return frozenset({*named, *booleans, *_GLOBAL})

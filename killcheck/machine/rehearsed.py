@@ -1,0 +1,77 @@
+"""The rehearsal of a machine's own schedule: each program fired once, alone, at its own time, and watched.
+
+It runs in a sandbox of this host as any other. A kubectl of its leads to a throw-away cluster that holds the manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from killcheck.capabilities.programs import Ran
+from killcheck.kube import schedule
+from killcheck.kube.objects import Obj
+from killcheck.machine import kubeconfigs
+from killcheck.machine.modelled import Machine
+from killcheck.machine.scheduled import Scheduled, find
+from killcheck.rehearsal.record import Beside, Ending, Outcome, Rehearsed
+from killcheck.rehearsal.stage import Stage
+
+__all__ = ["rehearse"]
+
+#: A shell's exit codes for a program that is not there, or may not be executed.
+_NOT_THERE = (126, 127)
+#: Whose they are, in the record.
+ACCOUNT = "its kubeconfig"
+
+
+def rehearse(objects: Sequence[Obj], roots: Sequence[Path], now: datetime) -> dict[str, Rehearsed]:
+    """Every program that the units and crontabs below ``roots`` start, by its reference. Raises LoadError, OSError."""
+    return {one.ref: _rehearsed(objects, one, now) for one in find(roots)}
+
+
+def _rehearsed(objects: Sequence[Obj], one: Scheduled, now: datetime) -> Rehearsed:
+    refused = None
+    with Stage(objects, None, _slot(one, now)) as stage:
+        stage.settle()
+        act = partial(_ended, _machine(stage, one), one)
+        first = stage.outside(act)
+        if first.outcome is Outcome.ENDED and first.clouds:
+            stage.refuse_clouds()
+            refused = stage.outside(act)
+    beside = Beside(
+        one.command.argv,
+        tuple(sorted(one.command.env.items())),
+        str(one.file),
+        one.line,
+        one.schedule or "",
+        one.time_zone,
+    )
+    return Rehearsed(one.ref, "", ACCOUNT, first, refused=refused, beside=beside)
+
+
+def _slot(one: Scheduled, now: datetime) -> datetime:
+    try:
+        found = schedule.parse(one.schedule or "", one.time_zone or None).next(now) if one.schedule else None
+    except schedule.ScheduleError:
+        found = None
+    return found or now
+
+
+def _machine(stage: Stage, one: Scheduled) -> Machine:
+    cluster = stage.cluster
+    more = kubeconfigs.mounts(cluster, [one.command], one.folder)
+    return Machine(cluster.nodes.runtime, cluster.loop, one.folder, known=[one.command], more=more)
+
+
+def _ended(machine: Machine, one: Scheduled) -> Ending | str:
+    """How it ended, or why that is not known here."""
+    ran: Ran = machine.run(one.command)
+    if machine.unknowns:
+        return "; ".join(machine.unknowns)
+    said = "\n".join(text for text in (ran.output.strip(), ran.errors.strip()) if text)
+    if ran.code in _NOT_THERE:
+        return f"it starts something that is not here: {said or f'exit code {ran.code}'}"
+    return Ending("machine", one.file.name, ran.code, ran.why, said[-2000:])

@@ -1,0 +1,66 @@
+"""What executors ask of a cloud's command line, fired once in a rehearsal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from killcheck.probes.base import Finding, Probe
+from killcheck.probes.where import command_path
+from killcheck.probes.world import Executor, World, namespace_or_default
+
+from killcheck.executor import cloud_lines
+from killcheck.kube.objects import name_of
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.clouds import CloudCall
+    from killcheck.rehearsal.record import Firing, Rehearsed
+
+__all__ = ["CloudCalls", "lost_in"]
+
+
+class CloudCalls(Probe):
+    """Fired once where no cloud is: what it asks aws, gcloud or az for, and whether anybody hears of a refusal."""
+
+    id = "cloud-call"
+    rehearsed = True
+    claim = "What an executor asks of a cloud is a command line that its program takes, and a refusal ends it."
+    remedy = "Correct the command line, and let its failure end the executor (set -e, no '|| true', check=True)."
+    failures = (14, 39)
+    sources = ("botocore's service models: the options of an operation", "AWS CLI: return codes")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """For each layer that asks a cloud: words that it does not take; a refusal that nobody hears."""
+        for one in world.layer_executors:
+            seen = world.rehearsed.get(
+                f"{one.owner.get('kind')}/{namespace_or_default(one.owner)}/{name_of(one.owner)}"
+            )
+            if seen is None or not seen.first.clouds:
+                continue
+            told = list(_told(seen))
+            for message in told:
+                yield self.finding(world, one.owner, command_path(one), message)
+            if not told:
+                yield self._open(world, one, seen)
+
+    def _open(self, world: World, one: Executor, seen: Rehearsed) -> Finding:
+        first = seen.first.clouds[0]
+        more = f" and {len(seen.first.clouds) - 1} more" if len(seen.first.clouds) > 1 else ""
+        return self.unproven(world, one.owner, f"what the cloud does when it is asked for '{first}'{more}")
+
+
+def _told(seen: Rehearsed) -> Iterable[str]:
+    for call in dict.fromkeys(seen.first.clouds):
+        wrong = cloud_lines.wrong_in(call.argv)
+        if wrong is not None:
+            yield f"'{call}': {wrong}"
+    lost = lost_in(seen.refused)
+    if lost is not None:
+        yield f"ends with exit code 0 although '{lost}' was refused (rehearsed with a cloud that refuses everything)"
+
+
+def lost_in(refused: Firing | None) -> CloudCall | None:
+    """The first call that a cloud refused of a program that ended well all the same; None: it did not, or none was."""
+    if refused is None or refused.exit_code != 0:
+        return None
+    return next((call for call in refused.clouds if call.refused), None)

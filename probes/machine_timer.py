@@ -1,0 +1,96 @@
+"""What a machine's own schedule starts, beside the manifests: fired once in a rehearsal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from killcheck.probes.base import Evidence, Finding, Probe
+from killcheck.probes.cloud_call import lost_in
+from killcheck.probes.fails_when_fired import telling
+from killcheck.probes.world import World
+
+from killcheck.executor import cloud_lines
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Rehearsed
+
+__all__ = ["MachineTimer"]
+
+
+class MachineTimer(Probe):
+    """A systemd timer or a crontab line that turns GPUs off: its calls refused, its failures, its command lines."""
+
+    id = "machine-timer"
+    rehearsed = True
+    claim = "What a machine's timer starts to turn GPUs off does so, and fails where it cannot."
+    remedy = "Mend that call or command, and let its failure end the unit (set -e, no '|| true')."
+    failures = (14, 16, 39)
+    sources = ("systemd.time(7)", "crontab(5)")
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Each such program that is part of the kill path, or asked for something of its kind."""
+        layers = {layer.name for layer in world.kill_path.layers}
+        for ref, one in world.rehearsed.items():
+            if one.beside is None or (ref.partition("/")[2] not in layers and not _concerns(world, one)):
+                continue
+            told = list(dict.fromkeys(_told(one)))
+            for message in told:
+                yield self._about(ref, one, message)
+            if not one.known and not told:
+                yield self._about(ref, one, f"not proven: {one.why_unknown or 'it could not be run here'}", open_=True)
+
+    def _about(self, ref: str, one: Rehearsed, message: str, *, open_: bool = False) -> Finding:
+        beside = one.beside
+        assert beside is not None
+        return Finding(
+            self.id,
+            "note" if open_ else "error",
+            ref,
+            message,
+            self.remedy,
+            (Evidence(ref, "ExecStart", " ".join(beside.argv)[:200]),),
+            "",
+            beside.file,
+            beside.line,
+            unproven=open_,
+            failures=self.failures,
+            basis="seen",
+        )
+
+
+def _concerns(world: World, one: Rehearsed) -> bool:
+    """Whether it asked for something where there are holders of GPUs; or came to ask for nothing, where one of them is
+    turned off by nothing."""
+    spaces = {holder.namespace for holder in world.holders}
+    covered = {name for layer in world.kill_path.layers for name in layer.covers}
+    if one.known and one.first.exit_code != 0 and not one.first.calls:
+        return any(target.name not in covered for target in world.kill_path.targets)
+    return any(call.namespace in spaces and (call.writes or call.refused) for call in one.first.calls)
+
+
+def _told(one: Rehearsed) -> Iterator[str]:
+    first = one.first
+    for call in dict.fromkeys(first.clouds):
+        wrong = cloud_lines.wrong_in(call.argv)
+        if wrong is not None:
+            yield f"'{call}': {wrong}"
+    lost = lost_in(one.refused)
+    if lost is not None:
+        yield f"ends with exit code 0 although '{lost}' was refused (rehearsed with a cloud that refuses everything)"
+    if not one.known:
+        return
+    well = first.exit_code == 0
+    refused = [call for call in first.refused if call.resource != "namespaces"]
+    for missed in refused:
+        if missed.writes or not first.off:
+            yield f"ends with exit code 0 although {missed}" if well else str(missed)
+    if not well and not refused:
+        failed = first.failed
+        yield f"fired once, it failed: {telling(failed)}" if failed else "fired once, it had not ended"
+    elif well and not first.off and not refused and first.calls and not _lights(one):
+        yield "ends with exit code 0, and nothing went off"
+
+
+def _lights(one: Rehearsed) -> bool:
+    return any((call.replicas or 0) > 0 for call in one.first.writes) or not one.first.writes

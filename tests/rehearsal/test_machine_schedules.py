@@ -1,0 +1,119 @@
+"""Systemd timers and crontab lines beside manifests: fired once, watched, and judged as any other program."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from rehearsal.conftest import NOW
+
+from killcheck.lint import asking
+from killcheck.machine.calendar import as_cron
+from killcheck.machine.rehearsed import rehearse
+from killcheck.machine.scheduled import find
+
+SERVICE = "[Service]\nType=oneshot\nEnvironment=KUBECONFIG=/etc/off/conf\nExecStart={}\n"
+TIMER = "[Timer]\nOnCalendar=*-*-* 22:30\n"
+
+
+def _folder(tmp_path, started, **files):
+    (tmp_path / "off.timer").write_text(TIMER)
+    (tmp_path / "off.service").write_text(SERVICE.format(started))
+    for name, text in files.items():
+        (tmp_path / f"{name}.sh").write_text(text)
+    return tmp_path
+
+
+def _findings(path, folder):
+    path.container = {"image": "busybox:1.36", "command": ["true"]}
+    objects = [obj for obj in path.objects() if obj["kind"] != "CronJob"]
+    seen = rehearse(objects, [folder], NOW)
+    world, _ = asking.world_of(objects, NOW, rehearsed=seen)
+    found = [f for f in asking.lint(world).findings if f.probe in ("machine-timer", "coverage-gap")]
+    return seen, world.kill_path.layers, found
+
+
+SCALE_BOTH = "kubectl -n gpu-lab scale deploy/asr deploy/tts --replicas=0"
+
+
+def test_what_it_turns_off_is_a_layer_with_its_schedule(path, tmp_path):
+    seen, (layer,), found = _findings(path, _folder(tmp_path, f"/usr/bin/{SCALE_BOTH}"))
+    assert found == []
+    assert (layer.name, set(layer.covers), layer.schedule) == ("off", {"asr", "tts"}, "30 22 * * *")
+    assert layer.command.argv == tuple(SCALE_BOTH.split())
+    assert seen["Timer/off"].first.exit_code == 0
+    assert seen["Timer/off"].to_json()["account"] == "its kubeconfig"
+
+
+def test_a_crontab_line_is_one_too(path, tmp_path):
+    (tmp_path / "gpus.cron").write_text(f"MAILTO=nobody\n# nightly\n15 21 * * 1-5 {SCALE_BOTH} >> /tmp/off.log 2>&1\n")
+    _, (layer,), found = _findings(path, tmp_path)
+    assert found == []
+    assert (layer.name, layer.schedule) == ("gpus.cron-3", "15 21 * * 1-5")
+
+
+@pytest.mark.parametrize(
+    ("started", "script", "said"),
+    [
+        ("/usr/bin/kubectl -n gpu-lab scale deploy/ars --replicas=0", "", 'deployments.apps "ars" not found'),
+        ("/opt/ops/off.sh", "#!/bin/bash\nkubectl -n gpu-lab scale deploy ars --replicas=0 || true\n", "exit code 0"),
+        ("/opt/ops/off.sh", "#!/bin/sh\nset -e\nkubectl scale --replica=0 -n gpu-lab deploy/asr\n", "unknown flag"),
+        ("/opt/ops/off.sh", "#!/bin/sh\naws ec2 stop-instances --instance-ids i-1 || echo later\n", "was refused"),
+    ],
+)
+def test_what_is_wrong_with_it_is_said_where_it_stands(path, tmp_path, started, script, said):
+    folder = _folder(tmp_path, started, **({"off": script} if script else {}))
+    _, _, found = _findings(path, folder)
+    (finding,) = [f for f in found if f.probe == "machine-timer"]
+    assert said in finding.message
+    assert (finding.object, finding.file, finding.line) == ("Timer/off", str(folder / "off.service"), 4)
+
+
+def test_a_cloud_that_is_asked_is_told_and_not_proven(path, tmp_path):
+    folder = _folder(tmp_path, "/opt/off.sh", off="set -e\naws ec2 stop-instances --instance-ids i-1\n")
+    seen, (layer,), found = _findings(path, folder)
+    assert [str(call) for call in seen["Timer/off"].first.clouds] == ["aws ec2 stop-instances --instance-ids i-1"]
+    assert set(layer.covers) == {"asr", "tts"}
+    assert [f.unproven for f in found if f.probe == "machine-timer"] == [True]
+
+
+def test_what_is_not_there_is_unknown_and_what_acts_on_nothing_is_left_alone(tmp_path):
+    (one,) = find([_folder(tmp_path, "/opt/vendor/bin/off --cluster kubectl")])
+    assert one.command.argv[0] == "/opt/vendor/bin/off"
+    (tmp_path / "off.service").write_text(SERVICE.format("/usr/bin/certbot renew"))
+    assert find([tmp_path]) == []
+    (tmp_path / "off.service").unlink()
+    assert find([tmp_path]) == []
+
+
+def test_init_writes_it_down_with_how_it_is_known(path, tmp_path):
+    from click.testing import CliRunner
+
+    from killcheck.cli import main
+
+    path.container = {"image": "busybox:1.36", "command": ["true"]}
+    objects = [obj for obj in path.objects() if obj["kind"] != "CronJob"]
+    folder = _folder(tmp_path, f"/usr/bin/{SCALE_BOTH}")
+    (folder / "all.yaml").write_text(yaml.safe_dump_all(objects))
+    ended = CliRunner().invoke(main, ["init", "--manifests", str(folder), "--exec", "host", "-o", "-"])
+    assert ended.exit_code == 0, ended.output
+    spec = yaml.safe_load(ended.stdout)
+    assert [(layer["type"], layer["schedule"]) for layer in spec["layers"]] == [("command", "30 22 * * *")]
+    assert "# seen in a rehearsal: fired once, it turned off asr, tts" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "cron"),
+    [
+        ("*-*-* 22:00:00", ("0 22 * * *", "")),
+        ("Mon..Fri 08:05", ("5 8 * * 1,2,3,4,5", "")),
+        ("Fri..Sun *-*-* 23:30 Europe/Berlin", ("30 23 * * 5,6,0", "Europe/Berlin")),
+        ("*-*-01 03:00", ("0 3 1 * *", "")),
+        ("*:0/15", ("*/15 * * * *", "")),
+        ("daily", ("0 0 * * *", "")),
+        ("2026-01-01 00:00", None),
+        ("*-*~01 00:00", None),
+        ("Someday 08:00", None),
+    ],
+)
+def test_calendar_expressions_in_crons_words(said, cron):
+    assert as_cron(said) == cron
