@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe, merge_patch
@@ -12,6 +13,9 @@ from killcheck.kube.plurals import plural_of
 from killcheck.spec.killpath import Target
 
 __all__ = ["KedaFloor", "scales"]
+
+#: The annotation that pauses a ScaledObject where it is, as commands and patches write it.
+_PAUSED = re.compile(r"autoscaling\.keda\.sh/paused[\"'\\]*\s*[=:]\s*[\"'\\]*true\b")
 
 
 class KedaFloor(Probe):
@@ -76,9 +80,16 @@ def _stops(one: Executor, obj: Obj, scaler: Obj) -> bool:
         return key in [(change.kind, change.namespace, change.name) for change in one.seen.first.off]
     return any(
         (call.resource, call.name) == (plural_of(str(scaler.get("kind"))), name_of(scaler))
-        and (call.verb == "delete" or "autoscaling.keda.sh/paused-replicas" in one.text)
+        and (call.verb == "delete" or "autoscaling.keda.sh/paused-replicas" in one.text or _pauses_and_scales(one, obj))
         for call in one.reading.writes
     )
+
+
+def _pauses_and_scales(one: Executor, obj: Obj) -> bool:
+    """Whether a program pauses KEDA, which leaves what runs alone, and scales the target to zero itself."""
+    named = (plural_of(str(obj.get("kind"))), name_of(obj))
+    zero = any(call.replicas == 0 and (call.resource, call.name) == named for call in one.reading.writes)
+    return zero and _PAUSED.search(one.text) is not None
 
 
 def scales(scaler: Obj, obj: Obj) -> bool:

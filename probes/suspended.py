@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.world import Executor, World
 
-from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.executor.arming import armed_by
+from killcheck.kube.objects import Obj, dig, labels_of, ref_of
 from killcheck.kube.plurals import plural_of
 from killcheck.spec.killpath import Layer
 
@@ -28,13 +29,15 @@ class Suspended(Probe):
         for layer, obj in world.schedules:
             if dig(obj, "spec", "suspend") is True:
                 beside = self._beside(world, layer)
+                arming = armed_by(obj, world.of("CronJob"))
                 yield self.finding(
                     world,
                     obj,
                     ("spec", "suspend"),
                     "is suspended: it never fires, and says nothing"
-                    + (f" ({beside} turns off what it would)" if beside else ""),
-                    severity="note" if beside else None,
+                    + (f" ({beside} turns off what it would)" if beside else "")
+                    + (f", unless {ref_of(arming)} has let it go in time" if arming else ""),
+                    severity="note" if beside or arming else None,
                     patch=merge_patch(obj, {"spec": {"suspend": False}}),
                 )
             elif dig(obj, "spec", "jobTemplate", "spec", "suspend") is True and not _queued(obj):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from killcheck.discover import deadlines as deadline_sums
+from killcheck.discover import everywhere
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
 from killcheck.discover.unknown import Unknown, referenced_devices, templates_among, unknown_holders
@@ -104,23 +105,25 @@ def from_objects(
     rehearsed: Mapping[str, Rehearsed] | None = None,
     *,
     complete: bool = True,
+    strays: bool = False,
 ) -> Discovery:
     """The kill path in manifests or in a live listing; programs that were ``rehearsed`` are known by what they did.
 
     Raises DiscoveryError where there is no target, and if it is to be ``complete`` where there is no layer; else what
-    was looked at is among the notes.
+    was looked at is among the notes. ``strays``: switches that miss are layers of what nothing else turns off.
     """
     notes = list(objects.notes) if isinstance(objects, Loaded) else []
     found = objects.objects if isinstance(objects, Loaded) else list(objects)
     every = holders(found)
     held = [holder for holder in every if name_of(holder.obj) or labels_of(holder.obj)]
+    held += [Holder(obj, devices_of(obj, wanted=True)) for obj in everywhere.turned_off(found)]
     notes += [*_odd_holders(found), *_nameless(every)]
     unknown = unknown_holders(found)
     if not held:
         raise _no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ())
     targets = _targets(held)
     by_target = {target.name: holder.obj for target, holder in zip(targets, held, strict=True)}
-    seen = discover_layers.find(found, targets, by_target, rehearsed)
+    seen = discover_layers.find(found, targets, by_target, rehearsed, strays=strays)
     if not seen.layers:
         nothing = _no_layer(targets, seen, objects.unseen if isinstance(objects, Loaded) else ())
         if complete:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from killcheck.discover.other_scalers import others
 from killcheck.discover.seen import Seen
 from killcheck.discover.seen import of as seen_of
 from killcheck.discover.stopping import Stopping
+from killcheck.discover.strays import meant_for
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.instances.reclaims import NOTICE_S
@@ -95,9 +96,14 @@ def find(
     targets: Sequence[Target],
     by_target: Mapping[str, Obj],
     rehearsed: Mapping[str, Rehearsed] | None = None,
+    *,
+    strays: bool = False,
 ) -> Found:
-    """Every layer among ``objects`` that turns one of ``targets`` off; what was ``rehearsed`` is known from that."""
-    return _Finder(objects, targets, by_target, rehearsed or {}).find()
+    """Every layer among ``objects`` that turns one of ``targets`` off; what was ``rehearsed`` is known from that.
+
+    ``strays``: also what is meant to, and misses, of targets that nothing else turns off.
+    """
+    return _Finder(objects, targets, by_target, rehearsed or {}).find(strays=strays)
 
 
 class _Finder:
@@ -121,14 +127,18 @@ class _Finder:
         self.unsure: set[str] = set()
         self.unread: list[str] = []
         self.opaque: list[Obj] = []
+        #: Schedules whose programs touch no target, as they were read.
+        self.strays: list[tuple[Obj, Reading]] = []
 
-    def find(self) -> Found:
+    def find(self, *, strays: bool) -> Found:
         """The layers of every object, then those that only show in several of them together."""
         layers: list[Layer] = []
         for obj in self.objects:
             layers += self._layers_of(obj)
         layers += self._beside()
         layers += self._self_terminating()
+        if strays:
+            layers += self._missing({name for layer in layers for name in layer.covers})
         layers += self._sentinels()
         layers += self._spot(bool(layers))
         self.unread += others(self.objects, self.targets, self.by_target)
@@ -205,8 +215,26 @@ class _Finder:
         self._asked_a_cloud(obj)
         covers = self._touched(obj, reading, spec) if seen is None else self._seen_to_touch(obj, seen, reading, spec)
         if not covers:
+            if seen is None and not dig(obj, "spec", "suspend"):
+                self.strays.append((obj, reading))
             self._missed(obj, reading if seen is None else Reading())
             return
+        yield self._scheduled(obj, reading, spec, covers, seen)
+
+    def _missing(self, covered: Collection[str]) -> Iterator[Layer]:
+        """Of targets that nothing turns off: what stops workloads beside them that nothing here is."""
+        left = [target for target in self.targets if target.name not in covered]
+        for obj, reading in self.strays:
+            meant = tuple(target.name for target in meant_for(reading, self.objects, left))
+            if meant:
+                who = ref_of(obj)
+                self.found.misses = [miss for miss in self.found.misses if not miss.startswith(f"{who} touches")]
+                did = "; ".join(str(call) for call in reading.writes[:3])
+                self.found.notes.append(f"{who} is taken to be meant for {', '.join(meant)}, and misses: it does {did}")
+                yield self._scheduled(obj, reading, templates(obj)[0].spec, meant, None)
+
+    def _scheduled(self, obj: Obj, reading: Reading, spec: Obj, covers: tuple[str, ...], seen: Seen | None) -> Layer:
+        """The layer of a CronJob."""
         often = _is_often(str(dig(obj, "spec", "schedule", default="")))
         self.found.cron_jobs.append(obj)
         self.found.notes += [f"{ref_of(obj)}: {how}" for how in reading.false_green if seen is None]
@@ -216,7 +244,7 @@ class _Finder:
         if seen is None and self.stopping.never_to_zero(reading, covers):
             self.unsure.add(name)
         idle_s = next(_idle_seconds(spec), None) if often else None
-        yield Layer(
+        return Layer(
             name,
             LayerType.IDLE_MONITOR if often else LayerType.DEAD_MAN,
             covers,

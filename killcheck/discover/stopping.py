@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from killcheck.discover.landing import Machines, grows, machines_of_call, machines_of_command, may_land
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
+from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.plurals import plural_of
@@ -31,6 +32,11 @@ _CAPACITY = frozenset({"nodes", "nodeclaims", "nodepools", "machines", "machines
 _SHRINKS = re.compile(r"limits|replicas|NoExecute", re.I)
 #: Groups of workloads whose controllers read no labels or annotations of a person's.
 _BUILT_IN = frozenset({"apps", "batch", ""})
+#: An extended resource and its amount, as they are written: ``nvidia.com/gpu=1``, ``"nvidia.com/gpu": "1"``, and in a
+#: JSON patch ``.../nvidia.com~1gpu", "value": 1``.
+_AMOUNTS = re.compile(
+    r"""([\w-]+(?:\.[\w-]+)+(?:/|~1)[\w.-]+)["'\\]*(?:\s*,\s*["'\\]*value["'\\]*)?\s*[:=]\s*["'\\]*(\d+)"""
+)
 #: A verb that nobody has, but who has all of them.
 _ANYTHING = "any-verb-at-all"
 #: Helm commands that take away what a release runs.
@@ -98,6 +104,10 @@ class Stopping:
             return False
         if call.marks and group in _BUILT_IN:
             self.notes.append(f"{who} labels or annotates {target}: nothing of Kubernetes' own turns it off for that")
+            return False
+        asked = _devices_in(call.body)
+        if any(asked) or (call.body.startswith("set resources") and not asked):
+            self.notes.append(f"{who} sets the resources of {target}: it asks for GPUs after it as before")
             return False
         if self.starts(call, target):
             self.notes.append(f"{who} scales {target} to {call.replicas}: it starts what others stop")
@@ -203,6 +213,11 @@ def _takes_away(call: ApiCall) -> bool:
     if call.verb.startswith("delete") or call.subresource == "scale":
         return True
     return call.verb in ("patch", "update") and _SHRINKS.search(call.body) is not None
+
+
+def _devices_in(body: str) -> list[int]:
+    """The amounts of accelerators that an edit writes, in flags, merge patches and JSON patches."""
+    return [int(number) for name, number in _AMOUNTS.findall(body) if gpus.is_known_device(name.replace("~1", "/"))]
 
 
 def _reads(obj: Obj, target: Target, call: ApiCall) -> bool:

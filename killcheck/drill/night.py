@@ -19,12 +19,22 @@ from killcheck.drill import other_nights
 from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, NotTried, WorksOnce
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time, ref_of
+from killcheck.kube.objects import (
+    Obj,
+    controller_of,
+    dig,
+    format_time,
+    labels_of,
+    name_of,
+    namespace_of,
+    parse_time,
+    ref_of,
+)
 from killcheck.kube.plurals import plural_of
 from killcheck.kube.workloads import templates
 from killcheck.layers.base import LayerRun, Stage, writer_of
 from killcheck.layers.rivals import lighter
-from killcheck.spec.killpath import Target
+from killcheck.spec.killpath import Ref, Target
 from killcheck.watch import starts
 from killcheck.watch.starts import Start
 
@@ -309,7 +319,8 @@ class Night:
                 cron = self.stage.cluster.kube.find(r.CRONJOBS, name, new.namespace)
                 start, meant = starts.of_cron_job(cron), starts.bounded(cron, job, now)
         elif any((t.kind, t.namespace, t.object) == (kind, new.namespace, name) for t in self.targets):
-            start = self._declared_before(now)
+            edited = Start(Ref(str(obj.get("apiVersion")), kind, new.namespace, name))
+            start = self._declared_before(now) or self._let_go_by(edited, now)
         who = f"{kind} {new.namespace}/{name}"
         what = f"put a pod on {new.devices} GPU(s) itself"
         return Relight(now, who, what, meant, evidence=(str(new),), start=start)
@@ -336,6 +347,7 @@ class Night:
             return Relight(now, who, "", evidence=evidence, start=let_go or owner)
         jobs = list(self._at_work(now))
         starting = [job for job in jobs if self._starts(job)] or jobs
+        starting = [job for job in starting if self._starts(job, obj)] or starting
         paused = starts.controller_behind(self.stage.cluster.kube, "", obj, now) if not starting else None
         if paused is not None:
             return Relight(now, paused.who, "", evidence=(f"annotation {starts.PAUSED_AT}",), start=paused)
@@ -347,11 +359,15 @@ class Night:
         behind = [self._cron_job(job) for job in starting]
         made = [cron if cron is not None else job for cron, job in zip(behind, starting, strict=True)]
         who = " or ".join(dict.fromkeys(f"{obj['kind']} {namespace_of(obj)}/{name_of(obj)}" for obj in made))
-        start = starts.of_cron_job(behind[0]) if len(behind) == 1 else None
-        return Relight(now, who, "", evidence=evidence, start=start)
+        found = [start for cron in behind if (start := starts.of_cron_job(cron)) is not None]
+        # Of several that may have done it one that was not meant to decides.
+        relights = [Relight(now, who, "", evidence=evidence, start=start) for start in found]
+        unmeant = [one for one in relights if not self._meant(one)]
+        told = [*unmeant, *relights] if len(found) == len(behind) else []
+        return told[0] if told else Relight(now, who, "", evidence=evidence)
 
     def _let_go_by(self, owner: Start, now: datetime) -> Start | None:
-        """The start whose Job wrote to the controller's own object shortly before it lit a target; None: none did."""
+        """The start whose Job wrote to an object - a controller's own, a target - shortly before; None: none did."""
         plural = plural_of(owner.ref.kind)
         for job in self.stage.cluster.kube.list(r.JOBS).items:
             begun, cron = dig(job, "status", "startTime"), self._cron_job(job)
@@ -378,10 +394,10 @@ class Night:
             ):
                 yield job
 
-    def _starts(self, job: Obj) -> bool:
-        """Whether what a Job runs can be read to scale something up."""
+    def _starts(self, job: Obj, lit: Obj | None = None) -> bool:
+        """Whether what a Job runs can be read to scale something up; ``lit``: that very object."""
         return any(
-            call.replicas
+            call.replicas and (lit is None or call.about(namespace_of(lit), name_of(lit), labels_of(lit)))
             for template in templates(job)
             for call in executor.read(template.spec, namespace_of(job)).calls
         )

@@ -5,15 +5,16 @@ Everything made here is said in a note: a drill on it rests on these assumptions
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from killcheck.embedded import standins
-from killcheck.embedded.models.assumednodes import ASSUMED, Assumptions, node
+from killcheck.embedded.models.assumednodes import ASSUMED, Assumptions, labels_selected, node
 from killcheck.embedded.models.nodegroups import SELECTOR as NODE_GROUPS
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.objects import Obj, labels_of, namespace_of
+from killcheck.kube.objects import Obj, dig, labels_of, namespace_of
+from killcheck.kube.workloads import templates
 
 __all__ = ["missing_objects"]
 
@@ -46,7 +47,33 @@ def missing_objects(objects: Iterable[Obj], kube: Kube, assumptions: Assumptions
         assumptions.cpu_nodes = True
     if not any(gpus.node_devices(n) for n in nodes) and not any(_brings_nodes(o) for o in pools):
         assumptions.gpu_nodes = True
+        made += list(_for_daemons(objects, assumptions))
     return [*extra, *made], [*notes, *told]
+
+
+def _for_daemons(objects: Sequence[Obj], assumptions: Assumptions) -> Iterator[Obj]:
+    """A node for each DaemonSet with GPUs that selects nodes, where nothing else asks for some: no pod of it does."""
+    others = {"DaemonSet", "CronJob"}
+    if any(gpus.spec_devices(t.spec) for o in objects if o.get("kind") not in others for t in templates(o)):
+        return
+    for obj in objects:
+        spec = dig(obj, "spec", "template", "spec", default={})
+        if obj.get("kind") == "DaemonSet" and gpus.spec_devices(spec) and labels_selected(spec):
+            name = f"gpu-{len(assumptions.made) + 1}"
+            assumptions.made[name] = "gpu"
+            yield node(
+                name,
+                "",
+                cpu=96,
+                memory="1152Gi",
+                devices=gpus.requests(spec),
+                labels={ASSUMED: "true", **labels_selected(spec)},
+                taints=[
+                    {"key": one["key"], "value": one.get("value", ""), "effect": one.get("effect") or "NoSchedule"}
+                    for one in spec.get("tolerations") or ()
+                    if one.get("key") in gpus.requests(spec)
+                ],
+            )
 
 
 def _brings_nodes(obj: Obj) -> bool:

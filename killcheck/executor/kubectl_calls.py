@@ -23,6 +23,7 @@ __all__ = ["CommandLine", "Kubectl", "command_line", "read"]
 _VALUES = frozenset(
     """
     -n --namespace -l --selector -f --filename -p --patch -o --output -c --container --replicas --current-replicas
+    --limits --requests
     --context --cluster --user --kubeconfig -s --server --token --as --as-group --certificate-authority --timeout
     --grace-period --field-selector --type --subresource --patch-file --from --image --for --cascade --pod-selector
     --resource-version --field-manager --request-timeout --cache-dir --sort-by --to-revision --overrides --env
@@ -325,13 +326,19 @@ class _Reader:
     def get_and_patch(self, verb: str) -> Iterator[ApiCall]:
         """``patch``, ``label``, ``annotate``, ``taint``, ``cordon``, ``set``...: read, then patch."""
         default = "nodes" if verb in ("cordon", "uncordon") else ""
+        amounts = ""
         if verb == "set":
+            given = (
+                f"--{flag}={self.command.flag(flag)}" for flag in ("limits", "requests") if self.command.flag(flag)
+            )
+            amounts = " ".join(["set", *self.command.words[:1], *given])
             self.command.words[:1] = []
         words = self.command.words
         if verb in ("label", "annotate", "taint"):  # key=value, key-
             self.command.words = words[:1] + [w for w in words[1:] if "=" not in w and not w.endswith("-")]
         body = self.command.flag("p", "patch") or self.files.get(self.command.flag("patch-file"), "")
         away = removes_only(body) if body else _marks_off(words[1:])
+        body = body or (amounts if amounts.startswith("set resources") else "")
         body = body or " ".join(word for word in words[1:] if "=" in word)
         subresource = self.command.flag("subresource")
         for resource, name in self.objects(default):

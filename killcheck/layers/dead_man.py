@@ -13,11 +13,23 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from killcheck.entries import Entry
+from killcheck.executor.arming import armed_by
 from killcheck.kube import container_logs, schedule
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Forbidden, KubeError, NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, condition, controller_of, copy, dig, name_of, namespace_of, parse_time, uid_of
+from killcheck.kube.objects import (
+    Obj,
+    condition,
+    controller_of,
+    copy,
+    dig,
+    name_of,
+    namespace_of,
+    parse_time,
+    ref_of,
+    uid_of,
+)
 from killcheck.kube.permissions import Permission
 from killcheck.layers import carried, firing, slots
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
@@ -112,6 +124,7 @@ class DeadMan(LayerRun):
         hide_secrets([self.cron_job])
         self._declared = self.cron_job
         self._forecast = firing.of_cron_job(self.cron_job, self._now())
+        self._await_arming()
         if not dig(self.cron_job, "spec", "jobTemplate", "spec", "template", "spec", "containers"):
             raise LayerError(
                 f"layer {self.layer.name}: CronJob {self.ref.namespace}/{self.ref.name} has no template that can run: "
@@ -119,6 +132,26 @@ class DeadMan(LayerRun):
             )
         # 63 characters are what the Job's pods' labels can hold.
         self.job_name = f"{self.ref.name[:40].rstrip('-.')}-killcheck-{self.stage.run[-6:]}"
+
+    def _await_arming(self) -> None:
+        """Of a suspended schedule that another one lets go before it fires its own slot is drilled.
+
+        Raises LayerError where nobody can wait for that: a cluster whose time is not ours.
+        """
+        declared = copy(self.cron_job)
+        if dig(declared, "spec", "suspend") is not True or self.stage.slot is not None:
+            return
+        by = armed_by(declared, self.stage.cluster.kube.list(r.CRONJOBS).items)
+        if by is None:
+            return
+        if self.stage.cluster.real:
+            raise LayerError(
+                f"layer {self.layer.name}: CronJob {self.ref.name} is suspended now, and {ref_of(by)} lets it go: "
+                "drill it when that has fired"
+            )
+        declared["spec"]["suspend"] = False
+        self._forecast = firing.of_cron_job(declared, self._now())
+        self.stage.slot = self._forecast.next
 
     def _no_such(self) -> str:
         kube = self.stage.cluster.kube

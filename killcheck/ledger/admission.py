@@ -79,7 +79,9 @@ def _of_targets(stakes: Stakes, *, mutating: bool) -> Iterator[_Asked]:
     """What is written to it or its scale, its pods that are deleted; and what makes them, which may be changed."""
     for held in stakes.targets:
         own, pods = (held.labels or [{}])[0], (held.labels or [{}])[-1]
-        for operation in ("UPDATE", *(("CREATE",) if mutating else ("DELETE",))):
+        # Who scales a target asks for its scale alone: what may refuse other writes refuses nothing of that.
+        own_writes = () if not mutating and stakes.only_scales(held) else ("UPDATE", "CREATE" if mutating else "DELETE")
+        for operation in own_writes:
             yield _Asked(operation, held.group, held.plural, held.namespace, own, str(held))
         yield _Asked("UPDATE", held.group, f"{held.plural}/scale", held.namespace, {}, f"the scale of {held}")
         yield _Asked("CREATE" if mutating else "DELETE", "", "pods", held.namespace, pods, f"the pods of {held}")

@@ -105,7 +105,7 @@ def told_by_cluster(assumptions: Iterable[str]) -> Iterator[Entry]:
 
 
 #: What a sentence of a cluster is about: an object's ref, an image.
-_SUBJECT = re.compile(r"\b[A-Z]\w+/[\w./-]+|\bimage \S+?(?=[:,]? |$)|\bnamespace \S+")
+_SUBJECT = re.compile(r"^node label \S+|\b[A-Z]\w+/[\w./-]+|\bimage \S+?(?=[:,]? |$)|\bnamespace \S+")
 
 
 class _Book:

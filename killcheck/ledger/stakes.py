@@ -148,6 +148,21 @@ class Stakes:
         found = next((o for o in self.objects if o.get("kind") == "Namespace" and name_of(o) == name), None)
         return found or {"kind": "Namespace", "metadata": {"name": name}}
 
+    def only_scales(self, held: Held) -> bool:
+        """Whether all that the switches write to a target is its scale, as far as every one of them could be read."""
+        found = [
+            obj
+            for ref in self.switches
+            for obj in self.objects
+            if (obj.get("kind"), home_of(obj), name_of(obj)) == (ref.kind, ref.namespace, ref.name)
+        ]
+        readings = [self.reading(obj, template) for obj in found for template in templates(obj)]
+        writes = [
+            call for one in readings for call in one.writes if (call.group, call.resource) == (held.group, held.plural)
+        ]
+        understood = not any(one.not_understood or one.outside for one in readings)
+        return understood and bool(writes) and all(call.subresource == "scale" for call in writes)
+
     def reading(self, obj: Obj, template: PodTemplate) -> Reading:
         """What the program of a pod template asks of the API, as far as it can be read."""
         return read(template.spec, home_of(obj), self.config_maps)

@@ -150,7 +150,8 @@ class Session:
             with self.reading():
                 self.objects  # noqa: B018 - loads them
                 assert self._loaded is not None
-                found = discover.from_objects(self._loaded, complete=False)  # fences and findings need no layer
+                # Fences and findings need no layer; what misses is drilled, for that is what would run at night.
+                found = discover.from_objects(self._loaded, complete=False, strays=True)
             self.notes += found.notes
             return found.kill_path
         if not self.fixture:

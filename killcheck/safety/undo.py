@@ -382,8 +382,8 @@ def compare(found: Obj, left: Obj, back: Obj) -> tuple[Obj, list[str]]:
     for path, value in _leaves(left):
         marks = path in _SHARED
         now, was = dig(found, *path), _without_ours(path, found, left, back) if marks else dig(back, *path)
-        if _same(now, was):
-            continue
+        if _same(now, was) or (value == {} and isinstance(was, dict) and _covers(now, was)):
+            continue  # what was left to others is as it was: a write would say nothing, and could be refused
         if marks or _same(now, value) or (isinstance(value, (dict, list)) and _covers(now, value)):
             _put(mine, path, was)
         else:

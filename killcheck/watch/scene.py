@@ -25,7 +25,6 @@ from killcheck.watch.claimed import Claimed
 
 __all__ = ["GpuPod", "Scene", "SceneBroken", "described", "on_since"]
 
-
 #: How long the first look is tried while the API answers badly, in seconds.
 STEADFAST_S = 30.0
 #: The label of nodes that the embedded cluster made because no manifest describes any.
@@ -392,7 +391,7 @@ class Scene:
         if ended and "deletionTimestamp" not in obj["metadata"]:
             return None  # its containers are dead: it holds nothing; one that is being deleted still counts (P1)
         owner = controller_of(obj)
-        if owner and owner.get("kind") == "DaemonSet":
+        if owner and owner.get("kind") == "DaemonSet" and not self._is_meant(owner, namespace_of(obj)):
             return None
         devices = self._devices(obj)
         if not devices:
@@ -400,6 +399,10 @@ class Scene:
         return GpuPod(
             namespace_of(obj), name_of(obj), uid_of(obj), node, devices, "deletionTimestamp" in obj["metadata"]
         )
+
+    def _is_meant(self, owner: Obj, namespace: str) -> bool:
+        own = ("DaemonSet", namespace, owner.get("name"))  # any other's pods go with their nodes
+        return own in [(target.kind, target.namespace, target.object) for target in self.kill_path.targets]
 
     def _devices(self, pod: Obj) -> int:
         spec = pod.get("spec") or {}
@@ -581,6 +584,9 @@ def asked_for(obj: Obj) -> int:
             for c in dig(obj, "status", "conditions", default=[])
         )
         return 0 if finished or dig(obj, "spec", "suspend") else int(dig(obj, "spec", "parallelism", default=1))
+    if kind == "DaemonSet":  # until its controller has seen what is asked for, one
+        seen = dig(obj, "status", "observedGeneration") == dig(obj, "metadata", "generation")
+        return int(dig(obj, "status", "desiredNumberScheduled", default=0)) if seen else 1
     spec = obj.get("spec") or {}
     if "replicas" in spec or kind in _REPLICATED:
         return int(dig(spec, "replicas", default=0 if "replicas" in spec else 1))

@@ -61,6 +61,10 @@ def lack(scene: Scene, target: Target, *, why: bool = True) -> str | None:
         return f"{target} is not there: nothing to turn off"
     if any(queues.awaits_admission(obj) for obj in objects):
         return f"{target} waits for its queue's admission: no GPU pod of it is on"
+    if target.kind == "DaemonSet" and not scene.replicas(target):
+        return (
+            f"{target} has no pods: no node takes them (describe one that does: NodePool, Node, or nodes: in the spec)"
+        )
     if not scene.replicas(target):
         return f"{target} asks for no replicas: nothing to turn off"
     wanted = sum(pods_wanted(obj) for obj in objects)
@@ -77,6 +81,8 @@ def lack(scene: Scene, target: Target, *, why: bool = True) -> str | None:
 def pods_wanted(obj: Obj) -> int:
     """How many pods that hold GPUs an object asks for now; 1 where its kind does not say it exactly."""
     kind = str(obj.get("kind"))
+    if kind == "DaemonSet":
+        return asked_for(obj)
     if kind not in _EXACT:
         return 1
     if kind in ("Pod", "Job"):

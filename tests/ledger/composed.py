@@ -59,6 +59,10 @@ STYLES = {
         "on",
         '[ "$(date +%u)" -ge 6 ] && exit 0; kubectl -n {ns} scale {kind} {name} --replicas=0',
     ),
+    "by-a-set": ("off", "kubectl -n {ns} scale {kind} -l 'app in ({name},{name}-old)' --replicas=0"),
+    "by-another-case": ("on", "kubectl -n {ns} scale {kind} -l app=GPU-{name} --replicas=0"),
+    "orphans": ("on", "kubectl -n {ns} delete {kind} {name} --cascade=orphan"),
+    "resources-out": ("off", "kubectl -n {ns} set resources {kind} {name} --limits=nvidia.com/gpu=0"),
     "dry-run": ("on", "kubectl -n {ns} scale {kind} {name} --replicas=0 --dry-run=server"),
 }
 

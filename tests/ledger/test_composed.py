@@ -45,7 +45,8 @@ def _every() -> list[tuple[Any, ...]]:
     )
     packings = cycle(PACKINGS)
     told = [(*one[:-1], next(packings), one[-1]) for one in every]
-    return [one for one in told if one[2] != "delete" or one[-1][0] != "on"]  # what is deleted no scale lights
+    gone = ("delete", "resources-out")  # what is deleted, or asks for no GPU, no scale lights
+    return [one for one in told if one[2] not in gone or one[-1][0] != "on"]
 
 
 def _sample() -> list[tuple[Any, ...]]:

@@ -33,3 +33,13 @@ def test_only_our_own_is_taken_away(was, now, kept):
 def test_one_that_we_took_away_is_set_again():
     mine, theirs = compare(pod(THEIRS), pod(), pod(TRACKING))
     assert (mine, theirs) == (pod(THEIRS, TRACKING), [])
+
+
+def test_what_is_as_it_was_is_not_written_again():
+    """Where all that is there may stay: a write would say nothing, and whoever is asked about it could refuse."""
+    there = {"spec": {"replicas": 1, "paused": False}}
+    assert compare(there, {"spec": {}}, {"spec": {"replicas": 1}}) == ({}, [])
+    assert compare({"spec": {"replicas": 0}}, {"spec": {}}, {"spec": {"replicas": 1}}) == (
+        {"spec": {"replicas": 1}},
+        [],
+    )

@@ -7,6 +7,7 @@ behind ``proxy`` and containers in its pods.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from killcheck.embedded.api.call import Route, route
@@ -18,6 +19,7 @@ __all__ = ["limit_of", "who"]
 
 #: What a real API server answers beside its resources (k8s.io/apiserver/pkg/server/routes).
 _PAGES = ("metrics", "logs", "debug", "configz", "flagz", "statusz")
+_NO_SERVICE = re.compile(r'failed calling webhook "(?P<name>[^"]+)".*service "(?P<service>[^"]+)" not found')
 _POD = "authentication.kubernetes.io/pod-name"
 
 
@@ -35,8 +37,19 @@ def limit_of(kinds: Registry, builtin: Collection[str], request: Request, respon
         message = response.body.get("message", "") if isinstance(response.body, dict) else ""
         tried = f"{request.method} " if route(request.path).subresource == "proxy" else ""
         return f"{tried}{request.path}: {message}", DRILL_IT  # others are tried over WebSocket (GET) and SPDY (POST)
+    if response.status == 500 and (unanswered := _webhook_without_service(response)):
+        return f"{asked}: {unanswered}", f"add the webhook's Service and what answers there, or {DRILL_IT}"
     missing = _not_served(kinds, builtin, request.path, route(request.path)) if response.status == 404 else None
     return None if missing is None else (f"{asked}: {missing[0]}", missing[1])
+
+
+def _webhook_without_service(response: Response) -> str | None:
+    """What a webhook of the manifests could not be asked, its Service being in none of them; None: that was not it."""
+    message = str(response.body.get("message", "")) if isinstance(response.body, dict) else ""
+    found = _NO_SERVICE.search(message)
+    if found is None or found["name"].endswith(".killcheck.dev"):  # a fault's own: meant to have none
+        return None
+    return f"webhook {found['name']} is asked, and its Service {found['service']} is in no manifest"
 
 
 def _not_served(kinds: Registry, builtin: Collection[str], path: str, at: Route) -> tuple[str, str] | None:

@@ -15,6 +15,7 @@ from killcheck.embedded.api.admission.request import AdmissionRequest
 from killcheck.embedded.api.http import Request, Response
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.models.karpenter.pods import is_active, is_daemon, is_provisionable, requests
+from killcheck.embedded.nodes.execution import ASSUMED
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, NotFound
@@ -23,8 +24,6 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, u
 
 __all__ = ["ASSUMED", "AssumedNodes", "Assumptions", "Described", "DeviceTolerations", "labels_selected", "node"]
 
-#: What marks a node that was made here (a drill judges none of these).
-ASSUMED = "killcheck.dev/assumed"
 #: EC2 types by how many GPUs one pod asks for; prices and sizes are the catalogue's.
 GPU_TYPES = {1: "g6.4xlarge", 4: "g6.12xlarge", 8: "p4d.24xlarge"}
 #: The CPU pool's nodes, and the largest that is made for a pod: no bigger machine is commonly rented.
@@ -34,6 +33,8 @@ AFTER_OTHERS_S = 120.0
 _HOST = "kubernetes.io/hostname"
 _TYPE = "node.kubernetes.io/instance-type"
 _ZONE = "topology.kubernetes.io/zone"
+#: Labels that every kubelet gives its node.
+_EVERYWHERE = frozenset({"kubernetes.io/arch", "kubernetes.io/os"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Assumptions:
     cpu_nodes: bool = False
     pools: tuple[Described, ...] = ()
     made: dict[str, str] = field(default_factory=dict)
+    #: Labels (``key=value``) that no manifest gives a node and that a pod without GPUs selects: in which namespace.
+    selected: dict[str, str] = field(default_factory=dict)
 
     def notes(self) -> list[str]:
         """What was assumed of nodes, one sentence a kind."""
@@ -71,6 +74,11 @@ class Assumptions:
             )
         if count.get("cpu"):
             told.append(f"{count['cpu']} CPU node(s) more are assumed, with the room and labels that pods ask for")
+        told += [
+            f"node label {label} is in no manifest, and pods in namespace {namespace} select it: a node with it is "
+            "assumed, and without one they stay Pending"
+            for label, namespace in self.selected.items()
+        ]
         return told
 
     def guessed(self, request: Request, response: Response) -> tuple[str, str] | None:
@@ -158,6 +166,8 @@ class AssumedNodes(Controller):
         if self.node_pools.values() and left > 0:
             self.queue.add(key, left)
             return
+        selected = {f"{key}={value}" for key, value in labels_selected(pod["spec"]).items() if key not in _EVERYWHERE}
+        self.assumptions.selected |= dict.fromkeys(sorted(selected), namespace_of(pod))
         self._make(pod, "cpu", _cpu_node(pod, self._number("cpu")))
 
     def _number(self, kind: str) -> int:

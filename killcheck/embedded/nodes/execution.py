@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from killcheck.embedded.api.podexec import Execution
 
 __all__ = [
+    "ASSUMED",
     "HOLLOW",
     "RUN",
     "Enterable",
@@ -31,6 +32,8 @@ __all__ = [
 
 #: On a pod: ``"true"`` really runs its containers, ``"false"`` leaves them hollow.
 RUN = "killcheck.dev/run"
+#: Label of a Node that no manifest describes (:mod:`killcheck.embedded.models.assumednodes`).
+ASSUMED = "killcheck.dev/assumed"
 #: Label of a Node whose kubelet is killcheck's, in a process of its own (:mod:`killcheck.embedded.hollow`).
 HOLLOW = "killcheck.dev/hollow"
 

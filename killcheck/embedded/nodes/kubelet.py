@@ -16,7 +16,7 @@ from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.backoff import Backoff
 from killcheck.embedded.nodes.container_access import Connection
-from killcheck.embedded.nodes.execution import HOLLOW, RUN, Enterable, Launch, NetworkPolicy, Runtime
+from killcheck.embedded.nodes.execution import ASSUMED, HOLLOW, RUN, Enterable, Launch, NetworkPolicy, Runtime
 from killcheck.embedded.nodes.heartbeat import Heartbeat
 from killcheck.embedded.nodes.podlife import PodLife
 from killcheck.embedded.nodes.registry import Cache, Cached, Registry, credentials
@@ -240,6 +240,11 @@ class Kubelet:
     def check_command(self, launch: Launch) -> None:
         """Raises StartError where the modelled image has no such program."""
         commands.check(launch)
+
+    @property
+    def described(self) -> bool:
+        """Whether somebody described the node: what is on one that was made here nobody knows."""
+        return ASSUMED not in labels_of(self.node)
 
     def unknown(self, life: PodLife, why: str) -> None:
         """A container's outcome is unknown."""

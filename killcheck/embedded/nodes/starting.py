@@ -109,6 +109,11 @@ def _obtain(life: PodLife, container: Container, reference: Reference) -> None:
     if policy == "Never":
         message = f'Container image "{image}" is not present with pull policy of Never'
         life.event("Warning", "ErrImageNeverPull", message, container)
+        if not life.kubelet.described:
+            life.kubelet.unknown(
+                life,
+                f"whether its node has {image} (imagePullPolicy: Never) is not known: no manifest describes the node",
+            )
         _failed(life, container, "ErrImageNeverPull", message)
         return
     key = f"{life.uid}/{reference.canonical}"

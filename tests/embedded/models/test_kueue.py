@@ -9,7 +9,7 @@ from killcheck import fixtures
 from killcheck.embedded.models.kueue import names as n
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
-from killcheck.kube.errors import ServerFault
+from killcheck.kube.errors import ApiError, ServerFault
 from killcheck.kube.objects import condition, dig, name_of
 
 NODE = {
@@ -347,3 +347,13 @@ def test_the_reference_path_plays_its_night():
         until(made, lambda: not made.cloud.billed(), 1200)
         made.loop.sleep(8 * 3600)
         assert not made.cloud.billed(), json.dumps(workload(made, "training-run-82")["status"])
+
+
+def test_queues_say_what_stops_them_from_the_start():
+    """As their CRDs do: who writes None to an open queue has changed nothing of it."""
+    with cluster(NODE, FLAVOR, queue(), LOCAL) as made:
+        for resource, namespace in ((n.CLUSTERQUEUES, None), (n.LOCALQUEUES, LOCAL["metadata"]["namespace"])):
+            (found,) = made.kube.list(resource, namespace).items
+            assert found["spec"]["stopPolicy"] == "None"
+            with pytest.raises(ApiError, match="Unsupported value"):
+                made.kube.patch(resource, name_of(found), {"spec": {"stopPolicy": "Drain"}}, namespace)

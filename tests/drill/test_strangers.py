@@ -1,0 +1,209 @@
+"""Kill paths as strangers have them, one for each class that was judged wrongly or not at all; their truth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
+from killcheck.verdict import DrillResult
+
+Obj = dict[str, Any]
+API = "rbac.authorization.k8s.io"
+SCALE = "kubectl -n inf scale deploy/llm --replicas=0"
+ARM = """kubectl -n inf patch cronjob off -p '{"spec":{"suspend":false}}'"""
+PATCH = """kubectl -n inf patch deploy llm --type merge -p '{"spec":{"replicas":0}}'"""
+
+
+def target() -> Obj:
+    """A model server."""
+    container = {"name": "a", "image": "registry.example.net/llm:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "llm", "namespace": "inf", "labels": {"app": "llm"}},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "llm"}},
+            "template": {
+                "metadata": {"labels": {"app": "llm"}},
+                "spec": {"terminationGracePeriodSeconds": 5, "containers": [container]},
+            },
+        },
+    }
+
+
+def switch(script: str, name: str = "off", schedule: str = "0 22 * * *", *, pod: Obj | None = None, **more: Any) -> Obj:
+    """A CronJob, whose container has ``more``."""
+    container = {"name": "a", "image": "alpine/k8s:1.31.3", "command": ["/bin/sh", "-ec", script], **more}
+    spec = {"serviceAccountName": "off", "restartPolicy": "Never", "containers": [container], **(pod or {})}
+    job = {"spec": {"backoffLimit": 1, "activeDeadlineSeconds": 600, "template": {"spec": spec}}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name, "namespace": "inf"},
+        "spec": {"schedule": schedule, "concurrencyPolicy": "Forbid", "jobTemplate": job},
+    }
+
+
+def rights() -> list[Obj]:
+    """The account that may do all that these switches do."""
+    meta = {"name": "off", "namespace": "inf"}
+    rules = [{"apiGroups": ["", "apps", "batch", "keda.sh"], "resources": ["*"], "verbs": ["*"]}]
+    ref = {"apiGroup": API, "kind": "Role", "name": "off"}
+    subjects = [{"kind": "ServiceAccount", **meta}]
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
+        {"apiVersion": f"{API}/v1", "kind": "Role", "metadata": meta, "rules": rules},
+        {"apiVersion": f"{API}/v1", "kind": "RoleBinding", "metadata": meta, "roleRef": ref, "subjects": subjects},
+    ]
+
+
+def webhook() -> Obj:
+    """One that is asked about Deployments, and whose Service lives elsewhere."""
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["deployments"]}
+    hook = {
+        "name": "guard.example.net",
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"name": "guard", "namespace": "guard"}},
+        "rules": [rule | {"operations": ["UPDATE"]}],
+    }
+    api = "admissionregistration.k8s.io/v1"
+    return {"apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "g"}, "webhooks": [hook]}
+
+
+def scaler() -> Obj:
+    """KEDA's, which keeps one."""
+    spec = {
+        "scaleTargetRef": {"name": "llm"},
+        "minReplicaCount": 1,
+        "triggers": [{"type": "cron", "metadata": {"start": "0 8 * * *", "end": "0 9 * * *", "desiredReplicas": "1"}}],
+    }
+    spec["triggers"][0]["metadata"]["timezone"] = "Etc/UTC"
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": "llm", "namespace": "inf"},
+        "spec": spec,
+    }
+
+
+def daemons() -> Obj:
+    """GPUs on each node of a kind, by a DaemonSet."""
+    made = target()
+    made["kind"], made["metadata"]["name"] = "DaemonSet", "probe"
+    del made["spec"]["replicas"]
+    made["spec"]["template"]["spec"] |= {
+        "nodeSelector": {"nvidia.com/gpu.present": "true"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+    }
+    return made
+
+
+def suspended(obj: Obj) -> Obj:
+    """The same, suspended."""
+    obj["spec"]["suspend"] = True
+    return obj
+
+
+def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
+    """The drill of the layer ``off``."""
+    every = [*rights(), *objects]
+    if not any(obj["kind"] == "DaemonSet" for obj in objects):
+        every.append(target())
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(every))
+    result = Run(
+        Session(manifests=[tmp_path / "all.yaml"], exec_mode="host"), [PlannedDrill("off")], folder=tmp_path / "runs"
+    ).execute()
+    return result.drills[0]
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        [
+            switch("kubectl -n inf set resources deploy/llm --limits=nvidia.com/gpu=0"),
+            switch("kubectl -n inf set resources deploy/llm --limits=nvidia.com/gpu=1", "on", "0 7 * * *"),
+        ],
+        [scaler(), switch(f"kubectl -n inf annotate so llm autoscaling.keda.sh/paused=true --overwrite; {SCALE}")],
+        [webhook(), switch(SCALE)],
+        [suspended(switch(SCALE)), switch(ARM, "arm", "0 20 * * *")],
+        [
+            daemons(),
+            switch(
+                "kubectl -n inf patch ds probe --type merge "
+                """-p '{"spec":{"template":{"spec":{"nodeSelector":{"gpu-off":"yes"}}}}}'"""
+            ),
+        ],
+    ],
+    ids=[
+        "limits taken out and put back",
+        "KEDA paused, then scaled",
+        "a webhook about other writes",
+        "armed before it fires",
+        "a DaemonSet that selects no node any more",
+    ],
+)
+def test_what_goes_off_and_stays_off_survives(objects: list[Obj], tmp_path: Path) -> None:
+    result = drilled(tmp_path, *objects)
+    assert str(result.verdict) == "survived", result.why
+
+
+def test_limits_put_back_in_the_night_are_an_exposure(tmp_path: Path) -> None:
+    on = switch("kubectl -n inf set resources deploy/llm --limits=nvidia.com/gpu=1", "on", "0 1 * * *")
+    result = drilled(tmp_path, switch("kubectl -n inf set resources deploy/llm --limits=nvidia.com/gpu=0"), on)
+    assert str(result.verdict) == "exposed", result.why
+    assert "lit again" in result.cause
+
+
+def test_webhook_whose_service_is_elsewhere_is_our_own_limit(tmp_path: Path) -> None:
+    """What it would say nobody here knows; and what nobody changed needs no writing back."""
+    result = drilled(tmp_path, webhook(), switch(PATCH))
+    assert str(result.verdict) == "inconclusive", result.why
+    assert "webhook guard.example.net is asked, and its Service guard is in no manifest" in result.why
+    assert not result.problems
+
+
+def test_image_that_is_never_pulled_may_be_there(tmp_path: Path) -> None:
+    result = drilled(tmp_path, switch(SCALE, imagePullPolicy="Never"))
+    assert str(result.verdict) == "inconclusive", result.why
+    assert "(imagePullPolicy: Never) is not known: no manifest describes the node" in result.why
+
+
+def test_node_label_that_no_manifest_gives_is_named(tmp_path: Path) -> None:
+    selected = {"nodeSelector": {"example.net/role": "ops", "kubernetes.io/os": "linux"}}
+    result = drilled(tmp_path, switch(SCALE, pod=selected))
+    assert str(result.verdict) == "survived", result.why
+    (told,) = [entry for entry in result.ledger.telling if entry.object.startswith("node label")]
+    assert told.object == "node label example.net/role=ops"
+    assert "without one they stay Pending" in told.because
+
+
+def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
+    """Of two schedules that fire together the one that starts the target is the start."""
+    on = switch("kubectl -n inf scale deploy/llm --replicas=1", "on", "0 7 * * *")
+    other = switch("kubectl -n web scale deploy/shop --replicas=2 || true", "shop", "0 7 * * *")
+    result = drilled(tmp_path, switch(SCALE), on, other)
+    assert str(result.verdict) == "survived", result.why
+
+
+@pytest.mark.parametrize(
+    ("objects", "cause"),
+    [
+        ([daemons(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
+        ([suspended(switch(SCALE)), switch(SCALE.replace("scale", "get"), "arm", "0 20 * * *")], "is suspended"),
+        ([switch("kubectl -n inf scale deploy -l tier=GPU --replicas=0")], "no objects passed to scale"),
+    ],
+    ids=["a DaemonSet makes its pods again", "nobody arms it", "a selector of another case"],
+)
+def test_what_stays_on_is_exposed(objects: list[Obj], cause: str, tmp_path: Path) -> None:
+    result = drilled(tmp_path, *objects)
+    assert str(result.verdict) == "exposed", result.why
+    assert cause in f"{result.cause} {' '.join(result.evidence)}"
