@@ -19,8 +19,12 @@ SIGNER = (
     "killcheck/proof/signing.py",
     {"from botocore.exceptions import BotoCoreError, ClientError", "the name 'boto3'"},
 )
-#: What else of botocore may be imported, and where: the names of profiles ask nobody.
-MAY = {"killcheck/cloud/account_undo.py": {"botocore.session"}, "killcheck/standins/aws.py": {"botocore.exceptions"}}
+#: What else of botocore may be imported, and where: the names of profiles ask nobody, nor do the models of operations.
+MAY = {
+    "killcheck/cloud/account_undo.py": {"botocore.session"},
+    "killcheck/standins/aws.py": {"botocore.exceptions"},
+    "killcheck/executor/cloud_lines.py": {"botocore.exceptions", "botocore.loaders", "botocore.xform_name"},
+}
 #: Operations that come in pages and are asked for one: it has one result for one question.
 ONE_PAGE = {("iam", "simulate_principal_policy")}
 SESSION, ASKING, MAKES = "killcheck.cloud.session", ("call", "pages"), ("client", "resource")
@@ -58,7 +62,8 @@ def detours(where: str, text: str):
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             names = [one.name for one in node.names]
-            known = module in MAY.get(where, ())
+            may = MAY.get(where, set())
+            known = module in may or {f"{module}.{name}" for name in names} <= may
             if module.split(".")[0] in ("boto3", "botocore", "aioboto3", "s3fs") and not known:
                 yield f"from {module} import {', '.join(names)}"
             if module == "killcheck.cloud" and "session" in names:
