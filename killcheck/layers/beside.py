@@ -6,8 +6,6 @@ some hour of its own would light it again after every drill that passed. Nothing
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from killcheck.entries import Entry, Status
@@ -16,8 +14,6 @@ from killcheck.spec.killpath import KillPath
 
 __all__ = ["entries"]
 
-#: How deep below the spec's folder is looked, and at how many folders at most.
-DEPTH, FOLDERS = 3, 500
 _SETTLES = (
     "name its folder under units: of a sentinel layer, or say under assume: (kind: Timer) why it starts nothing at "
     "night"
@@ -31,7 +27,7 @@ def entries(kill_path: KillPath) -> list[Entry]:
     root = Path(kill_path.folder)
     named = {(root / one).resolve() for layer in kill_path.layers if layer.sentinel for one in layer.sentinel.units}
     try:
-        found = units.read([one for one in _folders(root) if one.resolve() not in named], beside=root)
+        found = units.read([one for one in units.folders_below(root) if one.resolve() not in named], beside=root)
     except OSError as error:
         why = f"it starts nothing ({error.strerror or 'it cannot be read'})"
         return [Entry(f"Timer/{Path(error.filename or root).name}", Status.ASSUMED, why)]
@@ -60,14 +56,3 @@ def _own(kill_path: KillPath) -> set[str]:
     commands += [command for layer in kill_path.layers if layer.sentinel for command in layer.sentinel.starters]
     words = (word for command in commands if command for word in command.argv)
     return {Path(word).name for word in words if "/" in word or "." in word}
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    """Those below the spec's folder that hold units or crontabs; no link is followed."""
-    for seen, (here, below, files) in enumerate(os.walk(root)):
-        depth = len(Path(here).relative_to(root).parts)
-        below[:] = sorted(name for name in below if not name.startswith(".") and depth < DEPTH)
-        if seen == FOLDERS:
-            return
-        if any(units.is_schedule(Path(here, name)) for name in files):
-            yield Path(here)

@@ -10,19 +10,19 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from killcheck.executor.scripts import CLIS, texts
 from killcheck.machine.calendar import as_cron
-from killcheck.machine.units import environment_of, is_crontab, is_masked, is_schedule, sections
+from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed, text_of
 
 __all__ = ["Scheduled", "find"]
 
-#: How deep below a folder is looked, at how many folders, and how many programs are taken at most.
-DEPTH, FOLDERS, MOST = 3, 500, 40
+#: How many programs are taken at most.
+MOST = 40
 #: How long such a program may run, in the cluster's seconds.
 LIMIT_S = 1800.0
 _ACTS = re.compile(rf"\b(kubectl|oc|helm|curl|wget|kubernetes|requests|httpx|boto3|{'|'.join(CLIS)})\b")
@@ -52,21 +52,14 @@ class Scheduled:
 
 def find(roots: Iterable[Path]) -> list[Scheduled]:
     """Every such program below these folders, in order. Raises OSError."""
-    found = [one for root in roots if root.is_dir() for folder in _folders(root) for one in _in(folder)]
+    found = [one for root in roots if root.is_dir() for folder in folders_below(root) for one in _in(folder)]
     apart: dict[str, Scheduled] = {}
-    for one in found:
-        apart.setdefault(one.ref, one)
+    for one in {(one.file.resolve(), one.name): one for one in found}.values():
+        named = one if one.ref not in apart else replace(one, name=f"{one.folder.name}-{one.name}")
+        again = sum(name.startswith(named.ref) for name in apart)  # machines whose units are called the same
+        named = named if named.ref not in apart else replace(named, name=f"{named.name}-{again + 1}")
+        apart[named.ref] = named
     return list(apart.values())[:MOST]
-
-
-def _folders(root: Path) -> Iterator[Path]:
-    for seen, (here, below, files) in enumerate(os.walk(root)):
-        depth = len(Path(here).relative_to(root).parts)
-        below[:] = sorted(name for name in below if not name.startswith(".") and depth < DEPTH)
-        if seen == FOLDERS:
-            return
-        if any(is_schedule(Path(here, name)) for name in files):
-            yield Path(here)
 
 
 def _in(folder: Path) -> Iterator[Scheduled]:

@@ -22,6 +22,7 @@ __all__ = [
     "Authorities",
     "StartAuthority",
     "environment_of",
+    "folders_below",
     "is_crontab",
     "is_masked",
     "is_schedule",
@@ -29,6 +30,8 @@ __all__ = [
     "sections",
 ]
 
+#: How deep below a folder is looked for units, and at how many folders at most.
+DEPTH, FOLDERS = 3, 500
 #: Where programs of the system itself are, and files that are no programs.
 _SYSTEM = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/lib/", "/dev/", "/etc/", "/var/", "/run/", "/proc/")
 #: Units that start a service by themselves.
@@ -68,6 +71,17 @@ def read(folders: Sequence[Path], *, beside: Path, deployed: bool = False) -> Au
         for file in sorted(folder.iterdir()):
             reader.file(file)
     return Authorities(tuple(reader.starters.values()), tuple(reader.masked), tuple(dict.fromkeys(reader.unread)))
+
+
+def folders_below(root: Path) -> Iterator[Path]:
+    """A folder and those below it that hold units or crontabs; no link is followed."""
+    for seen, (here, below, files) in enumerate(os.walk(root)):
+        depth = len(Path(here).relative_to(root).parts)
+        below[:] = sorted(name for name in below if not name.startswith(".") and depth < DEPTH)
+        if seen == FOLDERS:
+            return
+        if any(is_schedule(Path(here, name)) for name in files):
+            yield Path(here)
 
 
 def is_schedule(file: Path) -> bool:

@@ -117,3 +117,19 @@ def test_init_writes_it_down_with_how_it_is_known(path, tmp_path):
 )
 def test_calendar_expressions_in_crons_words(said, cron):
     assert as_cron(said) == cron
+
+
+def test_machines_whose_units_are_called_the_same_are_told_apart(tmp_path):
+    for one in ("a/berlin", "b/berlin", "oslo"):
+        (tmp_path / one).mkdir(parents=True)
+        _folder(tmp_path / one, f"/usr/bin/{SCALE_BOTH}")
+    found = find([tmp_path, tmp_path / "oslo"])  # one place named twice is one machine
+    assert [str(one.folder.relative_to(tmp_path)) for one in found] == ["a/berlin", "b/berlin", "oslo"]
+    assert [one.name for one in found] == ["off", "berlin-off", "oslo-off"]
+
+
+def test_names_stay_apart_where_folders_are_called_the_same_too(tmp_path):
+    for one in ("a/berlin", "b/berlin", "c/berlin", "d/berlin"):
+        (tmp_path / one).mkdir(parents=True)
+        _folder(tmp_path / one, f"/usr/bin/{SCALE_BOTH}")
+    assert len({one.ref for one in find([tmp_path])}) == 4
