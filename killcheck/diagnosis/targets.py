@@ -5,6 +5,7 @@ from __future__ import annotations
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of, uid_of
 from killcheck.layers.rivals import lighter
+from killcheck.watch import queues
 from killcheck.watch.scene import still_running
 
 __all__ = ["RULES"]
@@ -113,6 +114,14 @@ def _in_place(case: Case, obj: Obj) -> Diagnosis | None:
             new.append(held)
     if not new:
         return None
+    if queues.queue_of(obj) is not None and case.layer.stage.rival:
+        return Diagnosis(
+            cause=f"scaled back: a second starter opened its queue again, and {obj['kind']} {name_of(obj)} was "
+            "admitted",
+            evidence=tuple(f"{held}: created after the trigger" for held in new),
+            remedy="let whoever opens the queue ask whether the night is over",
+            failures=(32, 55),
+        )
     return Diagnosis(
         cause=f"{obj['kind']} {name_of(obj)} made new pods in place of those that went: nobody ended the {obj['kind']} "
         "itself",

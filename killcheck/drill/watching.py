@@ -144,6 +144,7 @@ class Watched:
                 return
             for said in self._layer_run.afterwards():
                 self._note(said)
+            self._see_bites()  # what only a wake-up meets
 
     def _failed_later(self) -> bool:
         """Whether something after the proof takes it back: lit again by nobody who was meant to, or no next firing."""

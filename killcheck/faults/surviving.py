@@ -15,6 +15,7 @@ from killcheck.faults.base import Fault
 __all__ = ["remedy"]
 
 _SECOND = "a second layer that covers the same targets"
+_HOUR = "add a dead-man's switch that turns the targets off at a fixed hour, whatever is read then"
 
 #: By the fault's family: what the layer would have had to be, or to have beside it.
 _BY_FAMILY = {
@@ -30,6 +31,9 @@ _BY_FAMILY = {
 }
 #: Of single faults, where the family's is not it.
 _BY_NAME = {
+    "issuer-keys-rotated": f"add {_SECOND} and shows no token of this cluster (the cloud's own), and alert where a run "
+    "fails",
+    **dict.fromkeys(("reading-stuck", "trigger-fails", "queue-runaway", "never-idle"), _HOUR),
     "pool-floor": "add a layer that ends the machines themselves, or alert on GPU nodes that run nothing",
 }
 

@@ -145,6 +145,8 @@ class Stage:
     timeline: Timeline | None = None
     #: The slot that the schedule itself is to fire at: the trigger is left to it. None: the trigger is pulled by hand.
     slot: datetime | None = None
+    #: What a scaler's modelled triggers read from the trigger on; None: still what they read before it.
+    reading: str | None = "0"
     #: The field manager as which a fault lights targets again; empty: none does.
     rival: str = ""
     #: Told what is waited for, a sentence.

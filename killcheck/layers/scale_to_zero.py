@@ -135,15 +135,19 @@ class ScaleToZero(LayerRun):
             self.scaled = self.stage.cluster.kube.get(r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled))
         if self._modelled():
             self._before = annotations_of(self.scaled).get(READING)
-            self._reading = self._before or keda_triggers.ACTIVE
-            self.stage.journal.merge(
-                r.SCALEDOBJECTS,
-                name_of(self.scaled),
-                namespace_of(self.scaled),
-                {"metadata": {"annotations": {READING: "0"}}},
-                f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}: its triggers read 0",
-            )
-            return f"the last request is served: the triggers of ScaledObject {name_of(self.scaled)} read 0"
+            self._reading, left = self._before or keda_triggers.ACTIVE, self.stage.reading
+            said = f"its triggers read {left}"
+            if left is None:
+                said = f"its triggers read {self._reading} still"
+            else:
+                self.stage.journal.merge(
+                    r.SCALEDOBJECTS,
+                    name_of(self.scaled),
+                    namespace_of(self.scaled),
+                    {"metadata": {"annotations": {READING: left}}},
+                    f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}: {said}",
+                )
+            return f"the last request is served: ScaledObject {name_of(self.scaled)}, {said}"
         return f"nothing is pulled: {self.ref} is left to find its target idle"
 
     def _modelled(self) -> bool:
@@ -202,13 +206,12 @@ class ScaleToZero(LayerRun):
                 "whether its program answers, how long it loads, and what a request gets while its pod ends (502) was "
                 "not tried: what holds GPUs does not run here"
             )
-        route = self._route()
-        return [f"{asked}: it woke, and a pod of each target is ready after {took_s:.0f} s{route}"]
+        return [f"{asked}: it woke, and a pod of each target is ready after {took_s:.0f} s{self._route()}"]
 
-    def _route(self) -> str | None:
+    def _route(self) -> str:
         ref = dig(self._declared, "spec", "scaleTargetRef", default={})
         if not ref:
-            return None
+            return ""
         return f"; Service {ref.get('service')} leads to it at {ref.get('portName') or ref.get('port')}"
 
     def _unanswered(self, targets: Sequence[Target], asked: str) -> str | None:
@@ -328,14 +331,36 @@ class ScaleToZero(LayerRun):
                 "let it count what goes at night, or pause the scaler then",
                 (27,),
             )
-        if annotations_of(live).get(READING) == "error" or dig(live, "spec", "fallback", "replicas", default=0):
+        fallback = dig(live, "spec", "fallback", "replicas", default=0)
+        unread = annotations_of(live).get(READING) == "error"
+        active = not unread and (condition(live, "Active") or {}).get("status") == "True"
+        if active:
+            said = annotations_of(live).get(READING)
             return Explanation(
-                f"a trigger of {what} cannot be read: KEDA keeps what is there",
+                f"a trigger of {what} is active still: KEDA takes what it reads for work",
+                (f"it reads {said}" if said else f"it is {self._active(live)}", self._ceiling(live), triggers),
+                "let it count work alone: no monitor's requests, stale series or messages that nobody takes off; have "
+                "a dead-man's switch besides",
+                (40,),
+            )
+        if unread or fallback:
+            kept = f"KEDA holds {fallback} (fallback.replicas)" if fallback else "KEDA keeps what is there"
+            return Explanation(
+                f"a trigger of {what} cannot be read: {kept}",
                 (f"fallback: {dig(live, 'spec', 'fallback')}",),
-                "mend the trigger; no fallback.replicas on a GPU target",
+                "mend the trigger; no fallback.replicas on a GPU target, and a dead-man's switch besides",
                 (28,),
             )
         return None
+
+    @staticmethod
+    def _ceiling(live: Obj) -> str:
+        most = dig(live, "spec", "maxReplicaCount")
+        return f"maxReplicaCount: {most}" if most is not None else "no maxReplicaCount is said: 100 replicas at most"
+
+    @staticmethod
+    def _active(live: Obj) -> str:
+        return str((condition(live, "Active") or {}).get("reason"))
 
     def _too_slow(self, live: Obj, what: str) -> Explanation | None:
         """That it waits for longer than the deadline allows."""

@@ -32,9 +32,7 @@ class Unknown:
 UNKNOWN: tuple[Unknown, ...] = (
     Unknown("worker fleets", "offers of a rental market: memory, price, reliability, which comes next", Becomes.UNSEEN),
     Unknown("worker fleets", "what the orchestrator itself costs; the cost of an item as it changes", Becomes.UNSEEN),
-    Unknown(
-        "worker fleets", "scaling up by a queue's depth without an end: only a pool's limits are read", Becomes.UNSEEN
-    ),
+    Unknown("worker fleets", "a scaler of one's own that grows with a queue: KEDA's alone is modelled", Becomes.UNSEEN),
     Unknown("scale to zero", "how long a model loads, where what holds GPUs does not run", Becomes.SAID),
     Unknown("scale to zero", "requests that meet a pod while it ends (502)", Becomes.SAID),
     Unknown("scale to zero", "InterceptorRoutes of KEDA's HTTP add-on", Becomes.OPEN),
@@ -65,5 +63,4 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown("network", "name servers of a pod's own, and proxies: what they know and let through", Becomes.OPEN),
     Unknown("network", "a mesh without sidecars (Istio's ambient mode)", Becomes.SAID),
     Unknown("network", "MTU, DNS that answers slowly, a node's clock that is wrong", Becomes.UNSEEN),
-    Unknown("the bill", "the dollars until somebody notices", Becomes.UNSEEN),
 )

@@ -20,3 +20,21 @@ def test_while_a_workload_waits_for_quota_nothing_is_on_and_nothing_proven(drill
     result = drill(fixture="kueue-quota", layer="nightly-hold").only
     assert str(result.verdict) == "inconclusive"
     assert "waits for its queue's admission" in result.cause
+
+
+def test_a_queue_that_somebody_opens_again_brings_its_work_back(drill):
+    done = drill(fixture="kueue-quota", layer="nightly-hold", under=["queue-released"])
+    result = done.only
+    assert str(result.verdict) == "exposed", result.why
+    assert "killcheck-starter opened ClusterQueue/gpu-cluster-queue" in result.bites["queue-released"]
+    assert result.cause == "scaled back: a second starter opened its queue again, and Job training-run-82 was admitted"
+    assert result.problems == ()
+    (healed,) = done.of(events.Healed)
+    assert healed.steady_again
+
+
+def test_fresh_tokens_that_nobody_believes_stop_two_switches_in_one_night(drill):
+    result = drill(fixture="two-switches", layer="nightly-off", under=["issuer-keys-rotated"]).only
+    assert (str(result.verdict), result.problems) == ("exposed", ())
+    assert "401 Unauthorized" in result.cause
+    assert "shows no token of this cluster" in result.remedy

@@ -51,6 +51,7 @@ MONITOR = {
     "second-controller": ("survived", "idle-monitor", "its own timer went off"),
     "disk-full": ("survived", "idle-monitor", ""),
     "reclaimed-while-stopping": ("survived", "idle-monitor", "its own timer went off"),
+    "never-idle": ("exposed", "", "and left it on"),
 }
 
 
@@ -120,7 +121,7 @@ def world(tmp_path):
 
 
 def test_nothing_is_missing_from_the_table():
-    assert set(CYCLE) | {"sentinel-lost"} == set(KINDS)
+    assert set(CYCLE) | {"sentinel-lost", "never-idle"} == set(KINDS)
 
 
 @pytest.mark.parametrize("name", CYCLE)
@@ -309,7 +310,8 @@ def test_they_are_for_programs_of_machines_and_nothing_else_is():
     for layer in path.layers:
         meant = {kind.name for kind in faults.every() if faults.means_something(kind, path, layer)}
         locks = {"lock-stale", "lock-held"} if layer.name == "idle-monitor" else set()
-        assert meant == ({"sentinel-lost"} if layer.sentinel else set(KINDS) - {"sentinel-lost"} - locks)
+        waits = set() if layer.name == "idle-monitor" else {"never-idle"}
+        assert meant == ({"sentinel-lost"} if layer.sentinel else set(KINDS) - {"sentinel-lost"} - locks - waits)
     inside = specfile.load(fixtures.spec("dead-man"))
     assert not any(faults.means_something(kind, inside, layer) for kind in MACHINE for layer in inside.layers)
 

@@ -239,7 +239,7 @@ class Keda(Controller):
             "maxReplicas": int(spec.get("maxReplicaCount") or MOST),
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": workload["kind"], "name": name_of(workload)},
         }
-        metric = str(reading.desired) if reading.desired else ""
+        metric = _metric(scaled, workload, reading)
         notes = {METRIC: metric}
         known = self.kube.find(r.HPAS, name, namespace)
         if known is None:
@@ -399,6 +399,19 @@ def _least_asleep(scaled: Obj) -> int:
     """The replicas of a target whose triggers are not active."""
     idle, least = dig(scaled, "spec", "idleReplicaCount"), dig(scaled, "spec", "minReplicaCount", default=0)
     return int(least or 0) if idle is None else int(idle)
+
+
+def _metric(scaled: Obj, workload: Obj, reading: Reading) -> str:
+    """How many replicas the HPA is told of; empty: as many as there are.
+
+    A queue makes them more and never fewer here (an HPA waits five minutes before it takes any away); where no trigger
+    can be read a fallback's count stands for the metric (pkg/fallback).
+    """
+    now = int(dig(workload, "spec", "replicas", default=1))
+    fallback = int(dig(scaled, "spec", "fallback", "replicas", default=0) or 0)
+    wanted = fallback if reading.error and not reading.active else reading.called
+    found = max(reading.desired, wanted if wanted > now else 0)
+    return str(found) if found else ""
 
 
 def _hpa(scaled: Obj) -> str:

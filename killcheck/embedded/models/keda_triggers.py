@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, namespace_of
@@ -27,6 +28,22 @@ ACTIVE = "active"
 RESOURCES = ("cpu", "memory")
 #: The trigger that counts pods.
 _WORKLOAD = "kubernetes-workload"
+#: What triggers call the work that one replica takes. Source: pkg/scalers of KEDA v2.20.2 (redis, aws_sqs_queue,
+#: rabbitmq, prometheus, kafka, azure_servicebus, gcp_pubsub, metrics_api, postgresql).
+_EACH = frozenset(
+    {
+        "listLength",
+        "queueLength",
+        "value",
+        "threshold",
+        "lagThreshold",
+        "messageCount",
+        "subscriptionSize",
+        "targetValue",
+        "targetQueryValue",
+        "pendingEntriesCount",
+    }
+)
 #: Types of triggers that need no live source.
 KNOWN = frozenset({"cron", _WORKLOAD, *RESOURCES})
 
@@ -36,7 +53,8 @@ class Reading:
     """``active``: whether any trigger is; ``error``: whether any cannot be read; ``by``: the active ones' types.
 
     ``assumed``: types of the live triggers whose reading nobody gave. ``changes``: when a cron window opens or closes
-    next; ``desired``: how many replicas the open windows want (0: none is open).
+    next; ``desired``: how many replicas the open windows want (0: none is open); ``called``: how many a number that was
+    read calls for (0: none was, or what one replica takes is not said).
     """
 
     active: bool
@@ -45,6 +63,7 @@ class Reading:
     assumed: tuple[str, ...] = ()
     changes: datetime | None = None
     desired: int = 0
+    called: int = 0
 
 
 def triggers(scaled: Obj) -> list[Obj]:
@@ -93,7 +112,9 @@ def read(scaled: Obj, now: datetime, pods: Iterable[Obj] = ()) -> Reading:
         elif _above(str(_pods(trigger, scaled, pods)), trigger):
             by.append(_WORKLOAD)
     active = bool(by) or (only_resources(scaled) and not error)
-    return Reading(active, error, tuple(by), tuple(live(scaled)) if not said else (), min(edges, default=None), desired)
+    assumed = () if said else tuple(live(scaled))
+    called = max((_called(said, t) for t in triggers(scaled) if t.get("type") not in KNOWN), default=0)
+    return Reading(active, error, tuple(by), assumed, min(edges, default=None), desired, called)
 
 
 def _workloads(scaled: Obj) -> list[Obj]:
@@ -151,6 +172,12 @@ def _above(said: str, trigger: Obj) -> bool:
     meta = trigger.get("metadata") or {}
     bounds = [_number(value) for key, value in meta.items() if str(key).startswith("activation")]
     return _number(said) > max(bounds, default=0.0)
+
+
+def _called(said: str, trigger: Obj) -> int:
+    """For how many replicas a reading calls, by what one of them takes; 0: it is no number, or that is not said."""
+    each = next((_number(value) for key, value in (trigger.get("metadata") or {}).items() if key in _EACH), 0.0)
+    return ceil(_number(said) / each) if each > 0 and _above(said or ACTIVE, trigger) else 0
 
 
 def _number(said: object) -> float:
