@@ -64,6 +64,9 @@ class DrillResult:
     #: What the layer's own schedule will do (``next``, ``never``, ``clocks``, ``warnings``, ``longest_gap_s``).
     schedule: dict[str, Any] | None = None
     usd_until_next_chance: float | None = None
+    #: Where the GPUs stayed on and the spec says who notices: when (``at``, with an alert ``alert_at``), and what they
+    #: cost by then (``usd``, ``alert_usd``).
+    noticed: dict[str, Any] | None = None
     #: What it comes to (``gpu_hours``, ``usd_per_night``, ``usd_per_month``, ``usd_per_item``, ``items_idled``).
     bill: dict[str, Any] | None = None
     phases: tuple[dict[str, Any], ...] = ()
@@ -142,6 +145,7 @@ class DrillResult:
             "usd_per_hour": _round(self.usd_per_hour, 4),
             "next_chance": self.next_chance or None,
             "usd_until_next_chance": _round(self.usd_until_next_chance, 4),
+            "noticed": self.noticed,
             "schedule": self.schedule,
             "bill": self.bill,
             "phases": list(self.phases),

@@ -22,6 +22,7 @@ from killcheck.spec.phases import words_of
 from killcheck.text.durations import format_duration
 from killcheck.verdict import DrillResult, Verdict
 from killcheck.watch.cost import bill
+from killcheck.watch.noticing import noticed
 
 __all__ = ["Judged"]
 
@@ -283,6 +284,7 @@ class Judged(Watched):
             usd=self.meter.usd(now) if timeline else 0.0,
             usd_per_hour=self.meter.rate(),
             bill=self._bill(now, more.get("usd_until_next_chance")) if timeline else None,
+            noticed=self._noticed(now) if timeline and verdict is Verdict.EXPOSED and self.meter.rate() != 0 else None,
             schedule=forecast.to_json() if forecast else None,
             phases=tuple(timeline.rows()) if timeline else (),
             bites=dict(self.bites),
@@ -294,6 +296,18 @@ class Judged(Watched):
     def _gpu_pods(self) -> tuple[str, ...]:
         later = self._relight is not None and self._failed_later()
         return self._left if self._left is not None and not later else tuple(str(p) for p in self.scene.gpu_pods())
+
+    def _noticed(self, now: datetime) -> dict[str, Any] | None:
+        """The dollars until who notices, at what bills now where that is later than what was watched."""
+        assert self.progress is not None
+
+        def usd(at: datetime) -> float | None:
+            so_far, rate = self.meter.usd(min(at, now)), self.meter.rate()
+            if so_far is None or rate is None:
+                return None
+            return so_far + rate * max(0.0, (at - now).total_seconds()) / 3600.0
+
+        return noticed(self.kill_path.noticed, self.progress.timeline.start, self.witnesses.alert_s(), usd)
 
     def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:
         return bill(

@@ -30,8 +30,8 @@ SPEC, MANIFESTS = "killcheck.yaml", "manifests"
 #: Of a drill's result, what an auditor reads; logs and evidence stay in the record.
 _TOLD = (
     "layer", "faults", "title", "verdict", "why", "off_by", "stuck_at", "cause", "remedy", "seconds_to_zero",
-    "seconds_to_drained", "watched_s", "usd", "usd_per_hour", "usd_until_next_chance", "phases", "bites", "notes",
-    "problems", "sandbox", "accepted", "ledger", "ledger_counts",
+    "seconds_to_drained", "watched_s", "usd", "usd_per_hour", "usd_until_next_chance", "noticed", "phases", "bites",
+    "notes", "problems", "sandbox", "accepted", "ledger", "ledger_counts",
 )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ def _unfinished(drill: DrillStory) -> dict[str, Any]:
         "usd_per_hour": None,
         "next_chance": None,
         "usd_until_next_chance": None,
+        "noticed": None,
         "phases": [],
         "bites": {},
         "notes": [],

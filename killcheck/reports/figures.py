@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["money", "span", "still_on"]
+__all__ = ["money", "span", "still_on", "who_notices"]
 
 
 def span(seconds: float | None) -> str:
@@ -44,3 +44,21 @@ def still_on(result: Mapping[str, Any]) -> str:
     if result.get("stuck_at") in ("alarm", "results"):
         return f"GPUs off after {span(zero)}, and what else must be proven is not so"
     return f"GPUs off after {span(zero)}, and not for good"
+
+
+def who_notices(result: Mapping[str, Any]) -> list[str]:
+    """When somebody notices that the GPUs stayed on, and the dollars by then; nothing where no spec says who does."""
+    found = result.get("noticed")
+    if not found:
+        return []
+    said = [f"somebody notices at {_minute(found['at'])} UTC: {money(found['usd'])} by then"]
+    if found["alert_at"] is None:
+        return [*said, "no alert calls anybody before"]
+    return [
+        *said,
+        f"an alert has called somebody by {_minute(found['alert_at'])} UTC: {money(found['alert_usd'])} by then",
+    ]
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ")

@@ -13,7 +13,7 @@ from killcheck import events
 from killcheck.reports import mend, rests
 from killcheck.reports.base import Written
 from killcheck.reports.compare import Comparison
-from killcheck.reports.figures import money, span, still_on
+from killcheck.reports.figures import money, span, still_on, who_notices
 from killcheck.reports.picture import picture
 from killcheck.reports.story import DrillStory, RunStory
 from killcheck.spec.phases import words_of
@@ -29,7 +29,14 @@ def html(story: RunStory, comparison: Comparison | None = None) -> str:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"span": span, "money": money, "still_on": still_on, "was": _was, "words": words_of}
+    environment.filters |= {
+        "span": span,
+        "money": money,
+        "still_on": still_on,
+        "who_notices": who_notices,
+        "was": _was,
+        "words": words_of,
+    }
     template = environment.from_string(_text("report.html.j2"))
     layers = list(dict.fromkeys(drill.started.layer for drill in story.drills))
     columns = list(dict.fromkeys(_column(drill) for drill in story.drills))

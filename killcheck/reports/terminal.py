@@ -13,7 +13,7 @@ from rich.text import Text
 from killcheck import events
 from killcheck.kube.preflight import in_words
 from killcheck.reports import mend, rests
-from killcheck.reports.figures import money, span, still_on
+from killcheck.reports.figures import money, span, still_on, who_notices
 from killcheck.reports.screen import fitting, screen
 from killcheck.spec.phases import words_of
 
@@ -275,6 +275,8 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
     if result["usd_until_next_chance"] is not None:
         chance = result["next_chance"][:16].replace("T", " ")
         text.append(f", {money(result['usd_until_next_chance'])} by the next chance at {chance} UTC")
+    for told in who_notices(result):
+        text.append("\n            " + told)
     text.append("\n    stuck   ", style="dim")
     text.append(f"before '{words_of(result['stuck_at'])}'")
     text.append("\n    cause   ", style="dim")

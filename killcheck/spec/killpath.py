@@ -20,6 +20,7 @@ from typing import TypeVar
 from killcheck.spec.cloud_access import Alarm, CloudAccess
 from killcheck.spec.fence_ceiling import FenceCeiling
 from killcheck.spec.phases import PHASES
+from killcheck.spec.working_hours import Noticed
 from killcheck.text.redaction import redact
 
 __all__ = [
@@ -530,6 +531,8 @@ class KillPath:
     assume: tuple[Assumption, ...] = ()
     cloud: CloudAccess | None = None
     alarm: Alarm | None = None
+    #: Who notices; None: nobody said, so that no dollars are counted until then.
+    noticed: Noticed | None = None
     #: Whether somebody wrote which proof is wanted; else it is the default.
     proof_said: bool = field(default=True, compare=False)
     #: What a queue's workers get done in an hour, all together; None: nobody counts.

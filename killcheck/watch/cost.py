@@ -112,7 +112,7 @@ class Meter:
         return self.overrides.get(name, self._spot_usd.get(name, self.usd_per_hour(kind)))
 
     def _hours(self, name: str, since: datetime, now: datetime) -> float:
-        return max(0.0, (self._until.get(name, now) - since).total_seconds()) / 3600.0
+        return max(0.0, (min(self._until.get(name, now), now) - since).total_seconds()) / 3600.0
 
 
 def bill(

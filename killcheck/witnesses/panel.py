@@ -303,6 +303,11 @@ class Witnesses:
             elif one.silent:
                 yield f"alert {one.rule.alert} never fires: {one.silent}"
 
+    def alert_s(self) -> float | None:
+        """How long after the trigger the first alert fires on what was seen; None: none does, or none is known."""
+        fires = [one.fires_s for one in self._evaluated(stayed_on=True) if one.fires_s is not None]
+        return min(fires, default=None)
+
     def _evaluated(self, *, stayed_on: bool) -> list[Evaluated]:
         if not self._histories:
             return []

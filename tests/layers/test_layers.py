@@ -56,3 +56,18 @@ def test_the_other_switch_covers_and_is_named(drilled):
     result = drilled("two-switches", "nightly-off", under=["image-gone"])
     assert (result.verdict, result.off_by) == (Verdict.COVERED, "second-switch")
     assert "fired by itself" in result.why
+
+
+def test_an_exposed_drill_says_the_dollars_until_somebody_notices(drilled):
+    """It fires at 03:00 UTC: nine in Berlin is five hours later."""
+
+    def says(path):
+        spec = path / "killcheck.yaml"
+        spec.write_text(spec.read_text() + "noticed: {hours: Mon-Fri 09:00-17:30, timeZone: Europe/Berlin}\n")
+
+    result = drilled("dead-man", "nightly-off", under=["image-gone"], folder=says, exec_mode="host")
+    assert result.verdict is Verdict.EXPOSED
+    assert result.noticed["at"].endswith("T08:00:00Z")
+    assert 4.9 < result.noticed["usd"] / result.usd_per_hour < 5
+    assert result.noticed["alert_at"] is None
+    assert result.to_json()["noticed"] == result.noticed

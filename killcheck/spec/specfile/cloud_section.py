@@ -1,4 +1,4 @@
-"""The spec's ``cloud:`` and ``alarm:`` sections: from the file's model to types, and back to what is written."""
+"""The spec's ``cloud:``, ``alarm:`` and ``noticed:``: from the file's model to types, and back to what is written."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.spec.cloud_access import Alarm, CloudAccess, Experiment
 from killcheck.spec.killpath import Command
+from killcheck.spec.working_hours import Noticed
 from killcheck.text.durations import format_duration
 
 if TYPE_CHECKING:
     from killcheck.spec.specfile import models as m
 
-__all__ = ["alarm", "cloud", "written_alarm", "written_cloud"]
+__all__ = ["alarm", "cloud", "noticed", "written_alarm", "written_cloud", "written_noticed"]
 
 
 def cloud(model: m.CloudModel | None, command: Command | None) -> CloudAccess | None:
@@ -38,6 +39,18 @@ def cloud(model: m.CloudModel | None, command: Command | None) -> CloudAccess | 
 def alarm(model: m.AlarmModel | None) -> Alarm | None:
     """The types of an ``alarm:`` section."""
     return Alarm(tuple(model.alerts), model.within) if model else None
+
+
+def noticed(model: m.NoticedModel | None) -> Noticed | None:
+    """The types of a ``noticed:`` section."""
+    return Noticed(model.hours, model.time_zone, model.answers) if model else None
+
+
+def written_noticed(said: Noticed | None) -> dict[str, Any]:
+    """What a file says for it."""
+    if said is None:
+        return {}
+    return {"hours": said.hours, "timeZone": said.time_zone, "answers": format_duration(said.answers_s)}
 
 
 def written_cloud(access: CloudAccess | None, command: Any) -> dict[str, Any]:

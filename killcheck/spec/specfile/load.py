@@ -151,6 +151,7 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         assume=tuple(k.Assumption(a.reason, a.until, a.kind, a.namespace, a.name) for a in spec.assume),
         cloud=clouds.cloud(spec.cloud, _command(spec.cloud.command) if spec.cloud else None),
         alarm=clouds.alarm(spec.alarm),
+        noticed=clouds.noticed(spec.noticed),
         items_per_hour=spec.items_per_hour,
         starts=tuple(k.Ref(k.KINDS.get(s.kind, ""), s.kind, s.namespace, s.name) for s in spec.starts),
     )

@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic.alias_generators import to_camel
 
 from killcheck.spec import killpath
+from killcheck.spec.working_hours import working_hours
 from killcheck.text import durations
 
 __all__ = ["SpecModel"]
@@ -29,6 +30,18 @@ def _need(condition: bool, expected: str, value: Any) -> None:
     """ValueError, also for a wrong type: pydantic reports those and no others."""
     if not condition:
         raise ValueError(f"expected {expected}, found {value!r}")
+
+
+def _hours(value: Any) -> str:
+    _need(isinstance(value, str), "weekdays and hours such as Mon-Fri 09:00-17:30", value)
+    working_hours(value, "Etc/UTC")
+    return str(value)
+
+
+def _zone(value: Any) -> str:
+    _need(isinstance(value, str) and bool(value), "a time zone such as Europe/Berlin or Etc/UTC", value)
+    working_hours("Mon 09:00-10:00", value)
+    return str(value)
 
 
 def _day(value: Any) -> date:
@@ -56,6 +69,8 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "pattern": durations.PATTERN, "minLength": 2}),
 ]
 Day = Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
+Hours = Annotated[str, BeforeValidator(_hours), WithJsonSchema({"type": "string"})]
+Zone = Annotated[str, BeforeValidator(_zone), WithJsonSchema({"type": "string"})]
 Selector = Annotated[str, BeforeValidator(_selector), WithJsonSchema({"type": "string"})]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=253)]
 Text = Annotated[str, Field(min_length=1)]
@@ -360,6 +375,14 @@ class AlarmModel(_Model):
     within: Duration = Field(default=3600.0, description="How long after the trigger it may take to fire.")
 
 
+class NoticedModel(_Model):
+    """Who notices that GPUs stayed on, and when: an exposed drill says the dollars until then."""
+
+    hours: Hours = Field(description="When somebody looks: weekdays and hours, such as Mon-Fri 09:00-17:30.")
+    time_zone: Zone = Field(default="Etc/UTC", description="By whose clocks.")
+    answers: Duration = Field(default=900.0, description="How long after an alert somebody acts on it, at any hour.")
+
+
 class StartModel(_Model):
     """What is meant to start targets again: a CronJob, or a ScaledObject whose cron window opens."""
 
@@ -391,6 +414,7 @@ class SpecModel(_Model):
     )
     cloud: CloudModel | None = None
     alarm: AlarmModel | None = None
+    noticed: NoticedModel | None = None
     starts: list[StartModel] = Field(
         default_factory=list, description="What is meant to start targets again: it has to hold until then."
     )

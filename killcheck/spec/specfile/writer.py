@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any
 
 from killcheck.spec import killpath as k
-from killcheck.spec.specfile.cloud_section import written_alarm, written_cloud
+from killcheck.spec.specfile.cloud_section import written_alarm, written_cloud, written_noticed
 from killcheck.text.durations import format_duration
 from killcheck.text.yamlfile import format_path, reads_as_text
 
@@ -37,6 +37,7 @@ _SECTIONS: Mapping[str, str] = {
     "starts": "What is meant to start targets again: it has to hold until then.",
     "accelerators": "Extended resources that are accelerators, or none, whatever they are taken for.",
     "alarm": "What must be raised where the GPUs stay on (P5).",
+    "noticed": "Who notices that GPUs stayed on, and when.",
 }
 
 
@@ -80,6 +81,7 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "assume": [_assumption(a) for a in path.assume],
         "cloud": written_cloud(path.cloud, _command(path.cloud.command) if path.cloud else None),
         "alarm": written_alarm(path.alarm),
+        "noticed": written_noticed(path.noticed),
         "itemsPerHour": path.items_per_hour,
         "starts": [{"kind": ref.kind, "namespace": ref.namespace, "name": ref.name} for ref in path.starts],
     }
