@@ -8,9 +8,10 @@ under the same digest as long as its blobs were not collected.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
 
 from killcheck.engine.projection import TAGS, name_in, versioned
 from killcheck.engine.refusal import Refusal
@@ -68,8 +69,7 @@ def _published(inspect: Obj) -> set[str]:
     return {str(binding.get("HostPort")) for found in bindings.values() for binding in found or []}
 
 
-@dataclass
-class Registry:
+class Registry(Struct):
     """One registry at ``url``, asked over HTTP. Raises Refusal with its own answer, Unreachable."""
 
     url: str

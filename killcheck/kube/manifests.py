@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
+
+from msgspec import Struct, field
 
 from killcheck.kube import manifest_text
 from killcheck.kube.custom_holders import may_hold, mention
@@ -25,6 +26,7 @@ from killcheck.text.files import enclosed, fetch_ahead, text_of
 from killcheck.text.problems import FileProblems, Problem, not_utf8
 from killcheck.text.redaction import hide_secrets
 from killcheck.text.shown import shown
+from killcheck.text.values import replace
 
 __all__ = ["STUMBLES", "Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 
@@ -38,8 +40,7 @@ class ManifestError(FileProblems):
     """Manifests that the API server would not take, or that cannot be read; ``problems`` are all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """What was found. ``skipped`` is what was not loaded and why, ``notes`` what a reader should know besides.
 
     ``surprises`` were read, and otherwise than their writer may think. ``variants``: of an object that several files
@@ -83,8 +84,7 @@ class Loaded:
         return next((manifest for manifest in self.manifests if _identity(manifest.obj) == wanted), None)
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """What has been read so far of all that was named."""
 
     schemas: bool = True

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, field
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.inventory import Inventory
@@ -30,6 +31,7 @@ from killcheck.kube.passed_over import Cause, names_accelerators
 from killcheck.spec import specfile
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
 from killcheck.text.problems import Problem
+from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.embedded import LoadError
@@ -62,8 +64,7 @@ class SessionError(Exception):
     """What the user named does not fit together; one sentence with what to do (exit 2)."""
 
 
-@dataclass
-class Session:
+class Session(Struct):
     """A kill path and where to drill it.
 
     ``on``: ``embedded``, ``kind`` or a kubeconfig context. ``exec_mode``: how executors' commands run on the embedded

@@ -16,10 +16,11 @@ import json
 import secrets
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.clock import wall_now
 from killcheck.instances.reclaims import NOTICE_S as NOTICES
@@ -36,8 +37,7 @@ MAX_TTL_S = 21600
 NOTICE_S = NOTICES["aws"]
 
 
-@dataclass
-class Metadata:
+class Metadata(Struct):
     """One instance's metadata as a WSGI application; ``now`` is the clock.
 
     ``required``: version 1 (no token) is refused, as with ``httpTokens: required``.
