@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import structs
+from msgspec import to_builtins
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, one_on_stdout, write
@@ -168,10 +168,10 @@ def _series(one: Series) -> dict[str, Any]:
         "nights": len(one.nights),
         "last": last.to_json(),
         "last_proven": one.last_proven.to_json() if one.last_proven else None,
-        "to_zero": structs.asdict(one.to_zero) if one.to_zero else None,
-        "to_drained": structs.asdict(one.to_drained) if one.to_drained else None,
+        "to_zero": to_builtins(one.to_zero) if one.to_zero else None,
+        "to_drained": to_builtins(one.to_drained) if one.to_drained else None,
         "deadline_in_s": one.deadline_in_s,
         "mean_age_s": round(one.mean_age_s, 1),
         "at_risk_usd": one.at_risk_usd,
-        "breaks": [structs.asdict(found) for found in one.breaks],
+        "breaks": [to_builtins(found) for found in one.breaks],
     }
