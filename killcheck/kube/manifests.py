@@ -265,10 +265,20 @@ def _unreadable(file: object, error: OSError) -> Skipped:
     return Skipped(str(file), 0, (error.strerror or str(error)).lower(), Cause.UNREADABLE)
 
 
+_NEXT = "name the file or the folder that holds the manifests"
+_BY_HAND = (
+    "What turns off GPUs outside Kubernetes is drilled by a killcheck.yaml that names the machine and its programs: "
+    "killcheck drill --example single-controller is one, docs/layers.md tells how it is written"
+)
+
+
 def _why_nothing(skipped: Sequence[Skipped]) -> str:
+    """What was found instead, three at most, and what to do next."""
     if not skipped:
-        return "no YAML or JSON file in it"
-    return "no Kubernetes object in it; " + "; ".join(f"{s.file}: {s.why}" for s in skipped[:3])
+        return f"no YAML or JSON file in it: {_NEXT}"
+    named = [f"{one.file}: {one.why}" for one in skipped[:3]] + ([f"{len(skipped) - 3} more"] if skipped[3:] else [])
+    outside = any(one.cause is Cause.OUTSIDE for one in skipped)
+    return f"no Kubernetes object in it; {'; '.join(named)}. {_BY_HAND if outside else _NEXT.capitalize()}"
 
 
 def _identity(obj: Obj) -> _Identity:
