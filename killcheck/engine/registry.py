@@ -8,10 +8,9 @@ under the same digest as long as its blobs were not collected.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
-
-from msgspec import Struct
 
 from killcheck.engine.projection import TAGS, name_in, versioned
 from killcheck.engine.refusal import Refusal
@@ -69,7 +68,8 @@ def _published(inspect: Obj) -> set[str]:
     return {str(binding.get("HostPort")) for found in bindings.values() for binding in found or []}
 
 
-class Registry(Struct):
+@dataclass
+class Registry:
     """One registry at ``url``, asked over HTTP. Raises Refusal with its own answer, Unreachable."""
 
     url: str

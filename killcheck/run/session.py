@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-
-from msgspec import Struct, field
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.inventory import Inventory
@@ -64,7 +63,8 @@ class SessionError(Exception):
     """What the user named does not fit together; one sentence with what to do (exit 2)."""
 
 
-class Session(Struct):
+@dataclass
+class Session:
     """A kill path and where to drill it.
 
     ``on``: ``embedded``, ``kind`` or a kubeconfig context. ``exec_mode``: how executors' commands run on the embedded

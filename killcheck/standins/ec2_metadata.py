@@ -16,11 +16,10 @@ import json
 import secrets
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct, field
 
 from killcheck.clock import wall_now
 from killcheck.instances.reclaims import NOTICE_S as NOTICES
@@ -37,7 +36,8 @@ MAX_TTL_S = 21600
 NOTICE_S = NOTICES["aws"]
 
 
-class Metadata(Struct):
+@dataclass
+class Metadata:
     """One instance's metadata as a WSGI application; ``now`` is the clock.
 
     ``required``: version 1 (no token) is refused, as with ``httpTokens: required``.
