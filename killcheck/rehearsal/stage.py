@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import cast
+
+from msgspec import Struct
 
 from killcheck.clock import wall_seconds
 from killcheck.embedded import Attributes, Cluster, Decision, HostRuntime, LoadError
@@ -26,6 +27,7 @@ from killcheck.rehearsal.open_kinds import open_definitions
 from killcheck.rehearsal.programs import Program, programs
 from killcheck.rehearsal.reach import parted, together, untouched
 from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed
+from killcheck.text.values import replace
 
 __all__ = ["Stage", "rehearse", "rehearse_one"]
 
@@ -93,8 +95,7 @@ def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime) -> Reh
     return _completed(objects, program, slot, night)
 
 
-@dataclass(frozen=True, slots=True)
-class _Night:
+class _Night(Struct, frozen=True):
     """A program's first firing; the one with its writes refused, where that could be tried at once; what it left."""
 
     first: Firing
@@ -125,8 +126,7 @@ def _has_acted(firing: Firing) -> bool:
     return firing.outcome is Outcome.ENDED and acts
 
 
-@dataclass
-class _Refusing:
+class _Refusing(Struct):
     """RBAC, but for one account that may change nothing."""
 
     authorizer: object

@@ -13,10 +13,11 @@ import re
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.embedded.nodes import shells, shims
 from killcheck.embedded.nodes.execution import Launch
@@ -78,8 +79,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """What the spawner is told: the program, its environment and directory, and the steps that make its root."""
 
     argv: list[str]
@@ -92,8 +92,7 @@ class Plan:
     root: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scratch:
+class Scratch(Struct, frozen=True):
     """Folders of this host for one container: ``pod`` outlives it (emptyDirs), ``own`` does not."""
 
     pod: Path
