@@ -13,10 +13,11 @@ import ipaddress
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode, urlsplit
+
+from msgspec import Struct
 
 from killcheck.images.reference import Reference
 
@@ -37,8 +38,7 @@ _MOST = 4 * 1024 * 1024
 State = Literal["there", "no-tag", "no-repository", "unauthorized", "denied", "limited", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """``digest`` and ``platforms`` (``linux/amd64``) of what is there; ``detail``: why nobody knows."""
 
     state: State

@@ -13,14 +13,16 @@ import selectors
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
+
+from msgspec import Struct, field
 
 from killcheck.clock import wall_seconds
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.text.redaction import hide_environment, redact
+from killcheck.text.values import replace
 
 __all__ = [
     "BILLING",
@@ -117,8 +119,7 @@ def region_of(provider_id: str) -> str:
     return found.group(1) if found else ""
 
 
-@dataclass
-class Ec2:
+class Ec2(Struct):
     """EC2 through DescribeInstances. ``described``: what it said last of each machine, by provider id."""
 
     aws: Aws
@@ -174,8 +175,7 @@ def _instances(page: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from reservation["Instances"]
 
 
-@dataclass
-class Exported:
+class Exported(Struct):
     """A JSON object, provider id (or its last part) to state: from a file, or from what a program prints."""
 
     file: Path | None = None
@@ -285,8 +285,7 @@ def _environment(command: Command) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), **passed, **command.env}
 
 
-@dataclass
-class Instances:
+class Instances(Struct):
     """Asks a cloud, at most once in :data:`FRESH_S`, and remembers what it was told.
 
     ``monotonic`` is the clock. A machine that was seen once and that the cloud no longer lists is terminated (EC2

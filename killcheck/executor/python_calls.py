@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
+
+from msgspec import Struct, field
 
 from killcheck.executor.api_calls import ApiCall, call_of_url, replicas_in
 from killcheck.executor.python_failures import checks_status, swallowed
@@ -43,8 +44,7 @@ _MAX_ITEMS = 50
 _MAX_DEPTH = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A program that is started. ``unchecked``: why nobody looks at its exit code; empty where somebody does."""
 
     words: tuple[str, ...]
@@ -52,8 +52,7 @@ class Program:
     unchecked: str = ""
 
 
-@dataclass(slots=True)
-class PythonReading:
+class PythonReading(Struct):
     """``programs``: what it starts. ``false_green``: how a refused request ends as success. ``modules`` imported."""
 
     calls: list[ApiCall] = field(default_factory=list)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed
@@ -25,8 +26,7 @@ _DEEP = 4
 _LIMIT = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(Struct, frozen=True):
     """A lock file that a script names. ``folder``: it is made with mkdir."""
 
     path: str

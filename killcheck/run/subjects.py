@@ -12,9 +12,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
@@ -35,8 +36,7 @@ _HELD = ("data", "stringData")
 _LONG = len("sha256:") + 64
 
 
-@dataclass(frozen=True, slots=True)
-class Subjects:
+class Subjects(Struct, frozen=True):
     """Digests are ``sha256:`` and 64 hexadecimal digits. ``spec``: empty where the kill path was found without one.
 
     ``objects``: of each object of the manifests by its ref. ``unread``: of files that could not be read and may hold

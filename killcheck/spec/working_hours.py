@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct
 
 __all__ = ["Noticed", "WorkingHours", "working_hours"]
 
@@ -15,8 +16,7 @@ _TEXT = re.compile(rf"((?:{_DAY})(?:[-,](?:{_DAY}))*) (\d\d):(\d\d)-(\d\d):(\d\d
 _RUN = re.compile(rf"({_DAY})(?:-({_DAY}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class WorkingHours:
+class WorkingHours(Struct, frozen=True):
     """One window of the day on some weekdays (0: Monday), by the clocks of a zone. It ends on the day it begins."""
 
     days: frozenset[int]
@@ -36,8 +36,7 @@ class WorkingHours:
         raise AssertionError("a week has every weekday")
 
 
-@dataclass(frozen=True, slots=True)
-class Noticed:
+class Noticed(Struct, frozen=True):
     """Who notices that GPUs stayed on: whoever looks in working ``hours``, and whom an alert calls at any hour.
 
     ``answers_s``: from the alert to somebody who does something about it, in seconds.

@@ -13,9 +13,10 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.clock import wall_now
 
@@ -41,8 +42,7 @@ def docker_config(host: str, password: str) -> str:
     return json.dumps({"auths": {host: {"username": USER, "password": password, "auth": auth}}})
 
 
-@dataclass
-class TokenService:
+class TokenService(Struct):
     """The tokens of one account's registry; ``now`` is the clock. ``ask`` is how a node asks for one of its own.
 
     ``limit``: no token is good beyond that moment (None: each until its own end).

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from copy import deepcopy
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,6 +17,7 @@ from killcheck.images.reference import parse
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.standins.ecr import TokenService, registry_of
+from killcheck.text.values import replace
 
 HOST = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
 IMAGE = f"{HOST}/off:1"

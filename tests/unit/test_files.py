@@ -163,7 +163,7 @@ def test_a_kubeconfig_of_a_kind_cluster_is_written_anew_over_what_came_with_the_
         kind.kubeconfig.symlink_to(ours)
     else:
         kind.kubeconfig.write_text("theirs")
-    monkeypatch.setattr(kind, "_kind", lambda *argv: "kind's own")
+    monkeypatch.setattr(Kind, "_kind", lambda self, *argv: "kind's own")
     kind.export()
     assert (ours.read_text(), kind.kubeconfig.read_text()) == ("ours", "kind's own")
     assert kind.kubeconfig.stat().st_mode & 0o777 == 0o600

@@ -8,9 +8,10 @@ are acted upon a second later, changes of the spec at once: that second is most 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
+
+from msgspec import Struct
 
 from killcheck.embedded.controllers import pods as podset
 from killcheck.embedded.controllers.job_pass import Pass
@@ -55,8 +56,7 @@ FLUSH_S = 0.01
 _MANAGER = "kubernetes.io/job-controller"
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
+class _Count(Struct, frozen=True):
     """Pods that were noted in the status and are now to be counted; ``kept``: uids that carry the finalizer."""
 
     at: Pass

@@ -7,8 +7,9 @@ recording 28d.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, annotations_of, condition, dig, name_of, namespace_of, parse_time
 
@@ -74,8 +75,7 @@ def pod_failed(pod: Obj, job: Obj) -> bool:
 
 
 # -- podFailurePolicy --------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """What the policy makes of a failed pod: whether it counts, and why the Job fails (empty: it does not)."""
 
     counts: bool = True
@@ -192,8 +192,7 @@ def finished_at(pod: Obj) -> datetime:
     return parse_time(meta["creationTimestamp"])
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """How many pods failed since one last succeeded, and when the latest did."""
 
     failures: int = 0

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, NotFound
@@ -28,8 +29,7 @@ RELEASE = "meta.helm.sh/release-name"
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tracked:
+class Tracked(Struct, frozen=True):
     """An object as it is in Git, and as the API server stored that when it was loaded."""
 
     wanted: Obj
@@ -46,8 +46,7 @@ class Tracked:
         return str(self.wanted.get("apiVersion", "")).rpartition("/")[0]
 
 
-@dataclass
-class Git:
+class Git(Struct):
     """Everything that the cluster was loaded with, in order."""
 
     objects: list[Tracked] = field(default_factory=list)
@@ -86,8 +85,7 @@ _NOT_DEPLOYED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Struct, frozen=True):
     """How a live object differs from Git: it is gone (``live`` None), or in these leaves."""
 
     tracked: Tracked

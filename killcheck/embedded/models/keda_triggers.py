@@ -11,9 +11,10 @@ would have it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
+
+from msgspec import Struct
 
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, namespace_of
@@ -48,8 +49,7 @@ _EACH = frozenset(
 KNOWN = frozenset({"cron", _WORKLOAD, *RESOURCES})
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """``active``: whether any trigger is; ``error``: whether any cannot be read; ``by``: the active ones' types.
 
     ``assumed``: types of the live triggers whose reading nobody gave. ``changes``: when a cron window opens or closes

@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.embedded.models.cloud import Cloud, Instance
@@ -37,8 +38,7 @@ HOPS = 2
 Desk = Metadata | ScheduledEvents | Preempted
 
 
-@dataclass
-class InstanceMetadata:
+class InstanceMetadata(Struct):
     """The metadata of every machine; :meth:`of` is what a pod finds."""
 
     cloud: Cloud

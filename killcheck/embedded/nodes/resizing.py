@@ -7,9 +7,10 @@ small), pkg/kubelet/events/resize.go and ``computePodResizeAction`` in kuberunti
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from killcheck.embedded.api.pod_resources import ZERO, pod_resources, quantity
 from killcheck.embedded.nodes import stopping
@@ -29,8 +30,7 @@ RETRY_S = 180.0
 _UNITS = {"cpu": 1000, "memory": 1}
 
 
-@dataclass
-class Resizing:
+class Resizing(Struct):
     """One pod's. ``conditions``: what its status says about it."""
 
     life: PodLife

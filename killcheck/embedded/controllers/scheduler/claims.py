@@ -7,8 +7,9 @@ v1.36; recording 32. Not modelled: shared counters and consumable capacity.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.embedded.controllers.scheduler import cel
 from killcheck.embedded.controllers.scheduler.filters import matches_node_terms, tolerates
@@ -50,8 +51,7 @@ def in_use(claims: Iterable[Obj]) -> set[DeviceId]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Want:
+class _Want(Struct, frozen=True):
     """One device to be found: for which request, from which class, under which selectors."""
 
     request: str
@@ -61,8 +61,7 @@ class _Want:
     admin: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Device:
+class _Device(Struct, frozen=True):
     """A device and where it is."""
 
     driver: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from killcheck.embedded.models.karpenter.pods import alternatives, anti_affine, requests, tolerates
 from killcheck.embedded.models.karpenter.pool import Pool
@@ -36,8 +37,7 @@ def allocatable(one: InstanceType) -> dict[str, float]:
     return found
 
 
-@dataclass
-class Existing:
+class Existing(Struct):
     """A node, or a NodeClaim on its way to be one. ``free`` is what is left of it."""
 
     name: str
@@ -67,8 +67,7 @@ def _apart(pod: Obj, others: Iterable[Obj]) -> bool:
     return any(anti_affine(pod, other) or anti_affine(other, pod) for other in others)
 
 
-@dataclass
-class Fresh:
+class Fresh(Struct):
     """A NodeClaim that would be made: its pool, what it requires by now, the types still open to it."""
 
     pool: Pool

@@ -7,9 +7,10 @@ admission, topology, flavors' slots within one resource group tried from where t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
+
+from msgspec import Struct, field
 
 from killcheck.embedded.controllers.scheduler.filters import matches_node_terms, tolerates
 from killcheck.embedded.models.karpenter.pods import requests
@@ -24,8 +25,7 @@ _RANK: dict[Mode, int] = {"fit": 2, "preempt": 1, "no-fit": 0}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-@dataclass
-class PodSet:
+class PodSet(Struct):
     """What one pod set gets; ``reasons`` say why it does not fit."""
 
     name: str
@@ -37,8 +37,7 @@ class PodSet:
     exceeds: bool = False
 
 
-@dataclass
-class Assignment:
+class Assignment(Struct):
     """What a Workload gets of one ClusterQueue."""
 
     pod_sets: list[PodSet]

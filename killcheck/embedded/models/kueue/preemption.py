@@ -7,7 +7,8 @@ what other queues of the cohort have borrowed). Left out: preemption while borro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.embedded.models.kueue.quota import FlavorResource, Quotas
 from killcheck.kube.objects import Obj, dig, uid_of
@@ -21,8 +22,7 @@ REASONS = {
 }
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """A Workload that holds a reservation in ``queue``."""
 
     workload: Obj
