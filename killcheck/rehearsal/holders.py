@@ -16,7 +16,23 @@ __all__ = ["Holders", "Scene", "Standing", "lit"]
 #: Kinds that only make other holders, or that go with their nodes.
 _NO_HOLDERS = frozenset({"CronJob", "DaemonSet", "PodTemplate", "ControllerRevision", "ReplicaSet"})
 #: Of what there is much, and nothing of it holds or owns pods.
-_PASSED_OVER = frozenset({("", "events"), ("coordination.k8s.io", "leases"), ("discovery.k8s.io", "endpointslices")})
+_PASSED_OVER = frozenset(
+    {
+        ("", "configmaps"),
+        ("", "events"),
+        ("", "namespaces"),
+        ("", "secrets"),
+        ("", "serviceaccounts"),
+        ("", "services"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("coordination.k8s.io", "leases"),
+        ("discovery.k8s.io", "endpointslices"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "rolebindings"),
+        ("rbac.authorization.k8s.io", "roles"),
+    }
+)
 
 
 class Store(Protocol):

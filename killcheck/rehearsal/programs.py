@@ -66,6 +66,12 @@ class Program(Struct, frozen=True):
         return found
 
     @property
+    def images(self) -> set[str]:
+        """What its containers are made from."""
+        found = (*dig(self.pod_spec, "initContainers", default=[]), *dig(self.pod_spec, "containers", default=[]))
+        return {str(container.get("image", "")) for container in found}
+
+    @property
     def job_spec(self) -> Obj:
         """The spec of the Job that a firing makes."""
         if self.obj.get("kind") == "CronJob":

@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from functools import partial
+from typing import cast
 
 from msgspec import Struct
 
 from killcheck.clock import wall_seconds
-from killcheck.embedded import Attributes, Cluster, Decision, LoadError
+from killcheck.embedded import Attributes, Cluster, Decision, HostRuntime, LoadError
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
 from killcheck.rehearsal.audit import Audit
 from killcheck.rehearsal.clouds import Clouds
-from killcheck.rehearsal.forks import forking, in_fork
+from killcheck.rehearsal.forks import Forks, forking
 from killcheck.rehearsal.holders import Holders, Scene, lit
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind
@@ -45,6 +46,8 @@ WATCHED_WALL_S = 8.0
 START_S = 300.0
 #: Wall seconds after which a firing that is still at work is given up.
 WALL_S = 20.0
+#: So many programs of one stage are under way at once: each waits for its processes half of its time.
+AT_ONCE = 2
 #: Objects that are refused are left out, one by one; so many at most.
 LEFT_OUT = 20
 #: How much of a container's log is kept, in characters.
@@ -75,12 +78,12 @@ def _rehearse_all(objects: Sequence[Obj], group: Sequence[Program], now: datetim
     if len(group) < 2 or not forking():
         return [rehearse_one(objects, program, now) for program in group]
     by_slot = sorted(group, key=lambda program: program.next_slot(now))
-    with Stage(objects, None, by_slot[0].next_slot(now)) as stage:
-        stage.settle()
-        answers = {}
+    with Stage(objects, None, by_slot[0].next_slot(now)) as stage, Forks(AT_ONCE) as forks:
+        stage.settle(group)
         for program in by_slot:
             if stage.reaches(program.next_slot(now)):
-                answers[program.ref] = in_fork(partial(stage.taken, objects, program))
+                forks.begin(program.ref, partial(stage.taken, objects, program))
+        answers = cast("dict[str, Rehearsed]", forks.answers())
     return [answers.get(program.ref) or rehearse_one(objects, program, now) for program in group]
 
 
@@ -168,8 +171,11 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._cluster.close()
 
-    def settle(self) -> None:
-        """Let everything come up that stands on it; no program runs."""
+    def settle(self, group: Sequence[Program] = ()) -> None:
+        """Let everything come up that stands on it; no program runs. ``group``: those that will be fired in forks."""
+        runtime = self._cluster.nodes.runtime
+        if group and isinstance(runtime, HostRuntime):
+            runtime.foresee({image for program in group for image in program.images})
         self._cluster.nodes.runs = lambda _: False
         self._pass(until=self._slot - timedelta(seconds=SETTLE_S))
         self._settled = self._standing()

@@ -249,20 +249,28 @@ def shim_for(name: str, real: str | None) -> str:
 
 
 def _shims(names: Iterable[str], wiring: Wiring, host: HostPrograms) -> Iterator[Step]:
+    lacking = f"{HIDDEN}/lacking"
+    yield ["file", lacking, shims.program(shims.LACKING, wiring), 0o755]
     for name in names:
         real = host.find(name)
         file = shim_for(name, real)
-        if file:
-            before = f"{HIDDEN}/py/bin/python3" if file == shims.PYTHON else _visible(real or "")
-            if real is None and name in shims.STANDINS:
-                before = f"{HIDDEN}/standins/{name}"
-                yield ["file", before, shims.program(shims.STANDINS[name], wiring), 0o755]
-            beside = f"{HIDDEN}/beside/{name}"
-            yield ["file", f"{HIDDEN}/shims/{name}", shims.program(file, wiring, before, beside), 0o755]
-            if file in shims.BESIDE:
-                yield ["file", beside, shims.program(shims.BESIDE[file], wiring, before), 0o755]
-            if real and before == f"{HIDDEN}/host/files/{name}":
-                yield ["bind", before, real, True]
+        if file == shims.LACKING:  # one for all of them: it goes by the name that it is called by
+            yield ["link", f"{HIDDEN}/shims/{name}", lacking]
+        elif file:
+            yield from _shim(name, file, real, wiring)
+
+
+def _shim(name: str, file: str, real: str | None, wiring: Wiring) -> Iterator[Step]:
+    before = f"{HIDDEN}/py/bin/python3" if file == shims.PYTHON else _visible(real or "")
+    if real is None and name in shims.STANDINS:
+        before = f"{HIDDEN}/standins/{name}"
+        yield ["file", before, shims.program(shims.STANDINS[name], wiring), 0o755]
+    beside = f"{HIDDEN}/beside/{name}"
+    yield ["file", f"{HIDDEN}/shims/{name}", shims.program(file, wiring, before, beside), 0o755]
+    if file in shims.BESIDE:
+        yield ["file", beside, shims.program(shims.BESIDE[file], wiring, before), 0o755]
+    if real and before == f"{HIDDEN}/host/files/{name}":
+        yield ["bind", before, real, True]
 
 
 def _visible(real: str) -> str:
