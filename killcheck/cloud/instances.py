@@ -106,17 +106,17 @@ class Word(Protocol):
         """The cloud's own word for each machine it knows, by provider id. Raises AskError."""
 
 
-def instance_id_of(provider_id: str) -> str:
-    """``i-0123...`` of ``aws:///us-east-1a/i-0123...``; empty for another cloud's id."""
+def instance_id_of(provider_id: str) -> str | None:
+    """``i-0123...`` of ``aws:///us-east-1a/i-0123...``; None for another cloud's id."""
     last = provider_id.rpartition("/")[2]
-    return last if provider_id.startswith("aws://") and _INSTANCE.fullmatch(last) else ""
+    return last if provider_id.startswith("aws://") and _INSTANCE.fullmatch(last) else None
 
 
-def region_of(provider_id: str) -> str:
-    """``us-east-1`` of ``aws:///us-east-1a/i-0123...``; empty where it does not tell."""
+def region_of(provider_id: str) -> str | None:
+    """``us-east-1`` of ``aws:///us-east-1a/i-0123...``; None where it does not tell."""
     parts = provider_id.split("/")
     found = _ZONE.match(parts[-2]) if len(parts) > 1 else None
-    return found.group(1) if found else ""
+    return found.group(1) if found else None
 
 
 class Ec2(Struct):
@@ -131,8 +131,9 @@ class Ec2(Struct):
 
     def states(self, provider_ids: Iterable[str]) -> Mapping[str, str]:
         """By filter, not by id: an id that EC2 has forgotten must not hide the others. Raises AskError."""
-        wanted = {instance_id_of(one): one for one in provider_ids}
-        foreign = [one for instance_id, one in wanted.items() if not instance_id]
+        asked = tuple(provider_ids)
+        wanted = {instance_id: one for one in asked if (instance_id := instance_id_of(one))}
+        foreign = [one for one in asked if instance_id_of(one) is None]
         if foreign:
             raise AskError(
                 f"{foreign[0]} is no provider id of EC2 (aws:///ZONE/i-...): say in cloud: who else can be asked "
@@ -154,7 +155,7 @@ class Ec2(Struct):
 
     def region(self, provider_id: str) -> str:
         """Where a machine is asked after: in the region that is said, else in its own."""
-        return self.aws.region or region_of(provider_id)
+        return self.aws.region or region_of(provider_id) or ""
 
     def at(self, region: str) -> Aws:
         """The same account, in a region."""

@@ -45,11 +45,11 @@ _MAX_DEPTH = 6
 
 
 class Program(Struct, frozen=True):
-    """A program that is started. ``unchecked``: why nobody looks at its exit code; empty where somebody does."""
+    """A program that is started. ``unchecked``: why nobody looks at its exit code; None: somebody does."""
 
     words: tuple[str, ...]
     line: int = 0
-    unchecked: str = ""
+    unchecked: str | None = None
 
 
 class PythonReading(Struct):
@@ -233,14 +233,14 @@ class _Reader(ast.NodeVisitor):
             words = ("sh", "-c", self.scope.text(argument))
         self.found.programs.append(Program(words, node.lineno, self._unchecked(how, node)))
 
-    def _unchecked(self, how: str, node: ast.Call) -> str:
+    def _unchecked(self, how: str, node: ast.Call) -> str | None:
         """Why a failure of the program goes unnoticed."""
         checks = any(k.arg == "check" and isinstance(k.value, ast.Constant) and k.value.value for k in node.keywords)
         if checks or how in ("check_call", "check_output") or self.looks_at_codes:
-            return ""
+            return None
         if how == "run":
             return "subprocess.run without check=True"
-        return f"nobody looks at what {how}() returns" if node is self._bare or how in ("popen", "getoutput") else ""
+        return f"nobody looks at what {how}() returns" if node is self._bare or how in ("popen", "getoutput") else None
 
     # -- the kubernetes package ------------------------------------------------------------------------------
     def _client(self, method: str, node: ast.Call) -> None:

@@ -65,13 +65,13 @@ def locks(command: Command, folder: str | Path) -> tuple[Lock, ...]:
     return tuple(found.values())
 
 
-def own_script(command: Command, folder: str | Path) -> str:
-    """The script that a command runs, as a path below the spec's folder; empty where it is none that lies there."""
+def own_script(command: Command, folder: str | Path) -> str | None:
+    """The script that a command runs, as a path below the spec's folder; None where it is none that lies there."""
     for word in command.argv:
         path = Path(word)
         if not path.is_absolute() and not word.startswith("-") and enclosed(Path(folder) / path, Path(folder)):
             return str(path)
-    return ""
+    return None
 
 
 def persistent(command: Command, folders: Sequence[Path]) -> bool | None:

@@ -53,10 +53,10 @@ class Cell(Struct, frozen=True):
     acceptance: Rule | None = None
 
     @property
-    def better(self) -> str:
-        """Where an exposure that somebody accepted is none any more: what to do; empty elsewhere."""
+    def better(self) -> str | None:
+        """Where an exposure that somebody accepted is none any more: what to do; None elsewhere."""
         if not (self.result.proven and self.acceptance and self.acceptance.owner):
-            return ""
+            return None
         return f"accepted by {self.acceptance.owner}, and proven now: killcheck accept takes it out"
 
     @property

@@ -128,13 +128,13 @@ def images_of(kill_path: KillPath, objects: Iterable[Obj]) -> tuple[str, ...]:
     return tuple(sorted(found - {""}))
 
 
-def _digest_of(image: str) -> str:
-    """``sha256:...`` where the image is named by it, else empty."""
+def _digest_of(image: str) -> str | None:
+    """``sha256:...`` where the image is named by it, else None."""
     try:
         digest = parse(image).digest
     except InvalidReference:
-        return ""
-    return digest.lower() if digest.startswith("sha256:") and len(digest) == _LONG else ""
+        return None
+    return digest.lower() if digest.startswith("sha256:") and len(digest) == _LONG else None
 
 
 def _unread(skipped: Iterable[Skipped]) -> tuple[str, ...]:

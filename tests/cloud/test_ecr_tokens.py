@@ -168,8 +168,8 @@ def test_a_token_that_nobody_ended_does_not_bite(tmp_path, monkeypatch):
     [
         (IMAGE, HOST),
         (f"{HOST}.cn/a/b@sha256:0", f"{HOST}.cn"),
-        ("public.ecr.aws/x/y:1", ""),
-        ("12345.dkr.ecr.us-east-1.amazonaws.com/a", ""),
+        ("public.ecr.aws/x/y:1", None),
+        ("12345.dkr.ecr.us-east-1.amazonaws.com/a", None),
     ],
 )
 def test_which_images_are_ecrs(image, host):

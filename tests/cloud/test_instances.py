@@ -41,8 +41,8 @@ def launched(machines, **tags):
     [
         ("aws:///us-east-1a/i-0123456789abcdef0", "i-0123456789abcdef0", "us-east-1"),
         ("aws:///us-gov-west-1b/i-01234567", "i-01234567", "us-gov-west-1"),
-        ("gce://project/europe-west4-a/gpu-1", "", ""),
-        ("aws:///us-east-1a/fargate-ip-10", "", "us-east-1"),
+        ("gce://project/europe-west4-a/gpu-1", None, None),
+        ("aws:///us-east-1a/fargate-ip-10", None, "us-east-1"),
     ],
 )
 def test_a_provider_id_says_which_instance_and_where(provider_id, instance, region):

@@ -161,8 +161,8 @@ def copy_of(value: Any) -> Any:
     return copy(value) if isinstance(value, dict) else value
 
 
-def marked(obj: Obj, names: Iterable[str]) -> str:
-    """Whose an object is by its own marks, as ``TOOL/NAME``; empty: it has none that means anything here."""
+def marked(obj: Obj, names: Iterable[str]) -> str | None:
+    """Whose an object is by its own marks, as ``TOOL/NAME``; None: it has none that means anything here."""
     notes, labels = annotations_of(obj), labels_of(obj)
     if TRACKING_ID in notes:
         return f"argo/{notes[TRACKING_ID].partition(':')[0].rpartition('_')[2]}"
@@ -172,7 +172,7 @@ def marked(obj: Obj, names: Iterable[str]) -> str:
         return f"helm/{labels[HELM_FLUX]}"
     if RELEASE in notes:
         return f"helm/{notes[RELEASE]}"
-    return f"argo/{labels[INSTANCE]}" if labels.get(INSTANCE) in set(names) else ""
+    return f"argo/{labels[INSTANCE]}" if labels.get(INSTANCE) in set(names) else None
 
 
 def path_of_pointer(pointer: str) -> Path:

@@ -132,9 +132,9 @@ class HostRuntime:
         return started
 
     @property
-    def level(self) -> str:
-        """How well what has run here was kept in; empty: nothing has."""
-        return str(self.spawner.level) if self.spawner is not None and self._made else ""
+    def level(self) -> str | None:
+        """How well what has run here was kept in; None: nothing has."""
+        return str(self.spawner.level) if self.spawner is not None and self._made else None
 
     def settle(self) -> Level:
         """Find the level that this host has, before anything is started; idempotent. Raises NoSandbox, NotRun."""

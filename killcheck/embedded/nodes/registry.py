@@ -258,8 +258,8 @@ class Registry:
         seconds = host.latency_s + contents.size / BYTES_PER_S + (SLOW_S if host.state == "slow" else 0.0)
         return Cached(reference, self.digest_of(reference), contents.size, now), seconds
 
-    def would_refuse(self, image: str, now: datetime) -> str:
-        """What a pull of an image would be told at this moment; empty: it would arrive. Nothing is pulled."""
+    def would_refuse(self, image: str, now: datetime) -> str | None:
+        """What a pull of an image would be told at this moment; None: it would arrive. Nothing is pulled."""
         assumed = list(self.assumed)
         try:
             self.pull(parse(image), {}, now)
@@ -267,7 +267,7 @@ class Registry:
             return str(error)
         finally:
             self.assumed = assumed
-        return ""
+        return None
 
     # -- inside --------------------------------------------------------------------------------------------
     def _reach(self, host: Host, reference: Reference, resolving: str) -> None:

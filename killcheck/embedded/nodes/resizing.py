@@ -82,8 +82,8 @@ class Resizing(Struct):
         life.event("Normal", "ResizeCompleted", f"Pod resize completed: {self._summary()}")
         life.show()
 
-    def _lacking(self) -> str:
-        """What the node has too little of for the pod beside the others; empty: nothing."""
+    def _lacking(self) -> str | None:
+        """What the node has too little of for the pod beside the others; None: nothing."""
         life = self.life
         asked = pod_resources(life.pod, "requests")
         for name, unit in _UNITS.items():
@@ -103,7 +103,7 @@ class Resizing(Struct):
                     f"Node didn't have enough resource: {name}, requested: {_whole(asked[name].value, unit)}, used: "
                     f"{_whole(used, unit)}, capacity: {_whole(quantity(room).value, unit)}"
                 )
-        return ""
+        return None
 
     def _defer(self, why: str) -> None:
         generation = self._generation

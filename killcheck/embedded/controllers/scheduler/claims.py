@@ -88,7 +88,7 @@ class ClaimCheck:
         self.pod = pod
         self.claims = claims
         self.classes = classes
-        self.problem = ""
+        self.problem: str | None = None
         self.fresh = [claim for claim in claims if not dig(claim, "status", "allocation")]
         self._slices = slices
         self._taken: set[DeviceId] = set()
@@ -99,19 +99,19 @@ class ClaimCheck:
         if self.fresh and not self.problem:
             self._taken = taken()
 
-    def _judge(self, claim: Obj) -> str:
+    def _judge(self, claim: Obj) -> str | None:
         if "deletionTimestamp" in claim["metadata"]:
             return f'resourceclaim "{name_of(claim)}" is being deleted'
         if dig(claim, "status", "allocation"):
             reserved = dig(claim, "status", "reservedFor", default=[])
             mine = any(entry["uid"] == uid_of(self.pod) for entry in reserved)
-            return "" if mine or len(reserved) < MAX_RESERVED else "resourceclaim in use"
+            return None if mine or len(reserved) < MAX_RESERVED else "resourceclaim in use"
         for request in dig(claim, "spec", "devices", "requests", default=[]):
             for choice in _choices(request):
                 name = choice.get("deviceClassName", "")
                 if self.classes(name) is None:
                     return f"request {_request_name(request, choice)}: device class {name} does not exist"
-        return ""
+        return None
 
     def check(self, at: NodeInfo) -> Reject | None:
         """None: every claim is, or can be, satisfied on the node."""

@@ -189,8 +189,8 @@ def _room(
     return "preempt", f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed", False
 
 
-def _refusal(flavor: Obj | None, name: str, spec: Obj) -> str:
-    """Why a flavor is none for these pods; empty where it may be."""
+def _refusal(flavor: Obj | None, name: str, spec: Obj) -> str | None:
+    """Why a flavor is none for these pods; None where it may be."""
     if flavor is None:
         return f"flavor {name} not found"
     tolerations = [*(spec.get("tolerations") or ()), *dig(flavor, "spec", "tolerations", default=[])]
@@ -201,7 +201,7 @@ def _refusal(flavor: Obj | None, name: str, spec: Obj) -> str:
     labels = dig(flavor, "spec", "nodeLabels", default={})
     if not _matches(spec, labels):
         return f"flavor {name} doesn't match node affinity"
-    return ""
+    return None
 
 
 def _matches(spec: Obj, labels: Mapping[str, str]) -> bool:
