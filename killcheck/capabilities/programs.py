@@ -146,8 +146,11 @@ class Machine(Protocol):
     def remove_lock(self, path: str) -> None:
         """Remove what :meth:`leave_lock` left; what is gone already is as it should be."""
 
-    def cannot_write(self) -> str | None:
-        """What a program of the machine is told that writes to its disk; None: it can, or there is none."""
+    def looked_at(self, path: str) -> Mapping[Command, datetime]:
+        """Which programs of the machine have looked at a lock that is taken or left, and when each did last.
+
+        A program is left out where it cannot be told from another that ran at the same time.
+        """
 
 
 class Timers(Protocol):

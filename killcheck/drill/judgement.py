@@ -36,10 +36,11 @@ class Judged(Watched):
         self.journal.guard()
         if self._layer_run.unproven():
             raise Inconclusive(self._layer_run.unproven())
-        unbitten = [f.name for f in self.faults if f.name not in self.bites]
+        unbitten = [f for f in self.faults if f.name not in self.bites]
         if unbitten:
             raise Inconclusive(
-                f"{', '.join(unbitten)} did not bite: nothing shows that the fault took hold, so nothing is proven"
+                f"{', '.join(f.name for f in unbitten)} did not bite: the fault was put in place, and nothing was seen "
+                f"to meet it ({' or '.join(dict.fromkeys(f.shows for f in unbitten))}), so nothing is proven"
                 + self._unread()
             )
         missing = self.progress.missing()
