@@ -93,9 +93,6 @@ class Programs(Protocol):
     def met(self, folder: str) -> list[str]:
         """The calls that those programs have met, in order."""
 
-    def finds(self, name: str) -> str | None:
-        """Where the layers' programs find a program; None: nowhere."""
-
     def held(self, layer: str) -> str | None:
         """The drill stands for a layer's slot now: what keeps its timer from going off; None: nothing that is known.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from killcheck.discover import deadlines as deadline_sums
-from killcheck.discover import everywhere
+from killcheck.discover import everywhere, made_runs
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
 from killcheck.discover.unknown import Unknown, referenced_devices, templates_among, unknown_holders
@@ -114,6 +114,8 @@ def from_objects(
     """
     notes = list(objects.notes) if isinstance(objects, Loaded) else []
     found = objects.objects if isinstance(objects, Loaded) else list(objects)
+    if isinstance(objects, Loaded):
+        found = [*found, *made_runs.of(found)]
     every = holders(found)
     held = [holder for holder in every if name_of(holder.obj) or labels_of(holder.obj)]
     held += [Holder(obj, devices_of(obj, wanted=True)) for obj in everywhere.turned_off(found)]
@@ -147,6 +149,7 @@ def from_objects(
         nodes=pools.pools,
         layers=tuple(deadline_sums.after_idling(layer, deadlines.deadlines) for layer in seen.layers),
         deadlines=deadlines.deadlines,
+        starts=made_runs.started_by(found),
         proof=killpath.DEFAULT_PROOF - (set() if pools.described else {killpath.Proof.P2}),
         consent=killpath.Consent(
             namespaces=tuple(

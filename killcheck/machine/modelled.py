@@ -173,11 +173,6 @@ class Machine:
             return self.path(CALLS).read_text("utf-8", "replace").splitlines()
         return []
 
-    def finds(self, name: str) -> str | None:
-        """As the protocol says; a process of the machine is asked."""
-        found = self.run(Command(("/bin/sh", "-c", f"command -v {name}")))
-        return found.output.strip() or None
-
     def lose_script(self, name: str, how: str) -> None:
         """Let a script of the spec's folder be ``gone``, or have lost its ``mode``."""
         self.lost[name] = how

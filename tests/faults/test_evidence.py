@@ -50,7 +50,7 @@ def quiet():
     stage = SimpleNamespace(
         run="20260115-030001-abc123-0", kill_path=PATH, scene=scene, slot=None, observations=Observations(),
         timeline=SimpleNamespace(start=NOW, reached={}), altered=False, journal=MagicMock(),
-        programs=SimpleNamespace(met=lambda folder: [], finds=lambda name: None),
+        programs=SimpleNamespace(met=lambda folder: []),
         cluster=SimpleNamespace(
             kube=kube, loop=SimpleNamespace(now=lambda: NOW + timedelta(hours=1), monotonic=lambda: 3600.0),
             capabilities=capabilities, real=False,
