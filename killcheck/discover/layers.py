@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from killcheck import executor
 from killcheck.discover.other_programs import fired_elsewhere, told_as_opaque
@@ -28,6 +29,7 @@ from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.time_limits import limit_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Command, Layer, LayerType, Ref, Sentinel, Target
+from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Rehearsed
@@ -78,8 +80,7 @@ _WELL_KNOWN = frozenset(
 _ANY_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """``misses``: what came near to being a layer. ``cron_jobs``: those that are one. ``evidence``: how each layer is
     known, by its name: *seen* in a rehearsal, or *read*."""
 

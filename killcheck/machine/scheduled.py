@@ -10,14 +10,16 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from killcheck.executor.scripts import CLIS, texts
 from killcheck.machine.calendar import as_cron
 from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed, text_of
+from killcheck.text.values import replace
 
 __all__ = ["Scheduled", "find"]
 
@@ -31,8 +33,7 @@ _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*)$")
 _HOST_BINARIES = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/snap/bin/")
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduled:
+class Scheduled(Struct, frozen=True):
     """``name``: of its timer, or of its crontab and line. ``file``, ``line``: where it stands; ``folder``: the one that
     its scripts are looked for in. ``schedule`` (cron, in ``time_zone``) None: not known."""
 

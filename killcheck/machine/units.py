@@ -10,8 +10,9 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from killcheck.machine.starting import assignments, expanded, start_in, unread_in
 from killcheck.spec.killpath import Command
@@ -43,8 +44,7 @@ _SYSTEMCTL = re.compile(r"systemctl\s+(?:--\S+\s+)*(?:start|restart|enable\s+--n
 _CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)$")
 
 
-@dataclass(frozen=True, slots=True)
-class StartAuthority:
+class StartAuthority(Struct, frozen=True):
     """Something that can start an instance by itself. ``found``: by which way, and the line that does it."""
 
     name: str
@@ -52,8 +52,7 @@ class StartAuthority:
     found: str
 
 
-@dataclass(frozen=True, slots=True)
-class Authorities:
+class Authorities(Struct, frozen=True):
     """``masked``: units that would start something if they were not masked. ``unread``: what could not be followed."""
 
     starters: tuple[StartAuthority, ...] = ()
