@@ -277,9 +277,16 @@ class World(Struct, dict=True):
                 made is not None
                 and seen is not None
                 and (layer or self._concerns(seen) or self._drains(made) or self._could(made))
+                and (layer or not self._lifts(made))
             ):
                 found.append(made)
         return found
+
+    @staticmethod
+    def _lifts(one: Executor) -> bool:
+        """Whether all that it writes is read to take something away again, a pause or a hold: a morning's starter."""
+        written = one.reading.writes
+        return bool(written) and all(call.removes for call in written)
 
     def _concerns(self, seen: Rehearsed) -> bool:
         """Whether it wanted to change something that holds GPUs, or something of such a name or kind beside it."""

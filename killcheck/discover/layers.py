@@ -327,6 +327,10 @@ class _Finder:
         covers = self.stopping.named_by(reading, who)
         if not covers:
             covers = self._by_rights(obj, reading, spec)
+        counted = bool(reading.writes) and all(call.replicas for call in reading.writes)
+        if covers and counted and self.stopping.never_to_zero(reading, covers):
+            self.found.notes.append(f"{who} is read to write {reading.writes[0].replicas}, never 0: it is no layer")
+            return ()
         if covers:
             self.found.evidence[name] = "read: fired once in a rehearsal, it turned off nothing"
         return covers
@@ -335,7 +339,7 @@ class _Finder:
         """Whether all that could be read of what a program writes to a target puts it up: its refusal stops nothing."""
         target = next(one for one in self.targets if one.name == name)
         writes = [call for call in reading.writes if self.stopping.is_about(call, target)]
-        return bool(writes) and all(self.stopping.starts(call, target) for call in writes)
+        return bool(writes) and all(call.removes or self.stopping.starts(call, target) for call in writes)
 
     def _controller(self, obj: Obj) -> Iterator[Layer]:
         """A long-running program that turns targets off, or one that drains nodes at a spot notice."""

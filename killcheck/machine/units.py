@@ -31,8 +31,10 @@ __all__ = [
     "sections",
 ]
 
-#: How deep below a folder is looked for units, and at how many folders at most.
-DEPTH, FOLDERS = 3, 500
+#: How deep below a folder is looked for units: a machine's whole tree may lie there, one of each host.
+DEPTH = 7
+#: Folders of what others wrote, in which nobody keeps units.
+_NOT_UNITS = frozenset({"node_modules", "vendor", "__pycache__"})
 #: Where programs of the system itself are, and files that are no programs.
 _SYSTEM = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/lib/", "/dev/", "/etc/", "/var/", "/run/", "/proc/")
 #: Units that start a service by themselves.
@@ -74,11 +76,9 @@ def read(folders: Sequence[Path], *, beside: Path, deployed: bool = False) -> Au
 
 def folders_below(root: Path) -> Iterator[Path]:
     """A folder and those below it that hold units or crontabs; no link is followed."""
-    for seen, (here, below, files) in enumerate(os.walk(root)):
+    for here, below, files in os.walk(root):
         depth = len(Path(here).relative_to(root).parts)
-        below[:] = sorted(name for name in below if not name.startswith(".") and depth < DEPTH)
-        if seen == FOLDERS:
-            return
+        below[:] = sorted(n for n in below if n not in _NOT_UNITS and not n.startswith(".") and depth < DEPTH)
         if any(is_schedule(Path(here, name)) for name in files):
             yield Path(here)
 
