@@ -23,6 +23,7 @@ from killcheck.clock import wall_now
 from killcheck.cluster.naming import KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.kube import gpus, manifests
+from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Skipped
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
@@ -149,10 +150,12 @@ class Session:
             from killcheck import discover
 
             with self.reading():
-                self.objects  # noqa: B018 - loads them
-                assert self._loaded is not None
+                loaded = self._loaded = self._loaded or self.load(schemas=False)
                 # Fences and findings need no layer; what misses is drilled, for that is what would run at night.
-                found = discover.from_objects(self._loaded, complete=False, strays=True)
+                found = discover.from_objects(loaded, complete=False, strays=True)
+            if self._objects is None:
+                schemas = bool(found.kill_path.layers) and any(o.get("kind") == r.CRDS.kind for o in loaded.objects)
+                self._take(self.load() if schemas else loaded)  # megabytes of them are for a cluster alone
             self.notes += found.notes
             return found.kill_path
         if not self.fixture:
@@ -168,13 +171,18 @@ class Session:
             if not self.manifests and not self.kill_path.in_kubernetes:
                 self._objects = []
                 return self._objects
-            self._loaded = loaded = self.load()
-            self.notes += loaded.notes
-            if self.manifests or loaded.unseen:
-                self.notes += loaded.passed_over(spec=self.spec is not None, verbose=self.verbose)
-            self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
-            self._objects += self._made_runs()
+            self._take(self.load())
+        assert self._objects is not None
         return self._objects
+
+    def _take(self, loaded: Loaded) -> None:
+        """These are the manifests."""
+        self._loaded = loaded
+        self.notes += loaded.notes
+        if self.manifests or loaded.unseen:
+            self.notes += loaded.passed_over(spec=self.spec is not None, verbose=self.verbose)
+        self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
+        self._objects += self._made_runs()
 
     def _made_runs(self) -> list[Obj]:
         """What the manifests' own GPU CronJobs would have running."""
@@ -205,12 +213,20 @@ class Session:
             self._inventory = Inventory(objects, loaded=self._loaded, not_read=not_read)
         return self._inventory
 
-    def load(self) -> Loaded:
-        """The manifests, with what of them was passed over. Raises ManifestError."""
+    def load(self, *, schemas: bool = True) -> Loaded:
+        """The manifests, with what of them was passed over. Raises ManifestError.
+
+        ``schemas``: those of CustomResourceDefinitions too, for a cluster.
+        """
         from killcheck.discover.shapes import sound
 
         loaded = manifests.load(
-            self.folders, strict=self.strict, exclude=self.exclude, values=self.values, sets=self.sets
+            self.folders,
+            strict=self.strict,
+            exclude=self.exclude,
+            schemas=schemas,
+            values=self.values,
+            sets=self.sets,
         )
         return loaded if self.strict else sound(loaded)
 
