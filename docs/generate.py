@@ -204,7 +204,7 @@ def _faults() -> str:
             rows = f" Failure rows: {', '.join(map(str, kind.failures))}." if kind.failures else ""
             parts += [
                 f"### {kind.name}\n",
-                f"{_flat(kind.simulates)}.{needs}{costs}{rows}\n",
+                f"{_flat(kind.simulates)}.{needs}{costs}{rows} Seen by: {kind.shows}.\n",
                 f"{_flat(inspect.getdoc(kind) or '')}\n",
             ]
     return "\n".join(parts)

@@ -84,15 +84,24 @@ class Stand:
         self.cluster.loop.run_until(lambda: self.over)
 
     def kubelets(self) -> None:
-        """A node whose container is on registers by itself, as a kubelet does that has started."""
+        """A node whose container is on registers by itself, as a kubelet does that has started.
+
+        One whose container does nothing, or reaches nobody, posts no status any more.
+        """
         loop = WallLoop()
+        silent = False
         while not self.over:
             loop.sleep(0.3)
-            state = self.host.client.api.inspect_container(NODES[2])["State"]
+            found = self.host.client.api.inspect_container(NODES[2])
+            state = found["State"]
+            cut = state["Paused"] or not state["Running"] or not found["NetworkSettings"]["Networks"]
             with self.cluster.loop.entered():
                 there = self.cluster.kube.find(r.NODES, NODES[2])
                 if state["Running"] and there is None:
                     self.register(NODES[2])
+                if cut != silent and there is not None:
+                    silent = cut
+                    (self.cluster.nodes.pause if cut else self.cluster.nodes.start)(NODES[2])
 
     def calls(self) -> list[list[str]]:
         return [json.loads(line)["argv"] for line in (self.home / "calls").read_text().splitlines()]

@@ -92,9 +92,6 @@ class Programs(Protocol):
     def met(self, folder: str) -> list[str]:
         """The calls that those programs have met, in order."""
 
-    def finds(self, name: str) -> str | None:
-        """Where the layers' programs find a program; None: nowhere."""
-
     def held(self, layer: str) -> str | None:
         """The drill stands for a layer's slot now: what keeps its timer from going off; None: nothing that is known.
 
@@ -145,8 +142,11 @@ class Machine(Protocol):
     def remove_lock(self, path: str) -> None:
         """Remove what :meth:`leave_lock` left; what is gone already is as it should be."""
 
-    def cannot_write(self) -> str | None:
-        """What a program of the machine is told that writes to its disk; None: it can, or there is none."""
+    def looked_at(self, path: str) -> Mapping[Command, datetime]:
+        """Which programs of the machine have looked at a lock that is taken or left, and when each did last.
+
+        A program is left out where it cannot be told from another that ran at the same time.
+        """
 
 
 class Timers(Protocol):

@@ -53,6 +53,7 @@ def _row(kind: Any) -> dict[str, Any]:
         "failures": list(kind.failures),
         "costs": kind.costs,
         "settings": kind.settings(),
+        "shows": str(kind.shows),
         "how": (kind.__doc__ or "").strip().splitlines()[0],
     }
 

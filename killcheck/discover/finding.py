@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from killcheck.discover import deadlines as deadline_sums
-from killcheck.discover import everywhere
+from killcheck.discover import everywhere, made_runs
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
 from killcheck.discover.unknown import Unknown, referenced_devices, templates_among, unknown_holders
@@ -116,6 +116,8 @@ def from_objects(
     """
     notes = list(objects.notes) if isinstance(objects, Loaded) else []
     found = objects.objects if isinstance(objects, Loaded) else list(objects)
+    if isinstance(objects, Loaded):
+        found = [*found, *made_runs.of(found)]
     every = holders(found)
     held = [holder for holder in every if name_of(holder.obj) or labels_of(holder.obj)]
     held += [Holder(obj, devices_of(obj, wanted=True)) for obj in everywhere.turned_off(found)]
@@ -149,6 +151,7 @@ def from_objects(
         nodes=pools.pools,
         layers=tuple(deadline_sums.after_idling(layer, deadlines.deadlines) for layer in seen.layers),
         deadlines=deadlines.deadlines,
+        starts=made_runs.started_by(found),
         proof=killpath.DEFAULT_PROOF - (set() if pools.described else {killpath.Proof.P2}),
         consent=killpath.Consent(
             namespaces=tuple(

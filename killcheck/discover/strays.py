@@ -21,11 +21,18 @@ _WORKLOADS = frozenset(plural_of(kind) for kind in KINDS) - {"pods", "configmaps
 
 
 def meant_for(reading: Reading, objects: Sequence[Obj], targets: Sequence[Target]) -> Iterator[Target]:
-    """Those of ``targets`` in whose namespace a program stops workloads that are not among ``objects``."""
+    """Those of ``targets`` in whose namespace a program stops workloads that are not among ``objects``.
+
+    Also those that it calls by kind and name, in a namespace that is not theirs.
+    """
     stray = [call for call in reading.writes if _stops(call) and not _found(call, objects)]
     for target in targets:
-        if any(call.namespace in ("", target.namespace) for call in stray):
+        if any(call.namespace in ("", target.namespace) or _namesake(call, target) for call in stray):
             yield target
+
+
+def _namesake(call: ApiCall, target: Target) -> bool:
+    return bool(target.object) and (call.resource, call.name) == (plural_of(target.kind), target.object)
 
 
 def _stops(call: ApiCall) -> bool:

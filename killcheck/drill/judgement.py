@@ -16,7 +16,7 @@ from killcheck.drill.night import Missed, Relight, WorksOnce
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
 from killcheck.kube.objects import format_time
-from killcheck.ledger import keeping, left_on
+from killcheck.ledger import injection, keeping, left_on
 from killcheck.spec.killpath import Target
 from killcheck.spec.phases import words_of
 from killcheck.text.durations import format_duration
@@ -37,10 +37,11 @@ class Judged(Watched):
         self.journal.guard()
         if self._layer_run.unproven():
             raise Inconclusive(self._layer_run.unproven())
-        unbitten = [f.name for f in self.faults if f.name not in self.bites]
+        unbitten = [f for f in self.faults if f.name not in self.bites]
         if unbitten:
             raise Inconclusive(
-                f"{', '.join(unbitten)} did not bite: nothing shows that the fault took hold, so nothing is proven"
+                f"{', '.join(f.name for f in unbitten)} did not bite: the fault was put in place, and nothing was seen "
+                f"to meet it ({' or '.join(dict.fromkeys(f.shows for f in unbitten))}), so nothing is proven"
                 + self._unread()
             )
         missing = self.progress.missing()
@@ -151,6 +152,7 @@ class Judged(Watched):
             *self.cluster.unknowns(),
             *self._bystanders.own_answers(self._began),
             *self.witnesses.unknown(missing),
+            *self._not_injected(),
         ]
         if unknown:
             raise Inconclusive("; ".join(unknown))
@@ -196,6 +198,15 @@ class Judged(Watched):
             next_chance=format_time(chance) if chance else "",
             usd_until_next_chance=until,
         )
+
+    def _not_injected(self) -> list[str]:
+        """What an injector would have brought to the layer's pods, where they wrote nothing without it."""
+        assert self.progress is not None
+        ref = self.layer.cron_job or self.layer.workload
+        if self.cluster.real or ref is None or "scale_written" in self.progress.timeline.reached:
+            return []
+        found = injection.brought(self.cluster.inventory().objects, ref, self.stage.observations.logs.values())
+        return [found] if found is not None else []
 
     def _refuse_to_guess(self, missing: str) -> None:
         """A watch that was cut short proves neither that it comes nor that it does not.

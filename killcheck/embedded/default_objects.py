@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from killcheck.embedded import standins
-from killcheck.embedded.models.assumednodes import ASSUMED, Assumptions, labels_selected, node
+from killcheck.embedded.models.assumednodes import ASSUMED, Assumptions, node
 from killcheck.embedded.models.nodegroups import SELECTOR as NODE_GROUPS
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, dig, labels_of, namespace_of
+from killcheck.kube.selectors import labels_selected
 from killcheck.kube.workloads import templates
 
 __all__ = ["missing_objects"]

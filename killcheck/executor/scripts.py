@@ -14,12 +14,22 @@ from msgspec import Struct
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed
 
-__all__ = ["CLIS", "Lock", "clis", "locks", "own_script", "persistent", "texts"]
+__all__ = ["CLIS", "Lock", "clis", "locks", "own_script", "persistent", "texts", "writes"]
 
 #: Clouds' command lines: the program, and the words that make a call of it one that changes something.
 CLIS = ("gcloud", "aws", "az", "oci", "doctl", "runpodctl")
 _CALL = re.compile(rf"(?:^|[\s;&|($`\"'\[,])({'|'.join(CLIS)})(?=[\s\"',]|$)", re.MULTILINE)
 _LOCK = re.compile(r"(?<![\w.])(/[\w./-]+\.(?:lock|pid|lck))(?![\w.])")
+#: What writes to a disk, or may: of a shell redirections and programs that make or change files, of Python its calls.
+_SHELL_WRITES = re.compile(
+    r"(?<![<&=-])>{1,2}\|?\s*(?!&|>|=|/dev/(null|stdout|stderr|tty)\b)[\w\"'$/.{~]"
+    r"|\b(tee|mkdir|mktemp|touch|install|rsync|truncate|flock|logrotate|sqlite3?|sed\s+-i|dd|cp|mv|rm|ln|tar)\b"
+)
+_PYTHON_WRITES = re.compile(
+    r"open\([^)]*['\"][wax+]|write_(text|bytes)|FileHandler|mkdir|makedirs|tempfile|shutil|os\.open|subprocess|sqlite"
+)
+#: What compares numbers, and redirects nothing.
+_ARITHMETIC = re.compile(r"\(\(.*?\)\)|\[\[.*?\]\]", re.DOTALL)
 _WORD = re.compile(r"[\w./@-]+")
 _DEEP = 4
 #: Scripts larger than this are not read, in bytes.
@@ -63,6 +73,16 @@ def locks(command: Command, folder: str | Path) -> tuple[Lock, ...]:
         for path in _LOCK.findall(text):
             found.setdefault(path, Lock(path, made and not path.endswith(".pid")))
     return tuple(found.values())
+
+
+def writes(command: Command, folder: str | Path) -> bool | None:
+    """Whether anything in a command's scripts writes, makes or removes a file; None: what it runs is not read."""
+    if not own_script(command, folder):
+        return None
+    return any(
+        _PYTHON_WRITES.search(text) if name.endswith(".py") else _SHELL_WRITES.search(_ARITHMETIC.sub("", text))
+        for name, text in texts(command, folder)
+    )
 
 
 def own_script(command: Command, folder: str | Path) -> str | None:

@@ -21,6 +21,7 @@ from killcheck.spec.killpath import KillPath, Layer, Proof
 
 __all__ = [
     "SCALED",
+    "Evidence",
     "Fault",
     "FaultError",
     "Mismatch",
@@ -55,6 +56,26 @@ def none_asked(kill_path: KillPath) -> str | None:
     """Why what becomes of machines is nobody's question: they are one's own, or neither P2 nor P3 is to be proven."""
     unasked = "neither P2 nor P3 is to be proven: what keeps a node does not touch the proof"
     return none_rented(kill_path) or (None if {Proof.P2, Proof.P3} & kill_path.proof else unasked)
+
+
+class Evidence(StrEnum):
+    """What shows that a fault took hold: somebody who met it. That it is in place shows nothing, so no member says so.
+
+    :data:`TRIED` is for what a layer may well do without: a survival then says that it did.
+    """
+
+    #: The layer's own program: its words, or how it ended.
+    EXECUTOR = "what the executor said, or how it ended"
+    #: A request or a program's call that was answered by the fault.
+    CALL = "a call that met it"
+    #: The trigger that met it: nothing fired, or at another time.
+    TRIGGER = "a firing that did not come, or came at another time"
+    #: A controller, a kubelet, a handler, an API server or a cloud.
+    OTHERS = "what a controller, a kubelet, a handler or the cloud said or did about it"
+    #: The targets themselves: on again, held, working on.
+    TARGETS = "what became of the targets"
+    #: The drill's own try, here and now.
+    TRIED = "a try that the drill made after the trigger"
 
 
 class Mismatch(StrEnum):
@@ -131,6 +152,8 @@ class Fault(ABC):
     #: The family of DESIGN's table: image, credentials, network, spot, orchestrator, schedule, admission, rivals,
     #: drain.
     family: ClassVar[str]
+    #: What :meth:`bitten` goes by. Whoever overrides that says this too.
+    shows: ClassVar[Evidence]
     #: Rows of the failure catalogue that it reproduces.
     failures: ClassVar[tuple[int, ...]] = ()
     #: Capabilities without which it cannot be injected; none: any Kubernetes API will do.
@@ -150,8 +173,13 @@ class Fault(ABC):
     outside: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        """What it needs has one of the names that there are. Raises ValueError where it is imported."""
+        """What it needs has one of the names that there are; what it is seen by is said where that is asked.
+
+        Raises ValueError and TypeError where it is imported.
+        """
         super().__init_subclass__()
+        if "bitten" in vars(cls) and not isinstance(vars(cls).get("shows"), Evidence | property):
+            raise TypeError(f"fault {cls.__name__} has a bitten() of its own and does not say what it shows (Evidence)")
         # Only where a class says so itself: what it inherits is found where it would be, past a base that says nothing.
         if "needs" in vars(cls):
             cls.needs = tuple(map(Capability, cls.needs))
@@ -225,7 +253,8 @@ class Fault(ABC):
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """What was seen of its effect; None as long as there is nothing. Asked from the trigger on until it answers.
 
-        That it was injected is no evidence: something must have met it, or it must have been tried.
+        That it was injected, or is in place, is no evidence: something must have met it, in the way that
+        :attr:`shows` says.
         """
 
     def react(self, stage: Stage, layer: LayerRun) -> float | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from killcheck import layers
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, cron_job_of, path_of
 from killcheck.kube import container_logs
 from killcheck.kube import resources as r
@@ -52,6 +52,11 @@ class OfNamedLayer(Fault):
         self._run: LayerRun | None = None
         self._since: datetime | None = None
         self._slot: datetime | None = None
+
+    @property
+    def shows(self) -> Evidence:  # type: ignore[override]
+        """As the fault's own."""
+        return self.inner.shows
 
     def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where the spec has such a layer, and the fault means something to it."""

@@ -23,6 +23,7 @@ __all__ = [
     "SelectorError",
     "format_selector",
     "from_match_labels",
+    "labels_selected",
     "parse_fields",
     "parse_labels",
 ]
@@ -385,3 +386,26 @@ def _unescape(value: str) -> str:
     if escaped:
         raise SelectorError("invalid field selector: invalid escape sequence: \\")
     return "".join(out)
+
+
+def labels_selected(spec: Obj) -> dict[str, str]:
+    """The labels that a node must have for a pod spec: its selector, the first term of its required affinity."""
+    found = {key: str(value) for key, value in (spec.get("nodeSelector") or {}).items()}
+    terms = dig(
+        spec,
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+        default=[],
+    )
+    for one in (terms[0].get("matchExpressions") or ()) if terms else ():
+        values = [str(value) for value in one.get("values") or ()]
+        wanted = {
+            "In": values[:1],
+            "Exists": ["true"],
+            "Gt": [str(int(v) + 1) for v in values if v.isdigit()],
+            "Lt": [str(int(v) - 1) for v in values if v.isdigit()],
+        }.get(str(one.get("operator")), [])
+        found |= {str(one.get("key")): value for value in wanted if one.get("key") not in found}
+    return found

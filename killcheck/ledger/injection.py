@@ -5,15 +5,17 @@ A sidecar that goes on keeps a Job from ending, and its proxy may not be there w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from killcheck.entries import Entry, Status
 from killcheck.kube.injection import asked_for
-from killcheck.kube.objects import name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.ledger.stakes import Stakes, home_of
+from killcheck.spec.killpath import Ref
 
-__all__ = ["entries"]
+__all__ = ["brought", "entries"]
 
 _SETTLES = (
     'leave its pods out (sidecar.istio.io/inject: "false" and the like), drill it on a cluster where the injector '
@@ -32,3 +34,47 @@ def entries(stakes: Stakes) -> Iterator[Entry]:
             if mark is not None:
                 because = f"its pods ask an injector for containers ({mark}), and none were injected here"
                 yield Entry(f"Injection/{ref_of(obj).partition('/')[2]}", Status.NOT_MODELLED, because, _SETTLES)
+
+
+#: Where Vault's agent puts what it fetched, unless an annotation says otherwise.
+_BROUGHT_TO = "/vault/secrets"
+#: What says another place (developer.hashicorp.com, Vault Agent Injector annotations).
+_PLACES = re.compile(r"(secret-volume-path|agent-inject-file)(-.*)?$")
+#: A file that is not there, or nobody who listens on the pod's own address: a sidecar's proxy would.
+_MISSED = re.compile(
+    r"(no such file|not found|cannot open|can.t open|does not exist|ENOENT).*(?P<a>/[\w./-]+)"
+    r"|(?P<b>/[\w./-]+).*(no such file|not found|cannot open|does not exist|ENOENT)"
+    r"|(?P<c>(127\.0\.0\.1|localhost|\[::1\]):\d+).*refused",
+    re.IGNORECASE,
+)
+
+
+def brought(objects: Iterable[Obj], ref: Ref, logs: Iterable[str]) -> str | None:
+    """What an injector may have brought to a switch's pods and was not here: a file that they read, a proxy they ask.
+
+    None: none is asked for, or nothing shows that they missed anything of it. ``logs``: what they said.
+    """
+    loaded = list(objects)
+    found = [o for o in loaded if (o.get("kind"), namespace_of(o) or "default", name_of(o)) == _key(ref)]
+    spaces = {name_of(o): o for o in loaded if o.get("kind") == "Namespace"}
+    for template in (one for obj in found for one in templates(obj)):
+        mark = asked_for(template.metadata, spaces.get(ref.namespace, {"metadata": {}}))
+        if mark is None:
+            continue
+        said = annotations_of({"metadata": template.metadata}) | labels_of({"metadata": template.metadata})
+        places = [
+            _BROUGHT_TO,
+            *(str(value) for key, value in said.items() if _PLACES.search(key) and "/" in str(value)),
+        ]
+        reads = next((place for place in places if place in str(dig(template.spec, "containers", default=[]))), None)
+        missed = (_MISSED.search(line) for text in logs for line in text.splitlines())
+        what = reads or next((one["a"] or one["b"] or one["c"] for one in missed if one is not None), None)
+        if what is not None:
+            return (
+                f"{ref} needs {what}, its pods ask an injector for what may bring it ({mark}), and none answered here"
+            )
+    return None
+
+
+def _key(ref: Ref) -> tuple[str, str, str]:
+    return ref.kind, ref.namespace or "default", ref.name

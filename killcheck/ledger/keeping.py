@@ -17,7 +17,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import root_of
-from killcheck.ledger import admission, gitops, injection, kinds, left_on, reading, unseen, workloads
+from killcheck.ledger import admission, gitops, injection, kinds, left_on, placing, reading, unseen, workloads
 from killcheck.ledger.assume import settled
 from killcheck.ledger.references import bookkeeping, concern, gpus_in
 from killcheck.ledger.stakes import Held, Stakes, home_of
@@ -53,7 +53,9 @@ def of_drill(
         kube=None if cluster.real else cluster.kube,
         not_run=cluster.not_run(),
     )
-    return kept.and_also(settled(doubts, kill_path.assume, today))
+    stakes = Stakes(cluster.inventory().objects, kill_path, layer, by)
+    more = [*placing.entries(stakes, cluster.assumptions()), *doubts]
+    return kept.and_also(settled(more, kill_path.assume, today))
 
 
 def keep(

@@ -23,10 +23,12 @@ from typing import Any
 from killcheck.capabilities.programs import Firing, Ran
 from killcheck.clock import Loop
 from killcheck.embedded import Exit, File, Launch, Mount, NotRun, Running, Runtime, StartError, Volume
+from killcheck.executor import scripts
 from killcheck.images.contents import Contents
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj
 from killcheck.machine import programs
+from killcheck.machine.looks import Looks
 from killcheck.machine.timers import Kept, Timers
 from killcheck.spec.killpath import Command, Layer
 from killcheck.text.files import enclosed
@@ -94,12 +96,14 @@ class Machine:
     full: bool = False
     timers: Timers = field(init=False)
     _locks: dict[str, int] = field(default_factory=dict)
+    _looks: Looks = field(init=False)
     _made: int = 0
     _mounts: list[Mount] | None = None
     _prefilled: bool = False
 
     def __post_init__(self) -> None:
         self.timers = Timers(self.loop)
+        self._looks = Looks(self.loop)
 
     # -- the Programs protocol -----------------------------------------------------------------------------
     def start(self, command: Command, on_end: Callable[[Ran], None]) -> None:
@@ -170,22 +174,6 @@ class Machine:
             return self.path(CALLS).read_text("utf-8", "replace").splitlines()
         return []
 
-    def finds(self, name: str) -> str | None:
-        """As the protocol says; a process of the machine is asked."""
-        found = self.run(Command(("/bin/sh", "-c", f"command -v {name}")))
-        return found.output.strip() or None
-
-    def cannot_write(self) -> str | None:
-        """What a program of the machine is told that writes to its disk; None: it can, or there is none."""
-        folders = [folder for folder in self._data() if folder != STATE]
-        for folder in folders:
-            tried = self.run(
-                Command(("/bin/sh", "-c", f"date > {folder}/.tried; code=$?; rm -f {folder}/.tried; exit $code"))
-            )
-            if not tried.ok:
-                return (tried.errors or tried.why).strip().splitlines()[-1][:300]
-        return None
-
     def lose_script(self, name: str, how: str) -> None:
         """Let a script of the spec's folder be ``gone``, or have lost its ``mode``."""
         self.lost[name] = how
@@ -203,11 +191,13 @@ class Machine:
             os.close(held)
             raise
         self._locks[path] = held
+        self._looks.lay(self.path(path))
 
     def let_go(self, path: str) -> None:
         """Let a lock go, and its file with it where nobody wrote to it; idempotent."""
         held = self._locks.pop(path, None)
         if held is not None:
+            self._looks.take_up(self._parent(path))
             if not os.fstat(held).st_size:
                 self.path(path).unlink(missing_ok=True)
             os.close(held)
@@ -220,14 +210,24 @@ class Machine:
         else:
             with file.open("x", encoding="utf-8") as opened:
                 opened.write(text)
+        self._looks.lay(file)
 
     def remove_lock(self, path: str) -> None:
         """Remove what :meth:`leave_lock` left; what is gone already is as it should be."""
+        self._looks.take_up(self._parent(path))
         file = self.path(path)
         if file.is_dir():
             shutil.rmtree(file)
         else:
             file.unlink(missing_ok=True)
+
+    def looked_at(self, path: str) -> Mapping[Command, datetime]:
+        """As the protocol says."""
+        return self._looks.seen(self._parent(path))
+
+    def _parent(self, path: str) -> Path:
+        """Where a path is on this host, whatever lies there itself. Raises OSError."""
+        return self.path(str(PurePosixPath(path).parent)) / PurePosixPath(path).name
 
     # -- its files -----------------------------------------------------------------------------------------
     def path(self, path: str) -> Path:
@@ -359,6 +359,8 @@ class _Run:
         with machine.loop.entered():
             try:
                 launch = machine.launch(command, self.errors)
+                if command not in machine.witnesses or scripts.locks(command, machine.folder):
+                    machine._looks.begun(command)
                 self._running = machine.runtime.start(launch, self._exited, self._unknown)
                 machine.loop.call_later(command.timeout_s, self._overdue)
             except (NotRun, StartError, OSError) as error:
@@ -388,6 +390,7 @@ class _Run:
         if self._over:
             return
         self._over = True
+        self.machine._looks.ended(self.command)
         output = self._running.log().text if self._running is not None else ""
         errors = ""
         if self._running is not None:

@@ -203,10 +203,6 @@ class LocalPrograms:
         calls = Path(folder) / CALLS
         return calls.read_text("utf-8", "replace").splitlines() if calls.is_file() else []
 
-    def finds(self, name: str) -> str | None:
-        """As the protocol says."""
-        return shutil.which(name, path=self._found_by_layers())
-
     def held(self, layer: str) -> str | None:
         """As the protocol says."""
         return None

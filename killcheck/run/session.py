@@ -182,6 +182,13 @@ class Session:
         if self.manifests or loaded.unseen:
             self.notes += loaded.passed_over(spec=self.spec is not None, verbose=self.verbose)
         self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
+        self._objects += self._made_runs()
+
+    def _made_runs(self) -> list[Obj]:
+        """What the manifests' own GPU CronJobs would have running."""
+        from killcheck.discover import made_runs
+
+        return made_runs.of(self._loaded.objects) if self._loaded is not None and self.manifests else []
 
     @property
     def loaded(self) -> Loaded | None:

@@ -12,8 +12,6 @@ from killcheck import faults
 CRON = {
     "container-stopped": ("exposed", "triggered", "container cron is stopped or paused"),
     "container-paused": ("exposed", "triggered", "container cron is stopped or paused"),
-    # Its engine's socket is no network: it stops the server all the same.
-    "container-disconnected": ("survived", "", ""),
 }
 #: Those of pulls are in test_docker_pulls.py, those of kind's nodes are in test_kind.py.
 NODES = {"node-paused", "node-stopped", "node-disconnected", "node-reclaimed"}
@@ -21,7 +19,7 @@ NODES = {"node-paused", "node-stopped", "node-disconnected", "node-reclaimed"}
 
 def test_nothing_is_missing_from_the_tables():
     own = {kind.name for kind in faults.every() if kind.on_docker or kind in faults.ENGINE}
-    assert own == {*ONE_SHOT, *CRON, *NODES}
+    assert own == {*ONE_SHOT, *CRON, *NODES, "container-disconnected"}
     for kind in faults.ENGINE:
         assert all((kind.name, kind.simulates, kind.family, kind.failures)), kind
         assert "row" in (kind.__doc__ or ""), kind
@@ -33,9 +31,34 @@ def test_a_cron_container(host, path, fault):
     host.cron(network="backend")
     host.gpu_server()
     verdict, stuck_at, cause = CRON[fault]
-    _, result = drilled(host, path.write(CRON_LAYER), fault, *([] if verdict == "survived" else ["--watch", "2s"]))
+    _, result = drilled(host, path.write(CRON_LAYER), fault, "--watch", "2s")
     assert (result["verdict"], result["stuck_at"] or "") == (verdict, stuck_at), result
     assert cause in (result["cause"] or "")
+
+
+def test_a_cron_container_that_needs_its_network_says_so_when_it_is_cut_off(host, path):
+    host.client.networks.create("backend")
+    host.cron(network="backend")
+    host.gpu_server()
+    asks = CRON_LAYER.replace("[docker, stop, vllm]", "[sh, -c, 'nc -w 2 192.0.2.1 80 && docker stop vllm']")
+    _, result = drilled(host, path.write(asks), "container-disconnected", "--watch", "5s")
+    assert "Network is unreachable" in result["bites"]["container-disconnected"]
+
+
+def test_a_cron_container_that_needs_no_network_has_not_met_its_loss(host, path):
+    """Its engine's socket is no network: it stops the server all the same, and that says nothing of the fault."""
+    host.client.networks.create("backend")
+    host.cron(network="backend")
+    host.gpu_server()
+    before, spec = host.picture(), path.write(CRON_LAYER)
+    code, out, document = killcheck(
+        spec.parent, "drill", str(spec), "--on", f"docker:{host.address}", "--under", "container-disconnected", "--yes",
+        "--json",
+    )  # fmt: skip
+    result = document["drills"][0]
+    assert (code, result["verdict"], result["bites"]) == (3, "inconclusive", {}), out
+    assert "nothing was seen to meet it" in result["why"]
+    assert host.picture() == before
 
 
 def test_a_fault_that_acts_through_kubernetes_means_nothing_here(host, path):

@@ -177,9 +177,20 @@ def test_image_that_is_never_pulled_may_be_there(tmp_path: Path) -> None:
     assert "(imagePullPolicy: Never) is not known: no manifest describes the node" in result.why
 
 
-def test_node_label_that_no_manifest_gives_is_named(tmp_path: Path) -> None:
-    selected = {"nodeSelector": {"example.net/role": "ops", "kubernetes.io/os": "linux"}}
-    result = drilled(tmp_path, switch(SCALE, pod=selected))
+OPS = {"nodeSelector": {"example.net/role": "ops", "kubernetes.io/os": "linux"}}
+
+
+def test_node_label_that_the_switch_alone_selects_is_open(tmp_path: Path) -> None:
+    """It may be a slip, and then nothing turns the GPUs off, any night."""
+    result = drilled(tmp_path, switch(SCALE, pod=OPS))
+    assert str(result.verdict) == "inconclusive", result.why
+    assert "node label example.net/role=ops" in result.why
+    assert "alone selects it, and nothing in the manifests gives it to a node" in result.why
+
+
+def test_node_label_that_somebody_else_selects_too_is_named(tmp_path: Path) -> None:
+    other = switch("true", "tidy", "0 4 * * *", pod=OPS)
+    result = drilled(tmp_path, switch(SCALE, pod=OPS), other)
     assert str(result.verdict) == "survived", result.why
     (told,) = [entry for entry in result.ledger.telling if entry.object.startswith("node label")]
     assert told.object == "node label example.net/role=ops"

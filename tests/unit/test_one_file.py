@@ -45,7 +45,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_fault_is_found_in_its_folder(folder):
-    head = "from killcheck.faults.base import Fault\n\n\n"
+    head = "from killcheck.faults.base import Evidence, Fault\n\n\n"
     folder(killcheck.faults.kubernetes, head + example("writing-a-fault.md"))
     (found,) = set(shipped._in("kubernetes")) - set(shipped.ALL)
     assert issubclass(found, Fault)

@@ -23,8 +23,9 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.selectors import labels_selected
 
-__all__ = ["ASSUMED", "AssumedNodes", "Assumptions", "Described", "DeviceTolerations", "labels_selected", "node"]
+__all__ = ["ASSUMED", "AssumedNodes", "Assumptions", "Described", "DeviceTolerations", "node"]
 
 #: EC2 types by how many GPUs one pod asks for; prices and sizes are the catalogue's.
 GPU_TYPES = {1: "g6.4xlarge", 4: "g6.12xlarge", 8: "p4d.24xlarge"}
@@ -243,29 +244,6 @@ class DeviceTolerations:
 
 
 # -- what they look like -------------------------------------------------------------------------------------
-def labels_selected(spec: Obj) -> dict[str, str]:
-    """The labels that a node must have for a pod spec: its selector, the first term of its required affinity."""
-    found = {key: str(value) for key, value in (spec.get("nodeSelector") or {}).items()}
-    terms = dig(
-        spec,
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-        default=[],
-    )
-    for one in (terms[0].get("matchExpressions") or ()) if terms else ():
-        values = [str(value) for value in one.get("values") or ()]
-        wanted = {
-            "In": values[:1],
-            "Exists": ["true"],
-            "Gt": [str(int(v) + 1) for v in values if v.isdigit()],
-            "Lt": [str(int(v) - 1) for v in values if v.isdigit()],
-        }.get(str(one.get("operator")), [])
-        found |= {str(one.get("key")): value for value in wanted if one.get("key") not in found}
-    return found
-
-
 def _offered(pool: Obj) -> Iterable[str]:
     """The labels that a Karpenter pool gives its nodes."""
     yield "karpenter.sh/nodepool"

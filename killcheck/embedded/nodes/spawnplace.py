@@ -34,6 +34,8 @@ CAP_SYS_ADMIN = 21
 VOLUMES_BYTES = 1 << 30
 PR_SET_DUMPABLE, PR_SET_SECUREBITS = 4, 28
 NO_SETUID_FIXUP = 4
+#: How a folder is opened that is not to be a link.
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Place:
@@ -101,11 +103,23 @@ class Place:
     def _hand_over(self, where: str) -> None:
         """Everything in it that killcheck has put there is the container's."""
         with contextlib.suppress(RecursionError):  # what is nested deeper a container has put there, and it is its own
-            for _folder, _, files, descriptor in os.fwalk(where):
-                if os.fstat(descriptor).st_uid != self.user:
-                    os.fchown(descriptor, self.user or 0, self.user or 0)
-                for name in files:
-                    os.chown(name, self.user or 0, self.user or 0, dir_fd=descriptor, follow_symlinks=False)
+            self._give(os.open(where, _FOLDER))
+
+    def _give(self, folder: int) -> None:
+        """The same of an open folder, which is closed. No link is followed: who follows one is seen (machine/looks)."""
+        try:
+            if os.fstat(folder).st_uid != self.user:
+                os.fchown(folder, self.user or 0, self.user or 0)
+            with os.scandir(folder) as entries:
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            for name, is_folder in found:
+                if is_folder:
+                    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # its owner was quicker
+                        self._give(os.open(name, _FOLDER, dir_fd=folder))
+                else:
+                    os.chown(name, self.user or 0, self.user or 0, dir_fd=folder, follow_symlinks=False)
+        finally:
+            os.close(folder)
 
     def release(self, pod: str) -> None:
         """A pod's volumes are nobody's any more."""

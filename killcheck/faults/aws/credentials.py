@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from killcheck.capabilities.account import StandIn
 from killcheck.capabilities.offered import Capability
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, account_of, containers, log_line, pod_spec
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time
 from killcheck.layers.base import LayerRun, Stage
@@ -68,6 +68,7 @@ class _CredentialFault(ExecutorFault):
     """A fault of what the executor shows to AWS."""
 
     family = "credentials"
+    shows = Evidence.EXECUTOR
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists in the cluster is changed."""
@@ -97,6 +98,7 @@ class SsoExpired(_CredentialFault):
     simulates = "the AWS SSO session of whoever drives a run ends in the middle of it"
     failures = (20,)
     needs = (Capability.STAND_IN,)
+    shows = Evidence.CALL
 
     #: How long a session still lives when the trigger is pulled, in seconds.
     lives_on_s: ClassVar[float] = 240.0
@@ -124,10 +126,8 @@ class SsoExpired(_CredentialFault):
         portal = stand_in(stage)
         if said or portal is None or not self._until or stage.cluster.loop.now() < datetime.fromisoformat(self._until):
             return said
-        if portal.portal.cut_off:
-            return f"the portal refused a session that had ended: {portal.portal.cut_off[0]}"
-        ended = portal.portal.cut_short()
-        return f"{len(ended)} session(s) ended at {self._until}" if ended else None
+        met = next(iter(portal.portal.cut_off), None)
+        return f"the portal refused a session that had ended: {met}" if met is not None else None
 
 
 class _KeyFault(_CredentialFault):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, pod_spec
 from killcheck.faults.kubernetes.image_gone import pull_failure
 from killcheck.kube.objects import Obj, format_time
@@ -31,6 +31,7 @@ class EcrTokenExpired(ExecutorFault):
     family = "credentials"
     failures = (6,)
     needs = (Capability.STAND_IN,)
+    shows = Evidence.OTHERS
 
     def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Nothing is pulled from ECR."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability, present
 from killcheck.executor.refusals import UNREACHED
-from killcheck.faults.base import Fault, Plan
+from killcheck.faults.base import Evidence, Fault, Plan
 from killcheck.faults.kubernetes.network import EgressFault, all_but
 from killcheck.kube.objects import Obj, dig
 from killcheck.layers.base import LayerRun, Stage
@@ -39,6 +39,7 @@ class MetadataBlocked(Fault):
     family = "spot"
     failures = (21, 52)
     needs = (Capability.STAND_IN, Capability.CLOUD)
+    shows = Evidence.CALL
 
     def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Nothing asks."""

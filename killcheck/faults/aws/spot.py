@@ -18,7 +18,7 @@ from killcheck.capabilities.offered import Capability, present
 from killcheck.cloud import account_undo, notices
 from killcheck.cloud.instances import instance_id_of
 from killcheck.cloud.session import AskError
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan
 from killcheck.faults.witnessed import heard, left, silent
 from killcheck.kube.objects import dig, name_of
 from killcheck.layers.base import LayerRun, Stage
@@ -144,6 +144,7 @@ class SpotQueueMessage(_AwsSpotFault):
     reclaims: ClassVar[bool] = True
     costs = ""
     _read: str | None = None
+    shows = Evidence.OTHERS
 
     def _queue(self, stage: Stage) -> str:
         stand_in = stage.cluster.capabilities.stand_in
@@ -218,6 +219,7 @@ class SpotFis(_AwsSpotFault):
     name = "spot-fis"
     simulates = "AWS FIS interrupts the GPU pools' spot instances"
     reclaims = True
+    shows = Evidence.OTHERS
 
     #: Minutes between the start and the interruption, as FIS takes them (2 to 15).
     before_interruption_minutes: ClassVar[int] = 2
@@ -307,6 +309,7 @@ class SpotTerminate(_AwsSpotFault):
     name = "spot-terminate"
     simulates = "the GPU pools' instances are terminated without notice (EC2 TerminateInstances)"
     failures = (49, 52)
+    shows = Evidence.OTHERS
 
     def strike(self, stage: Stage, instances: Sequence[Mapping[str, Any]]) -> Sequence[str]:
         """TerminateInstances."""

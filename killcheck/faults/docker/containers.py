@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from killcheck.executor.refusals import UNREACHED, UNRESOLVED
+from killcheck.faults.base import Evidence
 from killcheck.faults.docker.parts import EngineFault, consenting
 from killcheck.faults.docker.states import CUT_OFF, PAUSED, STOPPED, ContainersFault
+from killcheck.faults.kubernetes.executor import log_line
 from killcheck.kube.objects import Obj
 from killcheck.layers.base import Hindrance, LayerRun, Stage
 from killcheck.spec.killpath import Layer
@@ -24,16 +25,14 @@ class _CronContainerFault(ContainersFault, EngineFault):
 
     def containers(self, stage: Stage, layer: LayerRun) -> list[Obj]:
         """That one."""
-        return [consenting(stage, name) for name in self.names(stage, layer)]
-
-    def names(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """That one's."""
         assert layer.layer.container is not None
-        return [layer.layer.container.name]
+        return [consenting(stage, layer.layer.container.name)]
 
 
 class _DoesNotFire(_CronContainerFault):
     """What does not run fires nothing."""
+
+    shows = Evidence.TRIGGER
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The trigger met a container that is stopped or paused."""
@@ -48,7 +47,7 @@ class ContainerStopped(_DoesNotFire):
     simulates = "the layer's cron container is stopped"
     family = "orchestrator"
     failures = (15,)
-    state = STOPPED
+    state = staticmethod(STOPPED)
 
 
 class ContainerPaused(_DoesNotFire):
@@ -58,14 +57,22 @@ class ContainerPaused(_DoesNotFire):
     simulates = "the layer's cron container is paused"
     family = "schedule"
     failures = (7,)
-    state = PAUSED
+    state = staticmethod(PAUSED)
 
 
 class ContainerDisconnected(_CronContainerFault):
-    """Reproduces row 23 on a Docker host: the executor runs, and reaches nothing."""
+    """Reproduces row 23 on a Docker host: the executor runs, and reaches nothing.
+
+    An engine's socket is no network: a layer that needs nothing else does not notice, and nothing is proven.
+    """
 
     name = "container-disconnected"
     simulates = "the layer's cron container is cut off from its networks"
     family = "network"
     failures = (23,)
-    state = CUT_OFF
+    shows = Evidence.EXECUTOR
+    state = staticmethod(CUT_OFF)
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
+        """This executor said that it could not get through."""
+        return log_line(stage, f"{UNREACHED}|{UNRESOLVED}")

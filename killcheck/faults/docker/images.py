@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from killcheck.engine.projection import IMAGES, TAGS
 from killcheck.engine.registry import tag_name
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.docker.parts import EngineFault, executor_image, registry_container
 from killcheck.faults.kubernetes.image_gone import pull_failure
 from killcheck.kube.errors import ApiError, KubeError
@@ -24,6 +24,7 @@ class TagDeleted(EngineFault):
     simulates = "the executor's tag is deleted from its registry, and the engine has no copy of it"
     family = "image"
     failures = (1, 5)
+    shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The tag, and those that point to the same manifest."""

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 
 from killcheck.capabilities.offered import Capability
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.docker.states import CUT_OFF, PAUSED, STOPPED, ContainersFault
+from killcheck.faults.witnessed import silent
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, name_of
@@ -27,6 +28,7 @@ class _NodeFault(ContainersFault):
     """A change of the containers that are the GPU pools' nodes."""
 
     needs = (Capability.NODE_CONTAINERS,)
+    shows = Evidence.OTHERS
     called = "node container"
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
@@ -47,9 +49,9 @@ class _NodeFault(ContainersFault):
             raise FaultError("no node of the GPU pools is there")
         return found
 
-    def names(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """Of every node that was seen."""
-        return list(stage.scene.known_nodes)
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
+        """The cluster has felt it: a node's kubelet has been silent for so long that nobody knows its state."""
+        return silent(stage.scene, list(stage.scene.known_nodes))
 
 
 class NodePaused(_NodeFault):
@@ -59,7 +61,7 @@ class NodePaused(_NodeFault):
     simulates = "the GPU node is frozen: its kubelet and its processes do nothing"
     family = "network"
     failures = (37,)
-    state = PAUSED
+    state = staticmethod(PAUSED)
 
 
 class NodeStopped(_NodeFault):
@@ -69,7 +71,7 @@ class NodeStopped(_NodeFault):
     simulates = "the GPU node's machine is off, without notice"
     family = "spot"
     failures = (49, 52)
-    state = STOPPED
+    state = staticmethod(STOPPED)
 
 
 class NodeDisconnected(_NodeFault):
@@ -79,7 +81,7 @@ class NodeDisconnected(_NodeFault):
     simulates = "the GPU node is cut off from the network"
     family = "network"
     failures = (37,)
-    state = CUT_OFF
+    state = staticmethod(CUT_OFF)
 
 
 class NodeReclaimed(_NodeFault):
@@ -89,7 +91,8 @@ class NodeReclaimed(_NodeFault):
     simulates = "a spot notice, and at its end the GPU node's machine goes off"
     family = "spot"
     failures = (52,)
-    state = STOPPED
+    state = staticmethod(STOPPED)
+    shows = Evidence.OTHERS
     #: How long the notice leaves (GCP 30 s, AWS 2 min).
     notice_s = 30.0
 
@@ -127,6 +130,6 @@ class NodeReclaimed(_NodeFault):
         return None
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """The notice is over, and the engine says that a node's machine is off."""
-        off = super().bitten(stage, layer) if self._due is not None and not self._left else ""
-        return f"{off}: its notice ended at {self._due:%H:%M:%S}" if off else None
+        """The notice is over, and a node's kubelet has been silent since."""
+        felt = super().bitten(stage, layer) if self._due is not None and not self._left else None
+        return f"its notice ended at {self._due:%H:%M:%S}; {felt}" if felt is not None else None

@@ -8,7 +8,7 @@ from typing import ClassVar
 from killcheck.capabilities.offered import present
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.engine.registry import Registry
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.docker.parts import EngineFault, changing, executor_image, registry_container
 from killcheck.faults.kubernetes.image_gone import pull_failure
 from killcheck.kube.errors import KubeError
@@ -26,6 +26,7 @@ class RegistryStopped(EngineFault):
     simulates = "the registry of the executor's image is down"
     family = "image"
     failures = (3, 5)
+    shows = Evidence.TRIED
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The registry's container."""
@@ -66,6 +67,7 @@ class _Gate(EngineFault):
     family = "image"
     answer: ClassVar[str]
     status: ClassVar[int]
+    shows = Evidence.TRIED
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The registry stops; a container of ours answers where it did."""

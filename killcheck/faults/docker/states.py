@@ -1,12 +1,13 @@
-"""What can be made of a container - stopped, paused, cut off - and the fault that makes it of some."""
+"""What can be made of a container - stopped, paused, cut off - and the fault that makes it of some.
+
+That the engine says so is no evidence of a bite: each fault says who has to meet it.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
-
-from msgspec import Struct
 
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.faults.base import Fault, FaultError, Plan
@@ -17,12 +18,8 @@ from killcheck.layers.base import LayerRun, Stage
 __all__ = ["CUT_OFF", "PAUSED", "STOPPED", "ContainersFault", "State"]
 
 
-class State(Struct, frozen=True):
-    """``words``: as in 'container x is paused'. ``change``: what of its spec that takes; ``seen``: whether it is so."""
-
-    words: str
-    change: Callable[[Obj], Obj]
-    seen: Callable[[Obj], bool]
+#: What of a container's spec brings it into a state. Raises FaultError where that cannot be.
+State = Callable[[Obj], Obj]
 
 
 def _no_networks(container: Obj) -> Obj:
@@ -32,15 +29,25 @@ def _no_networks(container: Obj) -> Obj:
     return {"networks": dict.fromkeys(networks)}
 
 
-STOPPED = State("is stopped", lambda _: {"replicas": 0}, lambda found: not dig(found, "spec", "replicas"))
-PAUSED = State("is paused", lambda _: {"paused": True}, lambda found: bool(dig(found, "spec", "paused")))
-CUT_OFF = State("is on no network", _no_networks, lambda found: not dig(found, "spec", "networks"))
+def _off(_container: Obj) -> Obj:
+    return {"replicas": 0}
+
+
+def _frozen(_container: Obj) -> Obj:
+    return {"paused": True}
+
+
+STOPPED, PAUSED, CUT_OFF = _off, _frozen, _no_networks
 
 
 class ContainersFault(Fault):
     """Some containers of a Docker Engine are brought into a state."""
 
-    state: ClassVar[State]
+    @staticmethod
+    @abstractmethod
+    def state(container: Obj, /) -> Obj:
+        """What of a container's spec is changed: a :data:`State`."""
+
     #: What these containers are to a person.
     called: ClassVar[str] = "container"
 
@@ -48,17 +55,13 @@ class ContainersFault(Fault):
     def containers(self, stage: Stage, layer: LayerRun) -> list[Obj]:
         """Those that it acts on. Raises FaultError where there is none, or one that may not be touched."""
 
-    @abstractmethod
-    def names(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """The names of those that are looked at for the evidence."""
-
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Those containers, and nothing else of them."""
         found = self.containers(stage, layer)
         return Plan(
             tuple(f"{self.called} {name_of(one)}: {self.simulates}" for one in found),
             permissions=changing(*map(name_of, found)),
-            edits=tuple(f"Container {name_of(one)}.spec.{field}" for one in found for field in self.state.change(one)),
+            edits=tuple(f"Container {name_of(one)}.spec.{field}" for one in found for field in self.state(one)),
         )
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
@@ -66,15 +69,7 @@ class ContainersFault(Fault):
         done = []
         for container in self.containers(stage, layer):
             what = f"{self.called} {name_of(container)}: {self.simulates}"
-            patch = {"spec": self.state.change(container)}
+            patch = {"spec": self.state(container)}
             stage.journal.merge(CONTAINERS, name_of(container), NAMESPACE, patch, what)
             done.append(what)
         return done
-
-    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """The engine says that it is so of one of them."""
-        for name in self.names(stage, layer):
-            found = stage.cluster.kube.find(CONTAINERS, name, NAMESPACE)
-            if found is not None and self.state.seen(found):
-                return f"{self.called} {name} {self.state.words}"
-        return None

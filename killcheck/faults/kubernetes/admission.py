@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, identity, label_pods, refused
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Forbidden
@@ -25,6 +25,7 @@ class QuotaExhausted(ExecutorFault):
     simulates = "the executor's namespace has used up its quota of pods"
     family = "admission"
     failures = (11,)
+    shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A ResourceQuota of our own: while it is there nothing else can start in the namespace either."""
@@ -67,6 +68,7 @@ class WebhookDown(ExecutorFault):
     simulates = "an admission webhook that fails closed does not answer"
     family = "admission"
     failures = (11, 26)
+    shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A webhook configuration of our own that selects the drill's own pods alone."""
@@ -131,6 +133,7 @@ class PodSecurity(ExecutorFault):
     simulates = "the executor's namespace now enforces the restricted Pod Security profile"
     family = "admission"
     failures = (11,)
+    shows = Evidence.TRIED
 
     _LABEL = "pod-security.kubernetes.io/enforce"
 
@@ -188,6 +191,7 @@ class NoRoom(ExecutorFault):
     simulates = "no node has room for the executor's pod"
     family = "admission"
     failures = (12,)
+    shows = Evidence.OTHERS
 
     #: More cores than any machine has, so that no autoscaler buys one for it.
     asks_for_cpus: ClassVar[int] = 100_000

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from killcheck.capabilities.offered import Capability
 from killcheck.clock import Loop
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault
 from killcheck.layers.base import LayerRun, Stage
 
@@ -61,6 +61,7 @@ class ApiBrownout(ExecutorFault):
     failures = (24, 26)
     needs = (Capability.WIRE,)
     rank = 2
+    shows = Evidence.CALL
 
     #: How long it lasts from the first request on, in seconds.
     lasts_s: ClassVar[float] = 90.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability, present
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, cron_job_of, images
 from killcheck.kube.objects import dig, format_time, name_of
 from killcheck.layers.base import LayerRun, Stage
@@ -27,6 +27,7 @@ class CachedCopyEvicted(ExecutorFault):
     rank = 2
     #: When it was evicted; what was pulled before is nothing.
     _since = "9999"
+    shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The image goes from every node."""

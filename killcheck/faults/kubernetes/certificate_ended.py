@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability
 from killcheck.executor.refusals import ENDED
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, log_line
 from killcheck.layers.base import LayerRun, Stage
 
@@ -25,6 +25,7 @@ class CertificateEnded(ExecutorFault):
     failures = (22,)
     needs = (Capability.WIRE,)
     rank = 2
+    shows = Evidence.EXECUTOR
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Whoever connects over the wire is shown another certificate."""

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability, present
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, cron_job_of, path_of
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
@@ -65,6 +65,7 @@ class ZoneChanged(_ScheduleFault):
     name = "zone-changed"
     simulates = "the CronJob's time zone was dropped, or set to another: the same hour, somewhere else"
     failures = (10,)
+    shows = Evidence.TRIGGER
 
     #: What somebody writes who means UTC+8.
     WRONG: ClassVar[str] = "Etc/GMT+8"
@@ -127,6 +128,7 @@ class _ChangeOfClocks(_OwnSlot):
     before_s: ClassVar[float] = 3600.0
     #: How long after the change the first slot may come: clocks change on Sundays, many schedules rest until Monday.
     weekend: ClassVar[timedelta] = timedelta(days=3)
+    shows = Evidence.TRIGGER
 
     def _the_night(self, cron_job: Obj, after: datetime) -> tuple[str, datetime, datetime]:
         """(zone, moment of the change, the first slot of that day). Raises FaultError, ScheduleError."""
@@ -223,6 +225,7 @@ class MissedFirings(_OwnSlot):
     simulates = "the controller that fires CronJobs is down when the slot comes, and too long after it"
     failures = (9, 15)
     rank = 2
+    shows = Evidence.TRIGGER
 
     #: How much longer than the starting deadline it is down, in seconds.
     beyond_s: ClassVar[float] = 60.0

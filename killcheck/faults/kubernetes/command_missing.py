@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, spared, statuses
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
@@ -23,6 +23,7 @@ class CommandMissing(ExecutorFault):
     family = "image"
     failures = (2,)
     on_docker = True
+    shows = Evidence.EXECUTOR
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""

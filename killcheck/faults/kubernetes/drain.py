@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import ClassVar
 
-from killcheck.faults.base import Fault, FaultError, Plan, none_asked, none_scaled
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked, none_scaled
 from killcheck.faults.kubernetes.helper_pod import Helper, helpers, started
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, KubeError
@@ -57,6 +57,7 @@ class _Bystander(Fault):
     rank = 0
     annotations: ClassVar[dict[str, str]] = {}
     budget: ClassVar[bool] = False
+    shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A Deployment of one pod in the target's namespace."""
@@ -233,6 +234,7 @@ class Finalizer(Fault):
     simulates = "a finalizer whose owner is gone holds the GPU pods"
     family = "drain"
     failures = (36,)
+    shows = Evidence.TARGETS
 
     MARK = "killcheck.dev/hold"
 
@@ -279,6 +281,7 @@ class LongGrace(Fault):
     simulates = "the target's pods have a termination grace beyond the deadline"
     family = "drain"
     failures = (35, 36)
+    shows = Evidence.TARGETS
 
     costs = "the target's pods start anew, before and after"
     rank = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, spared, statuses
 from killcheck.images.reference import NEVER_THERE
 from killcheck.kube.objects import Obj, dig, name_of
@@ -41,6 +41,7 @@ class ImageGone(ExecutorFault):
     family = "image"
     failures = (1, 5)
     on_docker = True
+    shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""

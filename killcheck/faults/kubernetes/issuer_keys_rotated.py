@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from killcheck.capabilities.offered import Capability
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, identity
 from killcheck.layers.base import LayerRun, Stage
 
@@ -60,6 +60,7 @@ class IssuerKeysRotated(ExecutorFault):
     name = "issuer-keys-rotated"
     simulates = "tokens are signed with a new key, and the API server does not have it yet"
     family = "credentials"
+    shows = Evidence.CALL
     failures = (17, 18, 19)
     needs = (Capability.WIRE,)
     rank = 2

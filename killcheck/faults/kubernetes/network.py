@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Sequence
 
 from killcheck.executor.refusals import UNREACHED, UNRESOLVED
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes import probe_pod
 from killcheck.faults.kubernetes.executor import (
     COPY,
@@ -65,6 +65,7 @@ class EgressFault(ExecutorFault):
     #: What a probe connects to, as its shell reads it: the API server, by name or by address.
     reaches = "kubernetes.default.svc"
     port = probe_pod.API_PORT
+    shows = Evidence.EXECUTOR
 
     @abstractmethod
     def egress(self, stage: Stage) -> list[Obj]:

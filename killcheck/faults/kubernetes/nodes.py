@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from killcheck.capabilities.modelled import CloudMachine, ModelledCloud
 from killcheck.capabilities.offered import Capability, present
-from killcheck.faults.base import Fault, FaultError, Plan, none_asked, none_rented
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked, none_rented
 from killcheck.faults.kubernetes.executor import path_of
 from killcheck.faults.witnessed import heard, left, silent
 from killcheck.kube import resources as r
@@ -45,6 +45,7 @@ class NodePartitioned(Fault):
     failures = (37,)
     rank = 2
     needs = (Capability.NODES,)
+    shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The kubelets of the GPU nodes fall silent."""
@@ -134,6 +135,7 @@ class SpotNotice(_SpotFault):
     name = "spot-notice"
     simulates = "a spot interruption notice, two minutes before the machine is taken"
     failures = (52,)
+    shows = Evidence.OTHERS
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Give notice to each; what it leaves is told at every stage."""
@@ -214,6 +216,7 @@ class SpotRebalance(_SpotFault):
     kind = "rebalance"
     simulates = "a spot rebalance recommendation"
     failures = (52,)
+    shows = Evidence.OTHERS
 
     def strike(self, cloud: ModelledCloud, instance_id: str) -> str:
         """Recommend it."""
@@ -234,6 +237,7 @@ class SpotReclaim(_SpotFault):
     name = "spot-reclaim"
     simulates = "a spot instance is reclaimed without notice"
     failures = (49, 52)
+    shows = Evidence.OTHERS
 
     def strike(self, cloud: ModelledCloud, instance_id: str) -> str:
         """Take it."""
@@ -257,6 +261,7 @@ class AutoscalerDown(Fault):
     failures = (48,)
     costs = "no pool of this cluster grows or shrinks meanwhile"
     rank = 2
+    shows = Evidence.OTHERS
 
     NAMES = ("karpenter", "cluster-autoscaler", "aws-cluster-autoscaler")
 
@@ -348,6 +353,7 @@ class ControllerManagerDown(Fault):
     failures = (15,)
     rank = 2
     needs = (Capability.CONTROLLERS,)
+    shows = Evidence.OTHERS
 
     NAMES = (
         "cronjob-controller",

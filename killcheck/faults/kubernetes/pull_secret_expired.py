@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability, present
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import (
     COPY,
     ExecutorFault,
@@ -56,6 +56,7 @@ class PullSecretExpired(ExecutorFault):
     simulates = "the executor's pull secret has expired, and its node has no copy of the image"
     family = "image"
     failures = (6,)
+    shows = Evidence.OTHERS
 
     def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """Only where there is one: its own or, as far as that was read, its ServiceAccount's."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of, uid_of
@@ -26,6 +26,7 @@ class QueueReleased(ExecutorFault):
     name = "queue-released"
     simulates = "somebody opens the queue again a minute after everything has gone off"
     family = "rivals"
+    shows = Evidence.TARGETS
     failures = (32, 55)
     costs = "what waits in the queue starts anew in the middle of the drill"
     #: A ClusterQueue is other people's too: only where it is the drill's own cluster.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability, present
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, spared
 from killcheck.faults.kubernetes.image_gone import pull_failure
 from killcheck.kube.objects import Obj
@@ -30,6 +30,7 @@ class _RegistryFault(ExecutorFault):
     family = "image"
     rank = 2
     state: ClassVar[str]
+    shows = Evidence.TRIED
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The registries of the executor's images change their state."""
@@ -87,6 +88,7 @@ class RegistryUnreachable(_RegistryFault):
     simulates = "the registry of the executor's image cannot be reached"
     failures = (3, 5)
     state = "refusing"
+    shows = Evidence.TRIED
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The registry's state, or nothing that exists."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import ClassVar
 
-from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_scaled
+from killcheck.faults.base import SCALED, Evidence, Fault, FaultError, Plan, none_scaled
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.permissions import Permission
@@ -30,6 +30,7 @@ class _Relighting(Fault):
     costs = "the targets start anew in the middle of the drill"
     #: How it signs its writes.
     manager: ClassVar[str]
+    shows = Evidence.TARGETS
 
     def __init__(self) -> None:
         self._on: dict[tuple[str, str, str], int] = {}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from killcheck.capabilities.offered import Capability
-from killcheck.faults.base import SCALED, Fault, FaultError, Plan, none_asked, none_scaled
+from killcheck.faults.base import SCALED, Evidence, Fault, FaultError, Plan, none_asked, none_scaled
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of, parse_time
@@ -80,6 +80,7 @@ class KedaMinimum(_RivalFault):
     name = "keda-minimum"
     simulates = "a ScaledObject's minimum keeps the target's replicas"
     failures = (27,)
+    shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A ScaledObject of our own for each target."""
@@ -171,6 +172,7 @@ class ArgoSelfHeal(_RivalFault):
     simulates = "Argo CD heals the target back to the replicas in Git"
     failures = (30,)
     needs = (Capability.CONTROLLERS,)
+    shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """An Application of our own, and its tracking label on the targets."""
@@ -233,6 +235,7 @@ class PoolFloor(Fault):
     simulates = "the GPU pool never gives back an empty node"
     family = "rivals"
     failures = (45, 47)
+    shows = Evidence.OTHERS
 
     def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it is asked what becomes of machines."""

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from killcheck import executor
 from killcheck.executor.refusals import FORBIDDEN
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, cron_job_of, identity, log_line, path_of, pod_spec
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig, key_of, labels_of, name_of, namespace_of, ref_of
@@ -48,6 +48,7 @@ class RoleBindingGone(ExecutorFault):
     simulates = "somebody removed the bindings that give the executor's ServiceAccount its rights"
     family = "credentials"
     failures = (14, 16)
+    shows = Evidence.EXECUTOR
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Every binding that gives the executor what it needs loses its subject, for the length of the drill."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import ClassVar
 
-from killcheck.faults.base import Fault, FaultError, Plan, none_rented
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_rented
 from killcheck.faults.kubernetes.helper_pod import Helper, helpers, started
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time
@@ -41,6 +41,7 @@ class RunNeverFinishes(Fault):
     failures = (8, 40)
     costs = "a small pod in the target's namespace"
     rank = 0
+    shows = Evidence.TARGETS
 
     #: After how long whoever waits for the run has waited for it, in seconds.
     waited_for_s: ClassVar[float] = 60.0
@@ -159,6 +160,7 @@ class LaptopKilled(RunNeverFinishes):
     name = "laptop-killed"
     simulates = "the laptop that drives a run dies in the middle of it: nobody finishes the run, nobody cleans up"
     failures = (20, 53)
+    shows = Evidence.TARGETS
 
     #: How long its Lease lasts, in seconds: the laptop counts as dead when nobody has renewed it for so long.
     silent_after_s: ClassVar[int] = 30

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability, present
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan
 from killcheck.faults.kubernetes.executor import containers
 from killcheck.faults.kubernetes.registry_down import host_of
 from killcheck.kube import resources as r
@@ -36,6 +36,7 @@ def _scaled_by(stage: Stage, layer: Layer) -> Obj | None:
 class _Reading(Fault):
     """What a scaler's triggers read from the trigger on."""
 
+    shows = Evidence.OTHERS
     needs = (Capability.CONTROLLERS,)
     #: None: still what they read before.
     reading: ClassVar[str | None]
@@ -148,6 +149,7 @@ class ColdStartSlow(Fault):
     name = "cold-start-slow"
     simulates = "the target's image is on no node any more, and its registry is slow"
     family = "image"
+    shows = Evidence.OTHERS
     failures = (5,)
     needs = (Capability.REGISTRY,)
     rank = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, cron_job_of, path_of
 from killcheck.faults.kubernetes.registry_down import NOWHERE
 from killcheck.kube import resources as r
@@ -22,6 +22,7 @@ class Suspended(ExecutorFault):
     simulates = "the CronJob is suspended"
     family = "schedule"
     failures = (7,)
+    shows = Evidence.TRIGGER
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The CronJob itself is edited: only an edit will do."""
@@ -58,6 +59,7 @@ class JobHungUnderForbid(ExecutorFault):
     simulates = "the previous firing's Job hangs, and concurrencyPolicy is Forbid"
     family = "schedule"
     failures = (8,)
+    shows = Evidence.TRIGGER
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A Job that the CronJob takes for its own."""

@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 
 from killcheck.executor.refusals import NO_TOKEN, UNAUTHORIZED
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import (
     COPY,
     ExecutorFault,
@@ -61,6 +61,7 @@ class TokenDead(_TokenFault):
     name = "token-dead"
     simulates = "the executor's ServiceAccount token is revoked or has expired"
     failures = (17, 18)
+    shows = Evidence.EXECUTOR
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Two Secrets of our own, one of them short-lived. Raises FaultError where the executor has no token."""
@@ -127,6 +128,7 @@ class TokenAudience(_TokenFault):
     name = "token-audience"
     simulates = "the executor's token is projected for an audience that is not the API server"
     failures = (19,)
+    shows = Evidence.EXECUTOR
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed. Raises FaultError where the executor has no token."""
@@ -156,6 +158,7 @@ class TokenNotMounted(_TokenFault):
     name = "token-not-mounted"
     simulates = "the executor's pod no longer gets a ServiceAccount token"
     failures = (16, 17)
+    shows = Evidence.EXECUTOR
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed. Raises FaultError where the executor has no token."""

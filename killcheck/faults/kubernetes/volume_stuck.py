@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from killcheck.faults.base import Fault, FaultError, Plan, none_asked
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked
 from killcheck.faults.kubernetes.rivals import served
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, name_of
@@ -32,6 +32,7 @@ class VolumeStuck(Fault):
     simulates = "a volume does not detach from the GPU node, because its CSI driver is dead"
     family = "drain"
     failures = (44,)
+    shows = Evidence.OTHERS
 
     def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it is asked what becomes of machines."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from killcheck.executor.proxies import API_NAMES, named, proxy_for
 from killcheck.executor.refusals import UNREACHED
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, cron_job_of, log_line, statuses
 from killcheck.faults.kubernetes.network import asks_for_no_name
 from killcheck.kube.objects import Obj, dig, name_of
@@ -46,6 +46,7 @@ class DnsWrong(_OnCopy):
     simulates = "the API server's name resolves to an address at which nobody answers"
     failures = (25, 23)
     edits = "hostAliases"
+    shows = Evidence.EXECUTOR
 
     def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """An executor that goes by address asks for no name."""
@@ -74,6 +75,7 @@ class ProxyInTheWay(_OnCopy):
     simulates = "the executor's environment names a proxy, and nothing says that the API server is not behind it"
     failures = (23,)
     edits = "env"
+    shows = Evidence.EXECUTOR
 
     def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
         """An executor that says itself what goes past any proxy is not met by one."""
@@ -121,6 +123,7 @@ class SidecarNotReady(_OnCopy):
     #: How the container is called, and for how long it waits: beyond any Job's deadline.
     container: ClassVar[str] = "killcheck-proxy"
     waits_s: ClassVar[float] = 7 * 86400.0
+    shows = Evidence.OTHERS
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Put it before the others, with the executor's own image: nothing else has to be pulled."""

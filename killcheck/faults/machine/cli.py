@@ -7,6 +7,7 @@ timers find the stand-in too; on a real one only what the drill itself starts do
 
 from __future__ import annotations
 
+import re
 import tempfile
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -15,8 +16,9 @@ from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability
 from killcheck.executor import scripts
-from killcheck.faults.base import Fault, FaultError, Plan
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan
 from killcheck.faults.machine.cloud_answers import no_effect, refusing, unanswered
+from killcheck.faults.machine.words import said_by
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer, LayerType
 
@@ -50,6 +52,7 @@ class _Cli(MachineFault):
     """Another program stands before each of the clouds' command lines that the layer's program comes to call."""
 
     needs = (Capability.PROGRAMS,)
+    shows = Evidence.CALL
 
     def __init__(self) -> None:
         self._folder = ""
@@ -120,17 +123,19 @@ class CliGone(_Cli):
     simulates = "the cloud's command line is not installed any more"
     family = "image"
     failures = (2,)
+    shows = Evidence.EXECUTOR
 
     def text(self, name: str) -> str:
         """None."""
         return ""
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """The machine's programs do not find it, and the layer's has run without."""
-        if layer.ran is None or not self._names:
+        """The layer's program said that it did not find one of them, as a shell, a kernel or Python says it."""
+        names = "|".join(map(re.escape, self._names))
+        if layer.ran is None or not names:
             return None
-        found = [name for name in self._names if stage.programs.finds(name)]
-        return None if found else f"{', '.join(self._names)}: nowhere on the PATH of {layer.layer.command}"
+        named, absent = rf"(?<![\w.-])({names})(?![\w-])", r"(not found|no such file)"
+        return said_by(layer.ran, re.compile(rf"{named}.*{absent}|{absent}.*{named}", re.IGNORECASE))
 
 
 class _Refused(_Cli):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability
@@ -20,6 +21,8 @@ class DiskFull(DiskReadOnly):
 
     name = "disk-full"
     simulates = "the machine's disk is full: files can be made and removed, and nothing more fits into them"
+
+    refusal = re.compile(r"no space left on device|\bENOSPC\b|\[Errno 28\]", re.IGNORECASE)
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Fill it."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability
 from killcheck.capabilities.programs import Ran
-from killcheck.faults.base import Fault, Plan
+from killcheck.faults.base import Evidence, Fault, Plan
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import Layer, LayerType
 
@@ -24,6 +24,7 @@ class NeverIdle(Fault):
     name = "never-idle"
     simulates = "what it takes for use never ends: something makes requests all night, and none of them is work"
     family = "rivals"
+    shows = Evidence.TARGETS
     failures = (40,)
     needs = (Capability.PROGRAMS,)
     outside = True

@@ -14,8 +14,9 @@ from typing import ClassVar
 from killcheck.capabilities.errors import UndoProblem
 from killcheck.capabilities.offered import Capability, present
 from killcheck.executor import scripts
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
+from killcheck.faults.machine.words import said_by
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import Command, KillPath, Layer
 
@@ -31,6 +32,7 @@ class _Script(MachineFault):
     how: ClassVar[str]
     #: What a shell, or the kernel, says of it: a regular expression.
     words: ClassVar[str]
+    shows = Evidence.EXECUTOR
 
     def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where that file lies beside the spec."""
@@ -102,6 +104,7 @@ class _Lock(MachineFault):
     """The lock that the layer's program takes is not free."""
 
     family = "schedule"
+    shows = Evidence.CALL
 
     def __init__(self) -> None:
         self._taken: tuple[str, ...] = ()
@@ -147,11 +150,16 @@ class _Lock(MachineFault):
         """Through the journal. Raises OSError."""
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """It was there when the program ran."""
+        """The layer's program looked at it while it was taken, or named it when it gave up."""
         if stage.timeline is None or not self._taken:
             return None
-        ended = layer.ran
-        return f"{', '.join(self._taken)} was taken when {ended.command} ran" if ended is not None else None
+        machine, command = present(stage.cluster.capabilities.machine), layer.layer.command
+        for path in self._taken:
+            met = machine.looked_at(path).get(command) if command is not None else None
+            if met is not None and met >= stage.timeline.start:
+                return f"{command} looked at {path} while it was taken"
+        names = "|".join(re.escape(PurePath(path).name) for path in self._taken)
+        return said_by(layer.ran, re.compile(rf"(?<![\w.])({names})(?!\w)")) if layer.ran is not None else None
 
 
 class LockStale(_Lock):
@@ -195,6 +203,7 @@ class DiskReadOnly(MachineFault):
     simulates = "the machine's disk is mounted read-only after an error"
     family = "orchestrator"
     failures = (57,)
+    shows = Evidence.EXECUTOR
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The folders that the machine's programs write to."""
@@ -206,10 +215,17 @@ class DiskReadOnly(MachineFault):
         return [self.simulates]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """A program of the machine cannot write, and the layer's has run."""
-        if layer.ran is None:
+        """The layer's program was refused, in the kernel's words."""
+        return said_by(layer.ran, self.refusal) if layer.ran is not None else None
+
+    #: As the C library, Python, Go and Node say it.
+    refusal: ClassVar[re.Pattern[str]] = re.compile(r"read-only file ?system|\bEROFS\b|\[Errno 30\]", re.IGNORECASE)
+
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
+        """Not where all that runs is read, and nothing of it writes a file."""
+        if layer.command is None or scripts.writes(layer.command, kill_path.folder) is not False:
             return None
-        return present(stage.cluster.capabilities.machine).cannot_write() or None
+        return f"nothing in {layer.command} writes to a disk"
 
 
 class SentinelLost(MachineFault):
@@ -223,6 +239,7 @@ class SentinelLost(MachineFault):
     family = "orchestrator"
     failures = (56,)
     needs = (Capability.FILES,)
+    shows = Evidence.TARGETS
 
     def __init__(self) -> None:
         self._gone: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from killcheck.faults.base import Plan
+from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.machine.cli import CliNoEffect
 from killcheck.faults.machine.cloud_answers import refusing_once
 from killcheck.faults.machine.timers import SecondController
@@ -35,6 +35,7 @@ class ReclaimedWhileStopping(CliNoEffect):
     family = "spot"
     failures = (50, 52)
     costs = SecondController.costs
+    shows = Evidence.CALL
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability
 from killcheck.capabilities.programs import Ran
-from killcheck.faults.base import FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.machine.programs import again
@@ -26,6 +26,7 @@ class _Timer(MachineFault):
 
     family = "schedule"
     needs = (Capability.TIMERS,)
+    shows = Evidence.TRIGGER
 
     def unsuited_layer(self, layer: Layer) -> str | None:
         """Only where the spec says when it starts."""
@@ -40,7 +41,8 @@ class _Timer(MachineFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """The trigger met it."""
-        return str(layer.not_fired() or "")
+        held = layer.not_fired()
+        return str(held) if held is not None else None
 
 
 class TimerStopped(_Timer):
@@ -95,6 +97,7 @@ class ClockBehind(_Timer):
     simulates = "the machine's clock is an hour and seven minutes behind"
     failures = (22,)
     behind_s: ClassVar[float] = 4020.0
+    shows = Evidence.TRIED
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The clock of the whole machine."""
@@ -109,7 +112,7 @@ class ClockBehind(_Timer):
         """Its slot comes late, or the program has run by a clock that is behind."""
         held = layer.not_fired()
         if held is not None or layer.ran is None:
-            return str(held or "")
+            return str(held) if held is not None else None
         told = stage.programs.run(Command(("date", "+%s")))
         behind = (told.begun - timedelta(seconds=float(told.output))).timestamp() if told.ok else 0.0
         return f"the machine's clock is {behind:.0f} s behind" if behind > self.behind_s / 2 else None
@@ -126,6 +129,7 @@ class SecondController(MachineFault):
     costs = "the targets start anew in the middle of the drill"
     #: How long after zero was counted it starts them, in seconds.
     after_s: ClassVar[float] = 60.0
+    shows = Evidence.TARGETS
 
     def __init__(self) -> None:
         self._started: list[Ran] = []

@@ -1,0 +1,47 @@
+"""Where the pods of a switch may run at all: node labels that nothing in the manifests gives a node.
+
+killcheck assumes a node with each label that a pod selects, since most manifests bring no nodes. That a pod of
+something else selects the same label speaks for there being such nodes; a label that the switch alone selects may be a
+slip, and then its pods stay Pending, every night.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from killcheck.entries import Entry, Status
+from killcheck.kube.objects import Obj, name_of, ref_of
+from killcheck.kube.selectors import labels_selected
+from killcheck.kube.workloads import templates
+from killcheck.ledger.stakes import Stakes, home_of
+
+__all__ = ["entries"]
+
+_SETTLES = (
+    "add a Node or node pool with the label to the manifests, drill where the nodes are (--on CONTEXT), or say under "
+    "assume: who gives nodes the label (kind: 'node label*')"
+)
+
+
+def entries(stakes: Stakes, assumed: Iterable[str]) -> Iterator[Entry]:
+    """An open entry for each label that a switch alone selects, and that a node was assumed to have.
+
+    ``assumed``: what the cluster assumed, in words.
+    """
+    named = {(ref.kind, ref.namespace, ref.name) for ref in stakes.switches}
+    labels = {text.split(" ", 3)[2] for text in assumed if text.startswith("node label ")}
+    others = {
+        label
+        for obj in stakes.objects
+        if (obj.get("kind"), home_of(obj), name_of(obj)) not in named
+        for label in _selected(obj)
+    }
+    for obj in stakes.objects:
+        if (obj.get("kind"), home_of(obj), name_of(obj)) in named:
+            for label in sorted(_selected(obj) & labels - others):
+                because = f"{ref_of(obj)} alone selects it, and nothing in the manifests gives it to a node"
+                yield Entry(f"node label {label}", Status.NOT_MODELLED, because, _SETTLES)
+
+
+def _selected(obj: Obj) -> set[str]:
+    return {f"{key}={value}" for one in templates(obj) for key, value in labels_selected(one.spec).items()}
