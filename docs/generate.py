@@ -9,12 +9,11 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import TypeAdapter
+from msgspec.json import schema_components
 
 from killcheck import events, faults, probes, verdict
 from killcheck.cli import COMMANDS, main
@@ -87,7 +86,7 @@ def record_schema() -> dict[str, Any]:
     """The JSON Schema of a line of the run record: one branch a kind of event."""
     branches = []
     for kind, cls in sorted(events._KINDS.items()):
-        made = TypeAdapter(cls).json_schema()
+        made = schema_components([cls])[1][kind]
         made["properties"] = {"event": {"const": kind}, **made["properties"]}
         if kind == "RunFinished":
             made["properties"]["seal"] = {
@@ -230,9 +229,9 @@ def _record() -> str:
     for kind, cls in events._KINDS.items():
         parts += [f"## {kind}\n", f"{_flat(inspect.getdoc(cls) or '')}\n"]
         parts += [
-            f"- `{field.name}`: {_cell(str(field.type))}"
-            for field in fields(cls)
-            if field.name not in ("at", "drill", "kind")
+            f"- `{name}`: {_cell(str(cls.__annotations__[name]))}"
+            for name in cls.__struct_fields__
+            if name not in ("at", "drill")
         ]
         parts.append("")
     return "\n".join(parts)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = ["Entry", "Ledger", "Status", "lines"]
 
@@ -21,8 +22,7 @@ class Status(StrEnum):
     NOT_MODELLED = "not modelled"  #: it could, and nobody here knows whether it would
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One object. ``object`` is its ref (``Deployment/ops/relighter``), or a name for what is no object (an image).
 
     ``settles``: what somebody can do about an open one. ``until``: the last day of a person's assumption. ``told``: a
@@ -57,8 +57,7 @@ class Entry:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(Struct, frozen=True):
     """Every entry of one drill."""
 
     entries: tuple[Entry, ...] = ()

@@ -6,9 +6,10 @@ The run record is these events as JSON lines; terminal, HTML, JUnit, Allure and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct, field, structs
 
 from killcheck.kube.objects import format_time, parse_time
 
@@ -45,12 +46,11 @@ __all__ = [
 _KINDS: dict[str, type[Event]] = {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """``at``: the cluster's time (UTC); ``drill``: the drill it belongs to, empty for the run itself."""
 
     kind: ClassVar[str] = ""
-    at: datetime
+    at: Annotated[datetime, Meta(tz=True)]
     drill: str = ""
 
     def __init_subclass__(cls) -> None:
@@ -59,8 +59,7 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; :func:`from_json` reads it back."""
-        data = {f.name: getattr(self, f.name) for f in fields(self)}
-        data["at"] = format_time(self.at, micro=True)
+        data = structs.asdict(self) | {"at": format_time(self.at, micro=True)}
         return {"event": self.kind, **data}
 
 
@@ -76,14 +75,13 @@ def from_json(data: dict[str, Any]) -> Event | None:
     cls = _KINDS.get(str(data.get("event")))
     if cls is None:
         return None
-    known = {f.name for f in fields(cls)}
+    known = set(cls.__struct_fields__)
     values = {key: value for key, value in data.items() if key in known}
     values["at"] = parse_time(str(values["at"]))
     return cls(**values)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunStarted(Event):
+class RunStarted(Event, frozen=True, kw_only=True):
     """A run begins: what, on which cluster, with which spec."""
 
     run: str
@@ -95,8 +93,7 @@ class RunStarted(Event):
     spec: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Snapshot(Event):
+class Snapshot(Event, frozen=True, kw_only=True):
     """What was there around the drills, of the run: by object, its fields as a person would compare them.
 
     A field's value is what it says where that is short, else a digest of it. Secrets and what comes and goes by itself
@@ -106,8 +103,7 @@ class Snapshot(Event):
     objects: dict[str, dict[str, str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Subjects(Event):
+class Subjects(Event, frozen=True, kw_only=True):
     """What the drills of the run are of, as digests (``sha256:`` and 64 digits) of what is said, not how it is written.
 
     ``spec``: of the spec, empty where there is none. ``objects``: of every object of the manifests, by its ref.
@@ -122,8 +118,7 @@ class Subjects(Event):
     withheld: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DrillStarted(Event):
+class DrillStarted(Event, frozen=True, kw_only=True):
     """A drill begins; deadlines are seconds after the trigger."""
 
     layer: str
@@ -134,8 +129,7 @@ class DrillStarted(Event):
     title: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SteadyState(Event):
+class SteadyState(Event, frozen=True, kw_only=True):
     """The GPUs are on: what is at stake."""
 
     gpu_pods: list[str]
@@ -145,40 +139,35 @@ class SteadyState(Event):
     replicas: dict[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FaultInjected(Event):
+class FaultInjected(Event, frozen=True, kw_only=True):
     """A fault was put in place; ``changes`` says what was changed, object by object."""
 
     fault: str
     changes: list[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FaultBitten(Event):
+class FaultBitten(Event, frozen=True, kw_only=True):
     """The evidence that a fault took hold."""
 
     fault: str
     evidence: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class FaultHealed(Event):
+class FaultHealed(Event, frozen=True, kw_only=True):
     """A fault was undone (``problem`` empty) or could not be."""
 
     fault: str
     problem: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Triggered(Event):
+class Triggered(Event, frozen=True, kw_only=True):
     """The layer's trigger was pulled: time zero of the drill. ``phases``: those that it goes through, in order."""
 
     how: str
     phases: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PhaseReached(Event):
+class PhaseReached(Event, frozen=True, kw_only=True):
     """A phase of the timeline; ``at_s`` seconds after the trigger by the API's own timestamps where there are any.
 
     ``margin_s``: where the trigger is a spot notice, what was left of it then; negative after the reclaim.
@@ -192,16 +181,14 @@ class PhaseReached(Event):
     margin_s: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PhaseLost(Event):
+class PhaseLost(Event, frozen=True, kw_only=True):
     """A phase that had been reached no longer holds: something scaled back."""
 
     phase: str
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sampled(Event):
+class Sampled(Event, frozen=True, kw_only=True):
     """How things stand, at every change: GPUs on, nodes, dollars so far (None: a price is unknown)."""
 
     gpu_pods: int
@@ -210,8 +197,7 @@ class Sampled(Event):
     usd: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Said(Event):
+class Said(Event, frozen=True, kw_only=True):
     """A Kubernetes event about an object on the kill path."""
 
     object: str
@@ -222,16 +208,14 @@ class Said(Event):
     component: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ObjectChanged(Event):
+class ObjectChanged(Event, frozen=True, kw_only=True):
     """A telling change of an object on the kill path, in a few words."""
 
     object: str
     what: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogTaken(Event):
+class LogTaken(Event, frozen=True, kw_only=True):
     """An executor container's log, secrets redacted, the last part of it."""
 
     pod: str
@@ -239,15 +223,13 @@ class LogTaken(Event):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noted(Event):
+class Noted(Event, frozen=True, kw_only=True):
     """Something a reader should know: an assumption, a doubt."""
 
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Diagnosed(Event):
+class Diagnosed(Event, frozen=True, kw_only=True):
     """Why it stuck, as a person would find after ten minutes of kubectl."""
 
     stuck_at: str
@@ -257,8 +239,7 @@ class Diagnosed(Event):
     failures: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judged(Event):
+class Judged(Event, frozen=True, kw_only=True):
     """The verdict of a drill, with the reason in a sentence."""
 
     verdict: str
@@ -266,8 +247,7 @@ class Judged(Event):
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class LedgerKept(Event):
+class LedgerKept(Event, frozen=True, kw_only=True):
     """What a drill's verdict rests on.
 
     It has the entries that a reader has to know of, as the JSON document has them in ``ledger``. It counts the entries
@@ -278,8 +258,7 @@ class LedgerKept(Event):
     counts: dict[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Healed(Event):
+class Healed(Event, frozen=True, kw_only=True):
     """What killcheck changed is put back: ``undone`` in words; ``problems`` non-empty means dirty."""
 
     undone: list[str]
@@ -287,29 +266,25 @@ class Healed(Event):
     steady_again: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found(Event):
+class Found(Event, frozen=True, kw_only=True):
     """A probe's finding, as the JSON document has it in ``findings``; of the run, not of a drill."""
 
     finding: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fenced(Event):
+class Fenced(Event, frozen=True, kw_only=True):
     """What one pool could launch at worst, as the JSON document has it in ``fences``; of the run, not of a drill."""
 
     fence: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DrillFinished(Event):
+class DrillFinished(Event, frozen=True, kw_only=True):
     """The drill's result as the JSON document has it."""
 
     result: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunFinished(Event):
+class RunFinished(Event, frozen=True, kw_only=True):
     """The run is over."""
 
     verdict: str

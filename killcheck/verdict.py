@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.entries import Ledger
 from killcheck.spec.killpath import Outcome
@@ -37,8 +38,7 @@ EXIT_CODES = {
 }
 
 
-@dataclass(frozen=True)
-class DrillResult:
+class DrillResult(Struct, frozen=True):
     """What one drill found. Seconds count from the trigger; None: it did not happen (or a price is not known).
 
     ``usd``: what the nodes in scope cost from the trigger to the end of the watch. ``usd_until_next_chance``: until
@@ -163,7 +163,7 @@ class DrillResult:
         Raises ValueError where it is no drill.
         """
         try:
-            given: dict[str, Any] = {one.name: said[one.name] for one in fields(cls) if said.get(one.name) is not None}
+            given: dict[str, Any] = {name: said[name] for name in cls.__struct_fields__ if said.get(name) is not None}
             given["verdict"] = Verdict(said["verdict"])
             if "ledger" in given:
                 given["ledger"] = Ledger.from_json(given["ledger"], said.get("ledger_counts") or {})

@@ -7,9 +7,9 @@ the API server is the entity ``kube-apiserver``, and part of ``all``; an ``egres
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from killcheck.probes.world import World, namespace_or_default, selected
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig
 from killcheck.text.yamlfile import Path
@@ -22,8 +22,7 @@ _WITH_API = frozenset({"kube-apiserver", "all"})
 _MAYBE_API = frozenset({"cluster", "host", "remote-node", "world", "world-ipv4"})
 
 
-@dataclass(frozen=True, slots=True)
-class Egress:
+class Egress(Struct, frozen=True):
     """``policy``: the first that has a say (None: none has); ``reaches_api``: None where nobody can tell from here."""
 
     policy: Obj | None = None

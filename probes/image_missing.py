@@ -40,7 +40,7 @@ class ImageMissing(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """One question to its registry for each image and pull secret."""
         registries = Registries()
-        answers: dict[tuple[str, str], Answer] = {}
+        answers: dict[tuple[str, str | None], Answer] = {}
         try:
             for one in world.layer_executors:
                 for path, container in one.containers:
@@ -53,7 +53,7 @@ class ImageMissing(Probe):
                     key = (image, basic)
                     if key not in answers:
                         answers[key] = registries.ask(reference, basic)
-                    yield from self._about(world, one, (*path, "image"), answers[key], authenticated=bool(basic))
+                    yield from self._about(world, one, (*path, "image"), answers[key], authenticated=basic is not None)
         finally:
             registries.close()
 

@@ -41,8 +41,8 @@ class ImageQuota(Probe):
                     )
 
 
-def _host(image: str) -> str:
+def _host(image: str) -> str | None:
     try:
         return parse(image).host
     except InvalidReference:
-        return ""
+        return None

@@ -32,7 +32,9 @@ class MachineTimer(Probe):
         """Each such program that is part of the kill path, or asked for something of its kind."""
         layers = {layer.name for layer in world.kill_path.layers}
         for ref, one in world.rehearsed.items():
-            if one.beside is None or (ref.partition("/")[2] not in layers and not _concerns(world, one)):
+            if one.beside is None:
+                continue
+            if one.known and ref.partition("/")[2] not in layers and not _concerns(world, one):
                 continue
             told = list(dict.fromkeys(_told(one)))
             for message in told:

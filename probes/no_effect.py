@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from killcheck.rehearsal.record import Call, Firing
 
 __all__ = ["NoEffect"]
+
+_WRONG = re.compile(r"\b(error|fatal|unknown|unrecognized|not found|no such|cannot|denied|failed|traceback)\b", re.I)
+#: Characters of a line that are quoted.
+_QUOTED = 160
 
 
 class NoEffect(Probe):
@@ -69,7 +74,16 @@ def _how(first: Firing) -> str | None:
         return f"it asked for a dry run alone: {tried[-1]}; nothing went off"
     if calls:
         return f"nothing went off: {_shown(calls[-1])}"
-    return "it asked for no change at all: nothing went off"
+    complaint = next((words for ending in first.endings for words in _complaints(ending.log)), None)
+    said = f'; it says "{complaint}"' if complaint else ""
+    return f"it asked for no change at all: nothing went off{said}"
+
+
+def _complaints(log: str) -> Iterator[str]:
+    """Lines in which a program says that something went wrong, the first first, and each at most so long."""
+    for line in log.splitlines():
+        if _WRONG.search(line):
+            yield " ".join(line.split())[:_QUOTED]
 
 
 def _shown(call: Call) -> str:

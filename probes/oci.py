@@ -13,10 +13,11 @@ import ipaddress
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode, urlsplit
+
+from msgspec import Struct
 
 from killcheck.images.reference import Reference
 
@@ -37,8 +38,7 @@ _MOST = 4 * 1024 * 1024
 State = Literal["there", "no-tag", "no-repository", "unauthorized", "denied", "limited", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """``digest`` and ``platforms`` (``linux/amd64``) of what is there; ``detail``: why nobody knows."""
 
     state: State
@@ -47,7 +47,7 @@ class Answer:
     detail: str = ""
 
 
-def credentials_for(host: str, path: str, configs: Iterable[Mapping[str, Any]]) -> str:
+def credentials_for(host: str, path: str, configs: Iterable[Mapping[str, Any]]) -> str | None:
     """base64 of user:password for an image, of the first docker config that has an entry for its host.
 
     Entries match by host (a ``*`` stands for part of a label) and, where they have one, by the beginning of the path.
@@ -64,19 +64,19 @@ def credentials_for(host: str, path: str, configs: Iterable[Mapping[str, Any]]) 
                 found = _basic(values)
                 if found:
                     return found
-    return ""
+    return None
 
 
-def _basic(values: Mapping[str, Any]) -> str:
+def _basic(values: Mapping[str, Any]) -> str | None:
     if values.get("auth"):
         try:
             base64.b64decode(str(values["auth"]), validate=True)
         except (ValueError, binascii.Error):
-            return ""
+            return None
         return str(values["auth"])
     if values.get("username") and values.get("password"):
         return base64.b64encode(f"{values['username']}:{values['password']}".encode()).decode()
-    return ""
+    return None
 
 
 class Registries:
@@ -92,7 +92,7 @@ class Registries:
         """Give the connections back."""
         self._pool.clear()
 
-    def ask(self, reference: Reference, basic: str = "") -> Answer:
+    def ask(self, reference: Reference, basic: str | None = None) -> Answer:
         """Whether an image can be pulled with these credentials, its digest and its platforms. Never raises."""
         import urllib3
 
@@ -109,7 +109,7 @@ def _kind(error: Exception) -> str:
 
 
 class _Question:
-    def __init__(self, pool: urllib3.PoolManager, reference: Reference, basic: str) -> None:
+    def __init__(self, pool: urllib3.PoolManager, reference: Reference, basic: str | None) -> None:
         self.pool = pool
         self.reference = reference
         self.basic = basic

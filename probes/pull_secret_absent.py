@@ -68,12 +68,12 @@ def _opened_with_secrets(world: World) -> Iterator[tuple[str, tuple[Obj, str]]]:
             secrets += [str(entry.get("name")) for entry in dig(account, "imagePullSecrets", default=[])]
             for container in dig(template.spec, "containers", default=[]) if secrets else ():
                 host = _host(str(container.get("image", "")))
-                if host not in ("", "docker.io"):
+                if host is not None and host != "docker.io":
                     yield host, (obj, secrets[0])
 
 
-def _host(image: str) -> str:
+def _host(image: str) -> str | None:
     try:
         return parse(image).host
     except InvalidReference:
-        return ""
+        return None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.bindings import mended_binding
 from killcheck.probes.world import Executor, World
 
 from killcheck.executor.api_calls import ApiCall
+from killcheck.text.values import replace
 
 __all__ = ["RbacMissing"]
 

@@ -46,8 +46,8 @@ class SpotFallback(Probe):
                 yield self.finding(world, pool, path, message)
 
 
-def _dearest(pool: Obj) -> str:
-    """What a machine of the dearest type that it names is, on demand; empty where types are not named or priced."""
+def _dearest(pool: Obj) -> str | None:
+    """What a machine of the dearest type that it names is, on demand; None where types are not named or priced."""
     named = [
         str(value)
         for one in dig(pool, "spec", "template", "spec", "requirements", default=[])
@@ -57,6 +57,6 @@ def _dearest(pool: Obj) -> str:
     catalogue = shipped()
     found = [(kind.usd_per_hour, kind.name) for kind in map(catalogue.get, named) if kind and kind.usd_per_hour]
     if not found:
-        return ""
+        return None
     usd, name = max(found)
     return f"${usd:.2f} an hour for a {name}"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.firings import shortest_gap_s
 from killcheck.probes.world import Executor, World
 
 from killcheck.discover.deadlines import go_duration_s, grace
-from killcheck.kube.objects import dig
+from killcheck.kube.objects import Obj, dig
+from killcheck.kube.workloads import templates
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Firing
 
 __all__ = ["TightDeadline"]
 
@@ -84,8 +90,10 @@ class TightDeadline(Probe):
         if seen is None or seen.deadline_s is None or seen.first.outcome.value != "ended":
             return
         took_s = math.ceil(seen.first.seconds)
-        if took_s > seen.deadline_s:
-            path = ("spec", "jobTemplate", "spec", "activeDeadlineSeconds")
+        path = ("spec", "jobTemplate", "spec", "activeDeadlineSeconds")
+        if took_s <= seen.deadline_s:
+            yield from self._graces(world, one, seen.first, seen.deadline_s)
+        else:
             yield self.finding(
                 world,
                 one.owner,
@@ -95,6 +103,68 @@ class TightDeadline(Probe):
                 seen=True,
             )
 
+    def _graces(self, world: World, one: Executor, first: Firing, deadline_s: float) -> Iterable[Finding]:
+        """One that waits for pods to be gone. In a rehearsal nothing is served by them, and they end as they are told
+        to; who answers requests until the end takes the whole of its grace."""
+        longest_s = _longest_s(one)
+        waits = [(names, min(grace_s, longest_s), last) for names, grace_s, last in _waits(world, first)]
+        more_s = sum(grace_s for _, grace_s, _ in waits)
+        if not waits or first.seconds + more_s <= deadline_s:
+            return
+        names = ", ".join(name for found, _, _ in waits for name in found)
+        took_s = math.ceil(first.seconds + more_s)
+        yield self.finding(
+            world,
+            one.owner,
+            ("spec", "jobTemplate", "spec", "activeDeadlineSeconds"),
+            f"ends the Job after {deadline_s:.0f} s, and it waits for the pods of {names} to be gone: with all of "
+            f"their grace ({more_s:.0f} s) it takes {took_s} s",
+            severity="warning" if waits[-1][2] and len(waits) == 1 else "error",
+            remedy=f"Set activeDeadlineSeconds to {2 * took_s} or more, or let every kill come before the first wait.",
+            seen=True,
+        )
+
+
+def _waits(world: World, first: Firing) -> Iterator[tuple[list[str], float, bool]]:
+    """Each wait for pods of what it had turned off by then: (whose, how long their graces are in seconds, whether it
+    wrote nothing more after it)."""
+    told: dict[tuple[str, str], float] = {}
+    for number, call in enumerate(first.calls):
+        if call.writes and not call.refused:
+            told |= {
+                (change.namespace, change.name): _grace_s(world.find(change.kind, change.namespace, change.name))
+                for change in first.off
+                if (change.name, change.namespace) == (call.name, call.namespace)
+            }
+        here = {key: grace_s for key, grace_s in told.items() if call.namespace in ("", key[0])}
+        if call.resource == "pods" and call.verb == "watch" and not call.refused and here:
+            for key in here:
+                del told[key]
+            yield (
+                [name for _, name in here],
+                max(here.values()),
+                not any(later.writes for later in first.calls[number + 1 :]),
+            )
+
+
+def _grace_s(obj: Obj | None) -> float:
+    """How long the pods of a workload may take to stop; those of an ordered StatefulSet stop one after the other."""
+    if obj is None:
+        return 0.0
+    found = templates(obj)
+    longest = max((int(dig(t.spec, "terminationGracePeriodSeconds", default=30)) for t in found), default=30)
+    ordered = obj.get("kind") == "StatefulSet" and dig(obj, "spec", "podManagementPolicy") != "Parallel"
+    return float(longest * (max(1, int(dig(obj, "spec", "replicas", default=1))) if ordered else 1))
+
+
+def _longest_s(one: Executor) -> float:
+    """The longest ``--timeout`` that its command line names: no wait of its takes longer."""
+    text = " ".join(str(word) for _, container in one.containers for word in container.get("command") or ())
+    text += " ".join(str(word) for _, container in one.containers for word in container.get("args") or ())
+    found = [go_duration_s(said) for said in _TIMEOUT.findall(text)]
+    return max((s for s in found if s), default=math.inf)
+
 
 #: Seconds: schedule, pull of two minutes, start.
 _SHORTEST_S = 120
+_TIMEOUT = re.compile(r"--timeout[= ]\s*[\"']?(\d[\w.]*)")

@@ -12,6 +12,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Struct
+
 from killcheck import executor
 from killcheck.discover import Holder, holders
 from killcheck.executor import ApiCall, Reading
@@ -41,8 +44,7 @@ def namespace_or_default(obj: Obj) -> str:
     return namespace_of(obj) or "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Executor:
+class Executor(Struct, frozen=True):
     """The pods of an object that change something. ``layer`` is None for one that turns no target off.
 
     ``path`` leads to its pod spec, ``text`` is all that its containers are told to run, scripts included.
@@ -99,8 +101,7 @@ class Answers:
     pull_secrets: dict[tuple[str, str], Obj] = field(default_factory=dict, repr=False)
 
 
-@dataclass
-class World:
+class World(Struct, dict=True):
     """``live``: from a cluster, so what is absent does not exist. ``listed``: the kinds of which
     everything is here; ``unread``: why a kind could not be read. ``rehearsed``: programs that were fired once and
     watched, by their references.
@@ -111,10 +112,10 @@ class World:
     now: datetime
     loaded: Loaded | None = None
     live: bool = False
-    unread: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = {}
     listed: frozenset[str] = frozenset()
-    answers: Answers = field(default_factory=Answers)
-    rehearsed: Mapping[str, Rehearsed] = field(default_factory=dict)
+    answers: Answers = msgspec.field(default_factory=Answers)
+    rehearsed: Mapping[str, Rehearsed] = {}
 
     def __post_init__(self) -> None:
         self.asked: set[str] = set()  #: the kinds that somebody asked for
@@ -276,9 +277,16 @@ class World:
                 made is not None
                 and seen is not None
                 and (layer or self._concerns(seen) or self._drains(made) or self._could(made))
+                and (layer or not self._lifts(made))
             ):
                 found.append(made)
         return found
+
+    @staticmethod
+    def _lifts(one: Executor) -> bool:
+        """Whether all that it writes is read to take something away again, a pause or a hold: a morning's starter."""
+        written = one.reading.writes
+        return bool(written) and all(call.removes for call in written)
 
     def _concerns(self, seen: Rehearsed) -> bool:
         """Whether it wanted to change something that holds GPUs, or something of such a name or kind beside it."""

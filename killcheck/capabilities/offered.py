@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from msgspec import Struct
 
 from killcheck.capabilities.account import AccountChanges, InstanceStates, SpotPrices, StandIn
 from killcheck.capabilities.modelled import Controllers, ModelledCloud, Nodes, Registry, Wire
@@ -62,8 +63,7 @@ class DockerEngine(Protocol):
         """Its address, as DOCKER_HOST has it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Capabilities:
+class Capabilities(Struct, frozen=True, eq=False):
     """What faults, layers and witnesses act on or ask besides the API; None: the place has no such thing.
 
     ``node_containers``: the engine whose containers are the cluster's nodes.
@@ -99,7 +99,7 @@ class Capabilities:
 
 #: The field of each. Every one has its own: there is nothing else to have.
 _FIELDS = {str(one): one.name.lower() for one in Capability}
-if set(_FIELDS.values()) != {field.name for field in fields(Capabilities)}:
+if set(_FIELDS.values()) != set(Capabilities.__struct_fields__):
     raise TypeError("every Capability is a field of Capabilities, and every field one")
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from killcheck.clock import Loop
 from killcheck.spec.killpath import Command
@@ -20,8 +21,7 @@ _TELLING = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """How a program's run ended. ``code`` is None where it did not end by itself, and ``why`` then says what happened.
 
     ``output`` and ``errors`` are its two streams, redacted; ``cut``: there was more output than is kept.
@@ -50,8 +50,7 @@ class Ran:
         return f"{self.command}: {how}" + (f": {telling[-1].strip()[:300]}" if said and not self.ok else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
+class Firing(Struct, frozen=True):
     """A timer of a machine that went off: which layer's, and how its program ended."""
 
     layer: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from killcheck.cloud.session import NO_BOTO3, AskError, Aws, call, pages
 
@@ -62,8 +63,7 @@ def _stop(aws: Aws, experiment: str) -> None:
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class _Action:
+class _Action(Struct, frozen=True):
     """How a run's things are found, and what takes one of them back. ``by_hand``: what a person runs instead."""
 
     found: Callable[[Aws, str], list[str]]

@@ -6,23 +6,24 @@ Rows 45, 49, 50, 51 of the catalogue of failures. Reads only; what could not be 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, product
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.cloud.instances import access_of, region_of
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.instances.catalogue import Catalogue, shipped
 from killcheck.spec.cloud_access import CloudAccess
+from killcheck.text.values import replace
 
 __all__ = ["Billed", "billed", "ghosts", "names_instances"]
 
 _ON = ("pending", "running")
 
 
-@dataclass(frozen=True, slots=True)
-class Billed:
+class Billed(Struct, frozen=True):
     """One thing that costs money, or will again. ``what``: ghost-gpu, cloud-floor, comes-back, unused-reservation.
 
     ``usd_per_hour`` None: not known. ``unproven``: the question could not be answered.
@@ -90,8 +91,7 @@ def _answers(what: str, ask: Callable[[], Iterable[Billed]]) -> Iterator[Billed]
         )
 
 
-@dataclass
-class _Look:
+class _Look(Struct):
     access: CloudAccess
     aws: Aws
     known: set[str]

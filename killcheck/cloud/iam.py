@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 __all__ = ["Access", "Decision", "PolicyError", "Request", "decide", "launch", "run_instances"]
 
@@ -67,8 +68,7 @@ class PolicyError(ValueError):
     """A policy document that is no policy document."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """One action on one resource; a resource that ends in ``/*`` is any of its kind.
 
     Fields of the ARN that are not known are spelt ``{region}`` and ``{account}``. ``context`` holds the keys whose
@@ -81,8 +81,7 @@ class Request:
     absent: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The effect, and the words that decided it."""
 
     effect: Effect
@@ -94,8 +93,7 @@ class Decision:
         return self.effect in ("explicit deny", "implicit deny")
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Struct, frozen=True):
     """A principal's policies: its own, its permission boundary (None: has none), and the SCPs above it.
 
     SCPs come level by level: of each level's policies one must allow. ``service_linked`` roles are not bound by them.

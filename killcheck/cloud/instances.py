@@ -13,14 +13,16 @@ import selectors
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
+
+from msgspec import Struct, field
 
 from killcheck.clock import wall_seconds
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.text.redaction import hide_environment, redact
+from killcheck.text.values import replace
 
 __all__ = [
     "BILLING",
@@ -104,21 +106,20 @@ class Word(Protocol):
         """The cloud's own word for each machine it knows, by provider id. Raises AskError."""
 
 
-def instance_id_of(provider_id: str) -> str:
-    """``i-0123...`` of ``aws:///us-east-1a/i-0123...``; empty for another cloud's id."""
+def instance_id_of(provider_id: str) -> str | None:
+    """``i-0123...`` of ``aws:///us-east-1a/i-0123...``; None for another cloud's id."""
     last = provider_id.rpartition("/")[2]
-    return last if provider_id.startswith("aws://") and _INSTANCE.fullmatch(last) else ""
+    return last if provider_id.startswith("aws://") and _INSTANCE.fullmatch(last) else None
 
 
-def region_of(provider_id: str) -> str:
-    """``us-east-1`` of ``aws:///us-east-1a/i-0123...``; empty where it does not tell."""
+def region_of(provider_id: str) -> str | None:
+    """``us-east-1`` of ``aws:///us-east-1a/i-0123...``; None where it does not tell."""
     parts = provider_id.split("/")
     found = _ZONE.match(parts[-2]) if len(parts) > 1 else None
-    return found.group(1) if found else ""
+    return found.group(1) if found else None
 
 
-@dataclass
-class Ec2:
+class Ec2(Struct):
     """EC2 through DescribeInstances. ``described``: what it said last of each machine, by provider id."""
 
     aws: Aws
@@ -130,8 +131,9 @@ class Ec2:
 
     def states(self, provider_ids: Iterable[str]) -> Mapping[str, str]:
         """By filter, not by id: an id that EC2 has forgotten must not hide the others. Raises AskError."""
-        wanted = {instance_id_of(one): one for one in provider_ids}
-        foreign = [one for instance_id, one in wanted.items() if not instance_id]
+        asked = tuple(provider_ids)
+        wanted = {instance_id: one for one in asked if (instance_id := instance_id_of(one))}
+        foreign = [one for one in asked if instance_id_of(one) is None]
         if foreign:
             raise AskError(
                 f"{foreign[0]} is no provider id of EC2 (aws:///ZONE/i-...): say in cloud: who else can be asked "
@@ -153,7 +155,7 @@ class Ec2:
 
     def region(self, provider_id: str) -> str:
         """Where a machine is asked after: in the region that is said, else in its own."""
-        return self.aws.region or region_of(provider_id)
+        return self.aws.region or region_of(provider_id) or ""
 
     def at(self, region: str) -> Aws:
         """The same account, in a region."""
@@ -174,8 +176,7 @@ def _instances(page: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from reservation["Instances"]
 
 
-@dataclass
-class Exported:
+class Exported(Struct):
     """A JSON object, provider id (or its last part) to state: from a file, or from what a program prints."""
 
     file: Path | None = None
@@ -285,8 +286,7 @@ def _environment(command: Command) -> dict[str, str]:
     return {"PATH": os.environ.get("PATH", os.defpath), **passed, **command.env}
 
 
-@dataclass
-class Instances:
+class Instances(Struct):
     """Asks a cloud, at most once in :data:`FRESH_S`, and remembers what it was told.
 
     ``monotonic`` is the clock. A machine that was seen once and that the cloud no longer lists is terminated (EC2

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.cloud.account_undo import RUN_TAG
 from killcheck.cloud.session import Aws, call, pages
@@ -61,8 +62,7 @@ def event(kind: str, instance_id: str, *, account: str, region: str, now: dateti
     }
 
 
-@dataclass
-class Hands:
+class Hands(Struct):
     """What a drill does in an account; how it is taken back is :mod:`killcheck.cloud.account_undo`'s."""
 
     aws: Aws

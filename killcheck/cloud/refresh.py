@@ -15,13 +15,13 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from killcheck.clock import wall_now
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.instances.catalogue import Catalogue, CatalogueError, InstanceType, shipped
+from killcheck.text.values import replace
 
 __all__ = ["describe", "instance_type", "main", "prices", "refresh", "render"]
 
@@ -198,7 +198,7 @@ def render(types: Iterable[InstanceType], source: str) -> str:
     """The CSV file, its source in the header."""
     out = io.StringIO()
     out.write("".join(f"# {line}\n" for line in source.splitlines()))
-    columns = [one.name for one in fields(InstanceType) if one.name != "provider"]
+    columns = [name for name in InstanceType.__struct_fields__ if name != "provider"]
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     for one in types:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from killcheck.cloud.session import Aws, pages
 
@@ -19,8 +20,7 @@ def split(url: str) -> tuple[str, str]:
     return bucket, key
 
 
-@dataclass
-class Results:
+class Results(Struct):
     """Looks before the drill and after it: only what was written in between counts."""
 
     aws: Aws

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeVar
+
+from msgspec import Struct, field
 
 __all__ = ["CALLS", "NO_BOTO3", "AskError", "Aws", "Call", "Kind", "call", "clients_of", "explain", "pages", "policy"]
 
@@ -42,8 +43,7 @@ TRIES = 4
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One operation: what it needs (IAM actions), for which part of killcheck, and whether it changes anything."""
 
     needs: tuple[str, ...]
@@ -158,8 +158,7 @@ class AskError(Exception):
         self.needs = needs
 
 
-@dataclass
-class Aws:
+class Aws(Struct):
     """An account as some profile sees it. ``endpoint_url`` is a stand-in's; empty: AWS itself.
 
     ``keys``: (access key id, secret, session token) instead of what the environment has. Nothing is opened, read or

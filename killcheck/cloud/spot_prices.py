@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from killcheck.clock import wall_now
 from killcheck.cloud.session import AskError, Aws, pages
@@ -15,8 +16,7 @@ __all__ = ["SpotPrices"]
 LOOK_BACK = timedelta(hours=6)
 
 
-@dataclass
-class SpotPrices:
+class SpotPrices(Struct):
     """Dollars an hour of an instance type's spot capacity in a zone (empty: the dearest of them).
 
     Each pair is asked once. ``problem``: why the last one has no answer.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from dataclasses import replace
 from threading import Thread
 
 from killcheck.capabilities.cluster import Cluster, ClusterError, NotInstalled
@@ -23,6 +22,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import name_of, namespace_of
 from killcheck.spec.killpath import KillPath
 from killcheck.standins.ecr import TokenService, docker_config, registry_of
+from killcheck.text.values import replace
 
 __all__ = ["equip_with_cloud"]
 

@@ -78,7 +78,7 @@ class EmbeddedDrillCluster:
     @property
     def sandbox(self) -> str:
         """The level at which what was run was kept in (see ``isolation.Level``); empty: nothing was run."""
-        return str(getattr(self.embedded.nodes.runtime, "level", ""))
+        return str(getattr(self.embedded.nodes.runtime, "level", None) or "")
 
     def hurry(self) -> None:
         """The drill was interrupted: what programs do here keeps nobody waiting."""

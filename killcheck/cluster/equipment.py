@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from killcheck.capabilities.cluster import Cluster
@@ -11,6 +10,7 @@ from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.embedded import Described, Mount
 from killcheck.machine.programs import Files, LocalPrograms
 from killcheck.spec.killpath import Command, KillPath, NodePool
+from killcheck.text.values import replace
 
 __all__ = ["equip"]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop, wall_now
 from killcheck.embedded import HOLLOW, HollowKubelets
@@ -37,8 +38,7 @@ LEASES = "kube-node-lease"
 CPU_PER_GPU, GIB_PER_GPU = 12, 128
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """What each node is: ``gpus`` devices of the resource of ``instance`` (None: of no known type)."""
 
     count: int = 1

@@ -15,9 +15,10 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.capabilities.cluster import ClusterError, InstanceState
 from killcheck.capabilities.offered import Capabilities
@@ -54,8 +55,7 @@ HERE = Path(__file__).parent
 SPEC = HERE / "kind_spec.yaml"
 
 
-@dataclass
-class Kind:
+class Kind(Struct):
     """The ``kind`` command, and one cluster of it. Raises ClusterError where the command is missing or fails.
 
     ``folder``: where the kubeconfig is kept. ``say`` tells a person what is done.

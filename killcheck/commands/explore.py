@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
+from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.run.explore import Explored

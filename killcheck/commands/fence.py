@@ -6,17 +6,18 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
+from killcheck.text.values import replace
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -128,8 +129,7 @@ def command(**options: Any) -> None:
     sys.exit(report.exit_code)
 
 
-@dataclass
-class Subject:
+class Subject(Struct):
     """What is judged: objects of manifests or of a cluster, by the ceiling and prices of a spec, if there is one."""
 
     kill_path: KillPath | None

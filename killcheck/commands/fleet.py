@@ -187,9 +187,8 @@ def report(file: Path, **options: Any) -> None:
 
 
 def _loaded(file: Path, results: str | None) -> Fleet:
-    from dataclasses import replace
-
     from killcheck.fleet.file import load
+    from killcheck.text.values import replace
 
     fleet = load(file)
     if results is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, one_on_stdout, write
@@ -80,14 +81,13 @@ def _seconds(text: str, option: str) -> float:
 
 def _told(places: tuple[str, ...], now: float, stale_after_s: float, since: float, wanted: dict[str, Any]) -> Story:
     """Raises UsageError for a layer that no record knows."""
-    from dataclasses import replace
-
     from killcheck.cloud.session import Aws
     from killcheck.history.index import gather
     from killcheck.history.places import place_of
     from killcheck.history.series import told
     from killcheck.safety.journal import state_dir
     from killcheck.text.suggestions import did_you_mean
+    from killcheck.text.values import replace
 
     aws = Aws(wanted["region"], wanted["profile"])
     found = [place_of(one, aws) for one in places or (str(state_dir()),)]
@@ -156,7 +156,6 @@ def _document(story: Story) -> dict[str, Any]:
 
 
 def _series(one: Series) -> dict[str, Any]:
-    from dataclasses import asdict
 
     last = one.last
     return {
@@ -169,10 +168,10 @@ def _series(one: Series) -> dict[str, Any]:
         "nights": len(one.nights),
         "last": last.to_json(),
         "last_proven": one.last_proven.to_json() if one.last_proven else None,
-        "to_zero": asdict(one.to_zero) if one.to_zero else None,
-        "to_drained": asdict(one.to_drained) if one.to_drained else None,
+        "to_zero": to_builtins(one.to_zero) if one.to_zero else None,
+        "to_drained": to_builtins(one.to_drained) if one.to_drained else None,
         "deadline_in_s": one.deadline_in_s,
         "mean_age_s": round(one.mean_age_s, 1),
         "at_risk_usd": one.at_risk_usd,
-        "breaks": [asdict(found) for found in one.breaks],
+        "breaks": [to_builtins(found) for found in one.breaks],
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from killcheck.commands import completing
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
+from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.discover import Discovery

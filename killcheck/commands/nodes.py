@@ -296,7 +296,7 @@ def _file(header: Header) -> Path | None:
     return Path(header.kubeconfig) if header.kubeconfig else None
 
 
-def _end(header: Header) -> str:
+def _end(header: Header) -> str | None:
     """Ask the process that keeps a run's nodes to end, which takes them away, and wait for it; the run where it did."""
     import platform
 
@@ -304,12 +304,12 @@ def _end(header: Header) -> str:
     from killcheck.safety.orphans import runs
 
     if header.host != platform.node() or header.pid == os.getpid() or not runs(header.pid, header.began):
-        return ""
+        return None
     os.kill(header.pid, signal.SIGTERM)
     loop = WallLoop()
     while runs(header.pid, header.began) and loop.monotonic() < PATIENCE_S:
         loop.sleep(LOOK_S / 5)
-    return "" if any(one.run == header.run for one in _here(None)) else header.run
+    return None if any(one.run == header.run for one in _here(None)) else header.run
 
 
 def _orphans(kube: Any, loop: Any, context: str) -> list[Orphan]:

@@ -6,14 +6,13 @@ answers with a :class:`Diagnosis` or None. What may *not* live here: verdicts, a
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from killcheck.diagnosis import executor, nodes, targets
 from killcheck.diagnosis.case import Case, Diagnosis
 from killcheck.diagnosis.credentials import cloud_credentials
 from killcheck.diagnosis.ecr import ecr_login
 from killcheck.diagnosis.queues import held_not_drained
 from killcheck.spec.phases import words_of
+from killcheck.text.values import replace
 
 __all__ = ["Case", "Diagnosis", "diagnose", "executor_fails"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
@@ -14,8 +14,7 @@ from killcheck.watch.timeline import Timeline
 __all__ = ["Case", "Diagnosis"]
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """``cause``: in Kubernetes' own words where it has any. ``failures``: rows of the failure catalogue.
 
     ``lasting``: the remedy would have survived the fault too; every other mends what is seen, and under a fault that
@@ -29,8 +28,7 @@ class Diagnosis:
     lasting: bool = False
 
 
-@dataclass
-class Case:
+class Case(Struct):
     """A drill that got stuck before ``stuck_at``."""
 
     stuck_at: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from killcheck.discover.nodes import Pools
 from killcheck.kube import resources as r
@@ -13,6 +14,7 @@ from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, spec_key
 from killcheck.text.durations import format_duration
+from killcheck.text.values import replace
 
 __all__ = ["Suggested", "after_idling", "go_duration_s", "grace", "suggest"]
 
@@ -41,8 +43,7 @@ _NO_DEADLINE = re.compile(r"(?i)idle|keep|delay|cooldown|unneeded|grace|scale-do
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
-@dataclass(frozen=True, slots=True)
-class Suggested:
+class Suggested(Struct, frozen=True):
     """Deadlines, and what a reader should know about them."""
 
     deadlines: Deadlines

@@ -7,8 +7,10 @@ written here is a proposal for a person to read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from killcheck.discover import deadlines as deadline_sums
 from killcheck.discover import everywhere
@@ -22,6 +24,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, r
 from killcheck.kube.passed_over import Skipped, summed_up
 from killcheck.kube.workloads import devices_of, root_of, templates
 from killcheck.spec import killpath
+from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
@@ -41,8 +44,7 @@ class DiscoveryError(Exception):
         self.something = something
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """A root workload that asks for accelerators. ``devices`` as it is scaled (at least one pod of each template)."""
 
     obj: Obj

@@ -8,8 +8,9 @@ that one thing must leave a layer standing. What may *not* live here: calls to a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.executor import scripts
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
@@ -52,8 +53,7 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Dependency:
+class Dependency(Struct, frozen=True, order=True):
     """``kind``: image, registry, identity, pull secret, network, controller, host, command line or credentials."""
 
     kind: str
@@ -63,8 +63,7 @@ class Dependency:
         return f"{self.kind} {self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """Something that every layer of a target needs: its loss leaves none. ``evidence``: what drills showed of that."""
 
     target: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
@@ -52,8 +53,7 @@ _PASSING = re.compile(r"node\.(cloudprovider\.)?kubernetes\.io/|karpenter\.sh/|(
 _QUEUED = "kueue.x-k8s.io/queue-name"
 
 
-@dataclass(frozen=True, slots=True)
-class Machines:
+class Machines(Struct, frozen=True):
     """What is known of some machines: the labels of their nodes, and their taints."""
 
     labels: Labels

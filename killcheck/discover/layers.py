@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from killcheck import executor
 from killcheck.discover.other_programs import fired_elsewhere, told_as_opaque
@@ -28,6 +29,7 @@ from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.time_limits import limit_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Command, Layer, LayerType, Ref, Sentinel, Target
+from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Rehearsed
@@ -78,8 +80,7 @@ _WELL_KNOWN = frozenset(
 _ANY_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """``misses``: what came near to being a layer. ``cron_jobs``: those that are one. ``evidence``: how each layer is
     known, by its name: *seen* in a rehearsal, or *read*."""
 
@@ -326,6 +327,10 @@ class _Finder:
         covers = self.stopping.named_by(reading, who)
         if not covers:
             covers = self._by_rights(obj, reading, spec)
+        counted = bool(reading.writes) and all(call.replicas for call in reading.writes)
+        if covers and counted and self.stopping.never_to_zero(reading, covers):
+            self.found.notes.append(f"{who} is read to write {reading.writes[0].replicas}, never 0: it is no layer")
+            return ()
         if covers:
             self.found.evidence[name] = "read: fired once in a rehearsal, it turned off nothing"
         return covers
@@ -334,7 +339,7 @@ class _Finder:
         """Whether all that could be read of what a program writes to a target puts it up: its refusal stops nothing."""
         target = next(one for one in self.targets if one.name == name)
         writes = [call for call in reading.writes if self.stopping.is_about(call, target)]
-        return bool(writes) and all(self.stopping.starts(call, target) for call in writes)
+        return bool(writes) and all(call.removes or self.stopping.starts(call, target) for call in writes)
 
     def _controller(self, obj: Obj) -> Iterator[Layer]:
         """A long-running program that turns targets off, or one that drains nodes at a spot notice."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
@@ -37,8 +38,7 @@ _NOT_JUDGED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pools:
+class Pools(Struct, frozen=True):
     """``pools`` for the spec; ``node_pools``: the Karpenter objects behind them.
 
     ``described``: whether anything says what these nodes are; what is only selected by pods says nothing of them.

@@ -6,7 +6,8 @@ They are told by name: "nothing here turns off" is only said where no such progr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck import executor
 from killcheck.discover.stopping import Stopping
@@ -31,8 +32,7 @@ _NAMED = 4
 _MAX_DEPTH = 12
 
 
-@dataclass(frozen=True, slots=True)
-class _Program:
+class _Program(Struct, frozen=True):
     """A program of an object: the pod spec that it runs in, or the API calls that are written out without one."""
 
     spec: Obj

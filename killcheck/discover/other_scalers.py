@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.kube import resources as r
 from killcheck.kube.custom_holders import is_capacity, mention
@@ -74,8 +75,7 @@ def others(objects: Iterable[Obj], targets: Sequence[Target], by_target: Mapping
     return [*_summed_up(found), *_of_machines(everything)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
+class _Said(Struct, frozen=True):
     """A sentence about a target: what comes before its name, and what after it."""
 
     before: str

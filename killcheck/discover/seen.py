@@ -6,8 +6,9 @@ What may *not* live here: the reading of programs (:mod:`killcheck.executor`), a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, labels_of, name_of, namespace_of
 from killcheck.kube.plurals import plural_of
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Seen", "of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """Names of targets: ``off`` went off; ``tried`` were asked for and stayed, at least in part; ``lit`` were put up.
 
     ``asked``: those of ``off`` that had no pod to lose, as nothing in a rehearsal acts on their kind: they ask for none

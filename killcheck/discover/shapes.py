@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from killcheck.kube.objects import Obj, ref_of
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
 from killcheck.kube.workloads import devices_of
 from killcheck.text.problems import Problem
+from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.embedded import Refusal, Registry

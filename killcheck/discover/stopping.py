@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
 
 from killcheck.discover.landing import Machines, grows, machines_of_call, machines_of_command, may_land
 from killcheck.executor import Reading
@@ -19,6 +20,7 @@ from killcheck.kube.permissions import Permissions
 from killcheck.kube.plurals import plural_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Target
+from killcheck.text.values import replace
 
 __all__ = ["Stopping"]
 
@@ -45,8 +47,7 @@ _HELM_OFF = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Stopping:
+class Stopping(Struct):
     """Which of ``targets`` the programs among ``objects`` turn off. ``notes``: what a reader should know of it."""
 
     objects: Sequence[Obj]

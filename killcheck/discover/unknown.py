@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.kube.custom_holders import REFERENCES, may_hold, mention
 from killcheck.kube.gpus import Claims, claims_of, spec_devices
@@ -21,8 +22,7 @@ _CLAIMS = ("resourceClaimTemplateName", "resourceClaimName")
 Templates = dict[tuple[str, str], Obj]
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """An object of which it is not known whether it holds accelerators; ``why`` in one phrase."""
 
     obj: Obj

@@ -7,8 +7,9 @@ of the zero falls into something it was seen to do. What may *not* live here: gu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from killcheck import layers
 from killcheck.kube.errors import KubeError
@@ -16,13 +17,13 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
 from killcheck.layers.base import LayerError, LayerRun, Observations, Stage
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.text.values import replace
 from killcheck.witnesses.panel import Unproven
 
 __all__ = ["Attribution", "Bystanders"]
 
 
-@dataclass(frozen=True, slots=True)
-class Attribution:
+class Attribution(Struct, frozen=True):
     """Whose it was. ``layer`` empty: cannot be told, and ``evidence`` says why."""
 
     layer: str

@@ -8,9 +8,10 @@ is virtual everything is put on again before that, and the schedule is left to i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
+
+from msgspec import Struct
 
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import Target
@@ -24,8 +25,7 @@ FIRED_S = 900.0
 LEAD_S = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+class Missed(Struct, frozen=True):
     """The layer's own next firing, at ``at``, which did not come after a night in which everything went off."""
 
     at: datetime
@@ -42,8 +42,7 @@ class Missed:
         return f"its next firing, at {self.at:%Y-%m-%d %H:%M} UTC, did not come: {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class WorksOnce:
+class WorksOnce(Struct, frozen=True):
     """The layer's own next firing, at ``at``, came and left on what was on again; ``evidence``: what it said."""
 
     at: datetime
@@ -63,8 +62,7 @@ class WorksOnce:
         return f"its next firing, at {self.at:%Y-%m-%d %H:%M} UTC, came and left on what was put on again: {self.left}"
 
 
-@dataclass(frozen=True, slots=True)
-class NotTried:
+class NotTried(Struct, frozen=True):
     """The layer's own next firing, at ``at`` (None: it has none), which says nothing of the layer."""
 
     at: datetime | None

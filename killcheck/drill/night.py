@@ -9,9 +9,10 @@ other one means that it did not hold. What may *not* live here: verdicts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
+
+from msgspec import Struct
 
 from killcheck import executor
 from killcheck.clock import VirtualLoop
@@ -35,6 +36,7 @@ from killcheck.kube.workloads import templates
 from killcheck.layers.base import LayerRun, Stage, writer_of
 from killcheck.layers.rivals import lighter
 from killcheck.spec.killpath import Ref, Target
+from killcheck.text.values import replace
 from killcheck.watch import starts
 from killcheck.watch.starts import Start
 
@@ -58,8 +60,7 @@ UNKNOWN = "something"
 PLAYED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Relight:
+class Relight(Struct, frozen=True):
     """What lit GPUs again after zero was proven.
 
     ``who`` did ``what`` at ``at``; ``meant``: why that is no failure of the night (None: it is). ``start``: the

@@ -7,9 +7,10 @@ nothing on a Saturday, on a holiday, or once the clocks were changed. What may *
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import ClassVar
+
+from msgspec import Struct
 
 from killcheck.drill.next_firing import WorksOnce
 from killcheck.executor.calendar import Asked, asked, dates_named, days_named
@@ -32,8 +33,7 @@ TRIED = 48
 WEEKS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class NotEachNight(WorksOnce):
+class NotEachNight(WorksOnce, frozen=True):
     """The layer's own firing at ``at`` left on what was put on again, though others turned it off."""
 
     remedy: ClassVar[str] = (
@@ -50,8 +50,7 @@ class NotEachNight(WorksOnce):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Nights:
+class Nights(Struct, frozen=True):
     """The firings in the year to come that a program may tell from the one that was drilled.
 
     ``looks_at``: what it goes by. ``due``: one firing of each kind, in order; ``left_out``: how many more there are.

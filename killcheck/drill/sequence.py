@@ -6,7 +6,6 @@ It knows nothing of HTTP, pytest or terminals: it emits events (:mod:`killcheck.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from killcheck import events, layers
@@ -24,6 +23,7 @@ from killcheck.ledger import keeping
 from killcheck.safety.journal import Dirty, JournalError
 from killcheck.safety.undo import retry
 from killcheck.spec.killpath import Proof
+from killcheck.text.values import replace
 from killcheck.verdict import DrillResult
 from killcheck.watch import judging, steady
 from killcheck.watch.scene import STEADFAST_S, SceneBroken

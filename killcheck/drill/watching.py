@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
+
+from msgspec import Struct, structs
 
 from killcheck import diagnosis, events
 from killcheck.capabilities.cluster import Cluster
@@ -29,6 +30,7 @@ from killcheck.safety.journal import Entry, Journal
 from killcheck.safety.undo import retry, take_back
 from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.spec.phases import PHASES
+from killcheck.text.values import replace
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import STEADFAST_S, Scene, described, on_since
 from killcheck.witnesses.panel import Witnesses
@@ -48,8 +50,7 @@ class Inconclusive(Exception):
     """Nothing is proven; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """How to run a drill.
 
     ``horizon_s``: how long to watch at most after the trigger when the GPUs stay on (None: until the last deadline
@@ -324,7 +325,7 @@ class Watched:
     def deadlines(self) -> dict[str, float]:
         """Seconds after the trigger by phase; ``held`` is a length."""
         own = self.kill_path.deadlines_for(self.layer)
-        return {f.name.removesuffix("_s"): getattr(own, f.name) for f in fields(own)}
+        return {name.removesuffix("_s"): seconds for name, seconds in structs.asdict(own).items()}
 
     @property
     def _layer_run(self) -> LayerRun:

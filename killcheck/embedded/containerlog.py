@@ -9,9 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
+
+from msgspec import Struct
+
+from killcheck.text.values import replace
 
 __all__ = ["ContainerLog", "Line", "LogKeeper"]
 
@@ -27,8 +30,7 @@ class Line(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerLog:
+class ContainerLog(Struct, frozen=True):
     """The end of a log that is still there. ``begin``: bytes that came before it and are gone.
 
     ``marks``: (bytes that had come, when), ascending, the last of them at the log's end; empty where the times are

@@ -9,8 +9,9 @@ nothing that was seen. What may *not* live here: the answers themselves, and wha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from killcheck.clock import Loop
 
@@ -23,8 +24,7 @@ DRILL_IT = "drill it on a real cluster (--on CONTEXT)"
 TOLD = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """One such answer. ``who``: the pod or account that was answered; ``what`` and ``remedy`` are half sentences."""
 
     at: datetime

@@ -9,11 +9,12 @@ import ipaddress
 import ssl
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from killcheck.clock import wall_now
 
@@ -43,8 +44,7 @@ VALID_FOR = timedelta(days=365)
 ENDED = timedelta(hours=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """A certificate and its private key, PEM."""
 
     certificate_pem: str

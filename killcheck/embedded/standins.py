@@ -8,7 +8,8 @@ of a ServiceAccount that is named, whatever a binding speaks of) is not made, be
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from killcheck.kube import gpus, workloads
 from killcheck.kube import resources as r
@@ -33,8 +34,7 @@ _MODE = {
 }
 
 
-@dataclass
-class _Wanted:
+class _Wanted(Struct):
     """What is referred to: who names each, and the keys of it."""
 
     by: dict[Key, str] = field(default_factory=dict)

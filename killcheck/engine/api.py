@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from killcheck.clock import Loop
 from killcheck.engine import changes
@@ -55,8 +56,7 @@ EVENTS_KEPT = 400
 _WARNINGS = ("oom", "die", "kill", "pause")
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """A layer that is a container: its name, the container, what a firing runs inside it (none: a new one), when."""
 
     name: str
@@ -66,8 +66,7 @@ class Schedule:
     time_zone: str = ""
 
 
-@dataclass(slots=True)
-class _Watcher:
+class _Watcher(Struct):
     plural: str
     on_event: Callable[[Obj], None]
     on_end: Callable[[KubeError | None], None]

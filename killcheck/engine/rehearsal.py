@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.engine.connection import Engine, answered
 from killcheck.engine.firings import has, pull
@@ -32,8 +33,7 @@ _UNSET = re.compile(r"unbound variable|parameter (?:null or )?not set")
 _MEMORY = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
+class Rehearsal(Struct, frozen=True):
     """What came of it. ``starts`` None: it could not be tried; ``why`` in the runtime's or the program's own words."""
 
     starts: bool | None

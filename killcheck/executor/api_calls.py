@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Struct
 
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube.selectors import SelectorError, parse_labels
@@ -14,8 +15,7 @@ from killcheck.kube.selectors import SelectorError, parse_labels
 __all__ = ["ApiCall", "HttpCommand", "call_of_url", "curl", "removes_only", "replicas_in", "wget"]
 
 
-@dataclass(frozen=True, slots=True)
-class ApiCall:
+class ApiCall(Struct, frozen=True):
     """One request as the authorizer sees it. Empty ``name``: any, or one that could not be read; so with ``namespace``.
 
     ``replicas`` is the number that the request writes, where it is written in the script; ``selector`` the labels that
@@ -60,8 +60,7 @@ class ApiCall:
             return False  # the API server answers 400
 
 
-@dataclass(frozen=True, slots=True)
-class HttpCommand:
+class HttpCommand(Struct, frozen=True):
     """One curl or wget. ``fails``: an HTTP error makes it fail; ``prints_status``: it prints the HTTP status."""
 
     method: str

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
+
+from msgspec import Struct, field
 
 from killcheck.executor.api_calls import ApiCall, removes_only, replicas_in
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube import resources
 from killcheck.kube.resources import Resource
+from killcheck.text.values import replace
 
 __all__ = ["CommandLine", "Kubectl", "command_line", "read"]
 
@@ -101,8 +103,7 @@ _MORE = (
 _GET_AND_PATCH = frozenset({"patch", "label", "annotate", "set", "edit", "taint", "cordon", "uncordon"})
 
 
-@dataclass(slots=True)
-class CommandLine:
+class CommandLine(Struct):
     """A kubectl command line taken apart. ``flags`` by name without dashes; a switch has the value 'true'."""
 
     words: list[str] = field(default_factory=list)
@@ -117,8 +118,7 @@ class CommandLine:
         return next((self.flags[name] for name in names if name in self.flags), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Kubectl:
+class Kubectl(Struct, frozen=True):
     """``calls`` in order; ``empty``: why it changes nothing (a dry run); ``unknown``: what was not understood."""
 
     calls: tuple[ApiCall, ...]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
+
+from msgspec import Struct, field
 
 from killcheck.executor.api_calls import ApiCall, call_of_url, replicas_in
 from killcheck.executor.python_failures import checks_status, swallowed
@@ -43,17 +44,15 @@ _MAX_ITEMS = 50
 _MAX_DEPTH = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A program that is started. ``unchecked``: why nobody looks at its exit code; empty where somebody does."""
+class Program(Struct, frozen=True):
+    """A program that is started. ``unchecked``: why nobody looks at its exit code; None: somebody does."""
 
     words: tuple[str, ...]
     line: int = 0
-    unchecked: str = ""
+    unchecked: str | None = None
 
 
-@dataclass(slots=True)
-class PythonReading:
+class PythonReading(Struct):
     """``programs``: what it starts. ``false_green``: how a refused request ends as success. ``modules`` imported."""
 
     calls: list[ApiCall] = field(default_factory=list)
@@ -234,14 +233,14 @@ class _Reader(ast.NodeVisitor):
             words = ("sh", "-c", self.scope.text(argument))
         self.found.programs.append(Program(words, node.lineno, self._unchecked(how, node)))
 
-    def _unchecked(self, how: str, node: ast.Call) -> str:
+    def _unchecked(self, how: str, node: ast.Call) -> str | None:
         """Why a failure of the program goes unnoticed."""
         checks = any(k.arg == "check" and isinstance(k.value, ast.Constant) and k.value.value for k in node.keywords)
         if checks or how in ("check_call", "check_output") or self.looks_at_codes:
-            return ""
+            return None
         if how == "run":
             return "subprocess.run without check=True"
-        return f"nobody looks at what {how}() returns" if node is self._bare or how in ("popen", "getoutput") else ""
+        return f"nobody looks at what {how}() returns" if node is self._bare or how in ("popen", "getoutput") else None
 
     # -- the kubernetes package ------------------------------------------------------------------------------
     def _client(self, method: str, node: ast.Call) -> None:

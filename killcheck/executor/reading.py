@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from posixpath import basename, join, normpath
+
+from msgspec import Struct, field
 
 from killcheck.executor import kubectl_calls, python_calls, shell_script
 from killcheck.executor.api_calls import ApiCall, HttpCommand, call_of_url, curl, wget
 from killcheck.executor.shell_script import UNKNOWN, Command, ShellSyntaxError
 from killcheck.kube.objects import Obj, dig
+from killcheck.text.values import replace
 
 __all__ = ["ApiCall", "ConfigMaps", "Reading", "read"]
 
@@ -57,8 +59,7 @@ _WRAPPERS = frozenset({"timeout", "env", "nice", "nohup", "time", "exec", "comma
 _MAX_DEPTH = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What is known of an executor.
 
     ``calls`` are its requests to the Kubernetes API, in order. ``tools``: the programs its image must contain.
@@ -90,8 +91,7 @@ def read(spec: Obj, namespace: str, config_maps: ConfigMaps | None = None) -> Re
     return reader.reading()
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     namespace: str
     config_maps: ConfigMaps
     calls: list[ApiCall] = field(default_factory=list)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 __all__ = [
     "ENDED",
@@ -105,8 +106,7 @@ class RefusalKind(StrEnum):
     BUSY = "server busy"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """``line``: of the log, its Status' message where the line is one."""
 
     kind: RefusalKind

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed
@@ -25,8 +26,7 @@ _DEEP = 4
 _LIMIT = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(Struct, frozen=True):
     """A lock file that a script names. ``folder``: it is made with mkdir."""
 
     path: str
@@ -65,13 +65,13 @@ def locks(command: Command, folder: str | Path) -> tuple[Lock, ...]:
     return tuple(found.values())
 
 
-def own_script(command: Command, folder: str | Path) -> str:
-    """The script that a command runs, as a path below the spec's folder; empty where it is none that lies there."""
+def own_script(command: Command, folder: str | Path) -> str | None:
+    """The script that a command runs, as a path below the spec's folder; None where it is none that lies there."""
     for word in command.argv:
         path = Path(word)
         if not path.is_absolute() and not word.startswith("-") and enclosed(Path(folder) / path, Path(folder)):
             return str(path)
-    return ""
+    return None
 
 
 def persistent(command: Command, folders: Sequence[Path]) -> bool | None:

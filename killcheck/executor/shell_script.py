@@ -9,9 +9,11 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from killcheck.executor.shell_words import HereDocument, Lexer, Operator, ShellSyntaxError, Token, Word, lex
+from killcheck.text.values import replace
 
 __all__ = ["UNKNOWN", "Command", "Script", "ShellSyntaxError", "parse"]
 
@@ -35,8 +37,7 @@ _MAX_DEPTH = 8
 _MAX_COMMANDS = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """One simple command, expanded. UNKNOWN stands for what cannot be known.
 
     ``then`` is the operator after it (``||``, ``&&``, ``|``, ``&``, ``;``; empty at the script's end), ``fallback``
@@ -54,8 +55,7 @@ class Command:
     stdin: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """What a script runs, in order, and the variables as they are at its end."""
 
     commands: tuple[Command, ...]

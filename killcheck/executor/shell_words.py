@@ -6,8 +6,9 @@ What may *not* live here: what a word means when the script runs.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
+
+from msgspec import Struct, field
 
 __all__ = ["HereDocument", "Lexer", "Operator", "ShellSyntaxError", "Token", "Word", "lex"]
 
@@ -47,8 +48,7 @@ class ShellSyntaxError(Exception):
     """The script cannot be read; the message says what is open."""
 
 
-@dataclass(slots=True)
-class Word:
+class Word(Struct):
     """Raw pieces: (kind, text, quoted); kind is text, var (``NAME`` or ``NAME:-default``), sub (a command) or array
     (the words between its parentheses)."""
 
@@ -61,15 +61,13 @@ class Word:
         return "".join(text for _, text, _ in self.pieces) if kinds == {("text", False)} else ""
 
 
-@dataclass(slots=True)
-class Operator:
+class Operator(Struct):
     """A control or redirection operator, or a line's end."""
 
     text: str
 
 
-@dataclass(slots=True)
-class HereDocument:
+class HereDocument(Struct):
     """A here-document, filled in when its lines are reached."""
 
     word: Word

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
+
+from msgspec import Struct
 
 from killcheck.capabilities.offered import Capability, lacking
 from killcheck.kube.objects import Obj
@@ -71,8 +72,7 @@ class Mismatch(StrEnum):
     CAPABILITY = "capability"
 
 
-@dataclass(frozen=True, slots=True)
-class Unsuited:
+class Unsuited(Struct, frozen=True):
     """That a fault is not for a drill: ``reason``, and why in words."""
 
     reason: Mismatch
@@ -94,8 +94,7 @@ class FaultError(Exception):
     """The fault cannot be injected here; one sentence for a person. The drill is inconclusive."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a fault will change, before anything happens.
 
     ``changes``: one sentence each. ``namespaces``: where it changes something that exists (the drill's own Job is not

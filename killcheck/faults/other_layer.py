@@ -8,7 +8,6 @@ what its schedule makes meets it too. That is what it takes to see two layers fa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from killcheck import layers
@@ -22,6 +21,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerError, LayerRun, Observations, Stage
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.text.redaction import redact
+from killcheck.text.values import replace
 
 __all__ = ["OfNamedLayer", "may_name_a_layer"]
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+from msgspec import Struct, field
 
 from killcheck.cloud.iam import Access, Decision
 from killcheck.fence import awsgroups, otherclouds
@@ -30,8 +31,7 @@ class AccountError(Exception):
     """The account could not be asked, or a saved answer could not be read; one sentence for a person."""
 
 
-@dataclass
-class Account:
+class Account(Struct):
     """Everything that was exported of an account. ``unknown`` says what could not be recognised."""
 
     scaling_groups: list[Mapping[str, Any]] = field(default_factory=list)

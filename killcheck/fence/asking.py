@@ -7,7 +7,6 @@ and what the caller's own credentials may launch is tried with ``DryRun``. What 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from killcheck.cloud.ask import AskError, dry_run, export, simulate
@@ -18,6 +17,7 @@ from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.pools import Pool
 from killcheck.instances.catalogue import Catalogue
 from killcheck.instances.launchable import launchable
+from killcheck.text.values import replace
 
 __all__ = ["account_of", "own_door"]
 

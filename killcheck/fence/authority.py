@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.cloud.iam import Access, PolicyError, launch
 from killcheck.fence.account import Account
@@ -21,8 +22,7 @@ _DOORS = {"nodeclaims": ("create",), "nodepools": _WIDENING, "nodeoverlays": _WI
 _ROLE = "eks.amazonaws.com/role-arn"
 
 
-@dataclass(frozen=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """A subject that may use ``verb`` on ``resource``, by which binding. ``everything``: it may do anything at all."""
 
     subject: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from killcheck.instances.catalogue import InstanceType
 from killcheck.instances.launchable import Launchable, Ranking
@@ -27,8 +28,7 @@ STEPS = 250
 KEPT = 10_000
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """``reached`` can be launched; more than ``ceiling`` cannot. Infinite: nothing bounds it."""
 
     reached: float

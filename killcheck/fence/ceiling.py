@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from killcheck.spec.killpath import FenceCeiling
 
 __all__ = ["Ceiling"]
 
 
-@dataclass(frozen=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """``max_devices_per_node``: GPUs and accelerators of any kind on one node.
 
     ``max_usd_per_hour``, ``max_devices`` and ``max_nodes`` are of one pool at its largest, and of all pools together;

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from killcheck.fence import authority, awsgroups, otherclouds, policies
 from killcheck.fence.account import Account
@@ -21,6 +22,7 @@ from killcheck.fence.verdict import judge, judge_together
 from killcheck.instances.catalogue import Catalogue, shipped
 from killcheck.instances.launchable import Launchable, launchable
 from killcheck.kube.objects import Obj, name_of
+from killcheck.text.values import replace
 
 __all__ = ["evaluate", "pools_of", "would"]
 
@@ -37,8 +39,7 @@ UNEVALUATED = {
 }
 
 
-@dataclass(frozen=True)
-class _World:
+class _World(Struct, frozen=True):
     """Everything that was read: pools by what may be patched, and what is said beside them."""
 
     pools: list[Pool]

@@ -7,8 +7,9 @@ are not evaluated here: they are never counted as a refusal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from killcheck.fence.pools import Pool
 from killcheck.instances.amounts import amount
@@ -19,8 +20,7 @@ __all__ = ["Ask", "Finding", "ask", "queues"]
 Outcome = Literal["refused", "pending", "launches", "unproven"]
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """What would happen to the pod, by what, and what could not be judged."""
 
     outcome: Outcome
@@ -28,8 +28,7 @@ class Ask:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """Something wrong beside the pools: ``severity`` is SARIF's."""
 
     object: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.fence.overlays import Effect, Overlay, under_overlays
 from killcheck.fence.pools import Pool
@@ -59,8 +60,7 @@ _BOUNDABLE = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Struct, frozen=True):
     """What a NodePool is read beside: the types, NodeClasses by name, NodeOverlays, feature gates where known."""
 
     types: Launchable
@@ -73,8 +73,7 @@ class Context:
         return True if self.gates is None else self.gates.get(name, False)
 
 
-@dataclass
-class _Findings:
+class _Findings(Struct):
     """What is said of a pool while it is read."""
 
     unknown: list[str]

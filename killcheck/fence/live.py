@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from killcheck.clock import Loop
 from killcheck.fence.inside import Ask
@@ -21,6 +22,7 @@ from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, uid_of
 from killcheck.kube.resources import Resource
 from killcheck.safety.changes import Undo
+from killcheck.text.values import replace
 
 __all__ = ["Canary", "CanaryRefused", "CanaryResult", "Ledger", "gather"]
 
@@ -94,8 +96,7 @@ class CanaryRefused(Exception):
         super().__init__(message)
 
 
-@dataclass(frozen=True)
-class CanaryResult:
+class CanaryResult(Struct, frozen=True):
     """``held``: it stayed Pending, nothing launched. ``refused``: it was not even admitted, which holds as well.
 
     ``launched``: something launched for it; the evidence says what. ``unproven``: it could not be watched. ``left``
@@ -126,8 +127,7 @@ class Ledger(Protocol):
         """Put everything back; (what was undone, what could not be)."""
 
 
-@dataclass
-class Canary:
+class Canary(Struct):
     """``devices`` of ``resource`` are asked for in ``namespace``, for at most ``deadline_s`` seconds.
 
     ``instances``, where given, answers how many machines the cloud bills: one more of them is a sign, too.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.fence.pools import Pool
 from killcheck.instances.catalogue import Catalogue, InstanceType
@@ -26,8 +27,7 @@ _GCP_PLAIN = re.compile(
 _AZURE_PLAIN = re.compile(r"Standard_([A-MO-Z]|N$)", re.IGNORECASE)
 
 
-@dataclass
-class _Shape:
+class _Shape(Struct):
     """One machine shape, and what is not known of it."""
 
     one: InstanceType | None

@@ -9,7 +9,8 @@ the overlay of the greatest weight counts; of two of the same weight that give o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from killcheck.instances.amounts import amounts
 from killcheck.instances.launchable import Launchable, well_known
@@ -21,8 +22,7 @@ __all__ = ["Effect", "Overlay", "price_notes", "read_overlays", "under_overlays"
 _POOL = "karpenter.sh/nodepool"
 
 
-@dataclass(frozen=True)
-class Overlay:
+class Overlay(Struct, frozen=True):
     """Which types (requirements; None: cannot be read, so any), and the capacity that it gives them."""
 
     name: str
@@ -31,8 +31,7 @@ class Overlay:
     weight: int = 0
 
 
-@dataclass
-class Effect:
+class Effect(Struct):
     """What overlays make of a pool's types: masks of those that surely and possibly pass its limits, and the limits
     that some type is counted differently for. ``doubts`` say what could not be evaluated."""
 

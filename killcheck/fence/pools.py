@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from killcheck.instances.catalogue import InstanceType
 from killcheck.instances.launchable import Launchable
@@ -13,8 +14,7 @@ from killcheck.kube.objects import Obj
 __all__ = ["Pool"]
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """``certain`` and ``possible`` are masks over ``types``: what surely can be launched, and what cannot be excluded.
 
     ``limits`` bound what its nodes add up to (an empty mapping: nothing does), ``max_nodes`` how many there are;

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.karpenter import Context, read_node_pool
@@ -13,6 +14,7 @@ from killcheck.fence.verdict import judge
 from killcheck.instances.catalogue import InstanceType
 from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, Launchable
 from killcheck.kube.objects import Obj, copy, dig
+from killcheck.text.values import replace
 
 __all__ = ["close"]
 
@@ -20,8 +22,7 @@ __all__ = ["close"]
 NAMED = 60
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(Struct, frozen=True):
     """What is added to a pool, and the sentence for it."""
 
     says: str

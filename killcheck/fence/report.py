@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from killcheck.fence.inside import Finding
 from killcheck.kube.objects import Obj
@@ -23,8 +24,7 @@ def worst_verdict(verdicts: list[FenceVerdict]) -> FenceVerdict:
     return max(verdicts, key=_ORDER.__getitem__, default="unproven")
 
 
-@dataclass(frozen=True)
-class FenceResult:
+class FenceResult(Struct, frozen=True):
     """One pool (or door) at its worst.
 
     ``worst_instance`` is the type with the most devices, the dearest of those; ``usd_per_node`` the dearest type's
@@ -76,8 +76,7 @@ class FenceResult:
         }
 
 
-@dataclass(frozen=True)
-class FenceReport:
+class FenceReport(Struct, frozen=True):
     """Everything that could launch, and the sum of it.
 
     ``rests_on`` names the catalogue files it was judged by; ``findings`` are about what is wrong beside the pools.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.fence import attributes
 from killcheck.instances.launchable import Launchable
@@ -12,8 +13,7 @@ from killcheck.instances.launchable import Launchable
 __all__ = ["Chosen", "Templates", "named"]
 
 
-@dataclass
-class Chosen:
+class Chosen(Struct):
     """Types that some words choose: masks, and what is not known of them."""
 
     certain: int = 0

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
 
 from killcheck.fence.bounds import Bound, Measure, most
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.pools import Pool
 from killcheck.fence.report import FenceResult, FenceVerdict, whole
 from killcheck.instances.catalogue import InstanceType
+from killcheck.text.values import replace
 
 __all__ = ["Totals", "judge", "judge_together", "totals"]
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """How large a pool can become: devices, dollars an hour, nodes; ``unpriced`` is the mask of types without a price,
     which the dollars do not count."""
 
@@ -55,8 +56,7 @@ def _nodes(pool: Pool, limits: dict[str, float]) -> float:
     return least if pool.possible else 0.0
 
 
-@dataclass
-class _Case:
+class _Case(Struct):
     """What is found while a pool is judged."""
 
     exposed: list[str] = field(default_factory=list)

@@ -10,8 +10,9 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.fleet.file import Fleet, Shard
@@ -26,8 +27,7 @@ LOOK_S, SLOT_S = 0.1, 5.0
 _PUT_BACK = frozenset(EXIT_CODES[word] for word in ("proven", "exposed", "usage", "inconclusive"))
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """What became of a shard: its drill's exit code; ``why`` where it was not drilled, or what it said at its end."""
 
     shard: Shard
@@ -35,8 +35,7 @@ class Done:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where shards run. ``work``: a folder for what each leaves. ``secrets``: where the Secrets with kubeconfigs are
     mounted; None: each cluster's own ``kubeconfig``."""
 
@@ -97,8 +96,7 @@ class Place:
 _KILLCHECK = [sys.executable, "-P", "-c", "from killcheck.cli import run; run()"]
 
 
-@dataclass
-class Drilling:
+class Drilling(Struct):
     """Drills shards. ``patience_s``: how long a slot is waited for while none of ours is under way."""
 
     place: Place

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from killcheck.run.session import ExecMode
@@ -59,8 +59,7 @@ class _Fleet(_Strict):
     paths: Annotated[list[_Path], Field(min_length=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """One drill command. ``key`` names it, in folders too. ``kubeconfig``: on this machine; ``secret``: in a Job.
 
     ``part`` of ``parts``: which cells of a matrix are its own (both 1: all).
@@ -96,8 +95,7 @@ class Shard:
         return found + (["--shard", f"{self.part}/{self.parts}"] if self.parts > 1 else [])
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """``at_once``: how many of its drills may be under way at once. ``results``: a folder, or ``s3://BUCKET/PREFIX``."""
 
     file: Path

@@ -11,9 +11,10 @@ import fcntl
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
@@ -50,8 +51,7 @@ class Slots(Protocol):
         """One for the shard of that key; None where all are taken. Raises KubeError, OSError, KeyProblem."""
 
 
-@dataclass
-class _LockedFile:
+class _LockedFile(Struct):
     descriptor: int
 
     @property
@@ -64,8 +64,7 @@ class _LockedFile:
         os.close(self.descriptor)
 
 
-@dataclass
-class FileSlots:
+class FileSlots(Struct):
     """Files of this user's on this machine, outside of every checkout, by the fleet's name."""
 
     fleet: str
@@ -117,8 +116,7 @@ class _SlotClaim(Claim):
         return made
 
 
-@dataclass
-class _Leased:
+class _Leased(Struct):
     claim: Claim
     inherited: tuple[int, ...] = ()
 
@@ -129,8 +127,7 @@ class _Leased:
             self.claim.abandon()
 
 
-@dataclass
-class LeaseSlots:
+class LeaseSlots(Struct):
     """Leases in a namespace of the cluster that the pods are in; ``loop`` renews them while it runs."""
 
     fleet: str

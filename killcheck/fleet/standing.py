@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.events import Event, Subjects, from_json
 from killcheck.fleet.file import Fleet, Shard
@@ -18,6 +19,7 @@ from killcheck.history.series import Stand, Story, told
 from killcheck.proof.statement import subjects_of
 from killcheck.run.chosen import chosen
 from killcheck.run.subjects import of_session
+from killcheck.text.values import replace
 from killcheck.verdict import EXIT_CODES
 
 __all__ = ["NEVER", "Row", "Standing", "code_of", "fresh", "standing"]
@@ -26,8 +28,7 @@ __all__ = ["NEVER", "Row", "Standing", "code_of", "fresh", "standing"]
 NEVER = "never drilled"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A shard. ``story``: what its records say; it has no series where there are none.
 
     ``changed``: its last run was of another spec, or of other manifests, than are in hand.
@@ -81,8 +82,7 @@ class Row:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """All of a fleet; those that need somebody first."""
 
     fleet: Fleet

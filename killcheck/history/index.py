@@ -10,12 +10,14 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from killcheck.history.nights import Night, RunNights, Unreadable, read
 from killcheck.history.places import Listed, Place, PlaceError
 from killcheck.safety.seals import fingerprint
+from killcheck.text.values import replace
 
 __all__ = ["History", "gather"]
 
@@ -30,8 +32,7 @@ CREATE TABLE IF NOT EXISTS records (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """The nights of a place, oldest first. ``unreadable``: what says nothing that can be used, in one sentence each.
 
     ``snapshots`` by run, as JSON: only those around a break are ever looked at.

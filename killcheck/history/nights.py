@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from killcheck.events import DrillFinished, DrillStarted, Event, RunFinished, RunStarted, Snapshot, from_json
 from killcheck.run.chain import Chain, ChainBroken
 from killcheck.safety.seals import Whose
 from killcheck.spec.phases import Phase
+from killcheck.text.values import replace
 
 __all__ = ["Night", "RunNights", "Unreadable", "read"]
 
@@ -27,8 +29,7 @@ class Unreadable(Exception):
     """The file is no run record; the message says where it stops being one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Night:
+class Night(Struct, frozen=True):
     """One drill. ``at``: when it ended (Unix time, the clock of who ran it); seconds count from the trigger.
 
     ``standing``: its verdict, ``accepted`` where the policy accepts an exposure; ``accepted_until``: until when (Unix
@@ -67,7 +68,7 @@ class Night:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return asdict(self)
+        return structs.asdict(self)
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Night:
@@ -75,8 +76,7 @@ class Night:
         return cls(**{**said, "faults": tuple(said["faults"])})
 
 
-@dataclass(frozen=True, slots=True)
-class RunNights:
+class RunNights(Struct, frozen=True):
     """A run: its nights, and what was there when it began (object to what a person would look at)."""
 
     nights: tuple[Night, ...]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from killcheck.cloud.results import split
 from killcheck.cloud.session import AskError, Aws, call, pages
@@ -24,8 +25,7 @@ class PlaceError(Exception):
     """The place cannot be read; the message says why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A record: its name in its place, and what changes when its content does.
 
     ``problem``: why what is there cannot be listed, in one sentence; it is no record then.
@@ -53,8 +53,7 @@ class Place(Protocol):
         """The lines of one. Raises PlaceError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """Every ``run.jsonl`` at any depth of a folder; links out of it are not followed."""
 
     path: Path
@@ -97,8 +96,7 @@ class Folder:
             raise PlaceError(f"{self.where(name)}: {_said(error)}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(Struct, frozen=True):
     """Every ``…/run.jsonl`` below ``s3://bucket/prefix``, as ``killcheck evidence`` leaves them. Raises ValueError."""
 
     aws: Aws

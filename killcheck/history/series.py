@@ -11,6 +11,8 @@ from enum import StrEnum
 from itertools import combinations, pairwise
 from typing import Any
 
+from msgspec import Struct
+
 from killcheck.history.index import History
 from killcheck.history.nights import Night
 
@@ -35,8 +37,7 @@ class Stand(StrEnum):
     EXPOSED = "exposed"
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
+class Took(Struct, frozen=True):
     """Seconds that the proven nights took. ``per_month_s``: by how much that grows in thirty days (None: not known)."""
 
     nights: int
@@ -53,8 +54,7 @@ class Took:
         return cls(len(values), statistics.median(values), _percentile(values, 0.95), _trend(points))
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
+class Break(Struct, frozen=True):
     """Nights that stopped being proven: the last that was, the first that was not, and what differs between them.
 
     ``changes`` is None where one of the two records has no snapshot.
@@ -66,8 +66,7 @@ class Break:
     mended: Night | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """All nights of one layer under one set of faults, oldest first."""
 
     nights: tuple[Night, ...]

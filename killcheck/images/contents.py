@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.images.reference import Reference
 
@@ -20,8 +21,7 @@ ASSUMED_SIZE = 115_372_532
 MEGABYTE = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """``commands`` maps the absolute path of every command to its name; None: nothing is known of the image.
 
     ``merged``: /bin is /usr/bin. ``scripts``: (path, text) of small programs of its own. ``gone_since``: from then on

@@ -6,8 +6,9 @@ Source: github.com/distribution/reference (normalize.go, regexp.go) and the mess
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 __all__ = ["NEVER_THERE", "InvalidReference", "Reference", "parse"]
 
@@ -27,8 +28,7 @@ class InvalidReference(ValueError):
     """The text is no image reference; the message is the library's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A normalised reference: ``host/path`` and a tag, a digest, or both."""
 
     host: str

@@ -18,11 +18,15 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+
+from killcheck.text.values import replace
 
 __all__ = ["Catalogue", "CatalogueError", "InstanceType", "Provider", "load", "parse", "shipped"]
 
@@ -48,8 +52,7 @@ class CatalogueError(Exception):
     """A catalogue file cannot be read; the message names the file, the row and what was expected."""
 
 
-@dataclass(frozen=True)
-class InstanceType:
+class InstanceType(Struct, frozen=True, dict=True):
     """One machine type.
 
     ``device_kind`` is ``gpu``, ``accelerator`` (Neuron, Qualcomm, TPU), ``fpga``, ``media`` or empty;
@@ -292,7 +295,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 #: What must be said of a type that is in no other file.
 _SIZE = ("vcpu", "memory_mib", "device_count")
-_COLUMNS = {one.name: _READERS.get(one.name, str) for one in fields(InstanceType)}
+_COLUMNS = {name: _READERS.get(name, str) for name in InstanceType.__struct_fields__}
 
 
 def parse(row: Mapping[str, Any], where: str, base: InstanceType) -> InstanceType:

@@ -10,9 +10,10 @@ import functools
 import itertools
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.instances.catalogue import Catalogue, InstanceType, Provider
 from killcheck.instances.requirements import Requirement
@@ -108,8 +109,7 @@ def well_known(prefix: str) -> frozenset[str]:
     return frozenset({f"{prefix}/{name}" for name in _NAMES | _UNDECIDED} | core | _ANYWHERE)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Masks of types; ``undecided`` are the keys that kept ``certain`` from being ``possible``."""
 
     certain: int

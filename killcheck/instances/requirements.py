@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 __all__ = ["NORMALIZED", "OPERATORS", "Operator", "Requirement", "RequirementError", "Requirements"]
 
@@ -45,8 +46,7 @@ def _integer(text: str) -> int | None:
     return number if -_MAX_INT - 1 <= number <= _MAX_INT else None
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """The values allowed for one label. ``gte`` and ``lte`` are inclusive; ``min_values`` never narrows."""
 
     key: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound, ServerFault, api_error
@@ -42,8 +43,7 @@ PAGES = 4_000
 LISTED = 1 << 30
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """What came back: ``body`` is parsed JSON (dict), or text where the server sent text (logs).
 
     ``length``: the bytes of it on the wire, unpacked; 0 where it came over none.
@@ -66,16 +66,14 @@ def next_page(page: Any, query: Mapping[str, str], pages: int, length: int = 0) 
     return token
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(Struct, frozen=True):
     """``type`` is ADDED, MODIFIED, DELETED or BOOKMARK."""
 
     type: str
     object: Obj
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """A complete list (all pages) and the resourceVersion it is true for."""
 
     items: list[Obj]

@@ -8,8 +8,9 @@ no ``@reboot``, no seconds).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 __all__ = ["CronError", "Every", "Fields", "parse_expression", "parse_go_duration"]
 
@@ -35,8 +36,7 @@ _MONTH = _Bounds(1, 12, {name: i for i, name in enumerate(_MONTHS, 1)})
 _DOW = _Bounds(0, 6, {name: i for i, name in enumerate(_DAYS)})
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """The five fields as the values they match.
 
     ``day_star``: a day field has a star (``*``, ``?``, ``*/1``), so both day fields must match; else one is enough.
@@ -55,8 +55,7 @@ class Fields:
         return (of_month and of_week) if self.day_star else (of_month or of_week)
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Struct, frozen=True):
     """``@every``: a constant delay, whole seconds, at least one."""
 
     seconds: int

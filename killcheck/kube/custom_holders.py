@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube.gpus import is_device, is_known_device
 from killcheck.kube.objects import Obj, dig
@@ -171,8 +172,7 @@ def may_hold(obj: Obj) -> bool:
     return not (obj.get("metadata") or {}).get("ownerReferences")
 
 
-@dataclass(frozen=True, slots=True)
-class ByMachine:
+class ByMachine(Struct, frozen=True):
     """A kind that names the machine rather than the device: where the machine and the numbers of it are written."""
 
     kind: str
@@ -197,8 +197,7 @@ BY_MACHINE: Mapping[str, ByMachine] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A kind that leaves what its pods ask for to a template: where that's name is written, and its possible kinds."""
 
     kind: str

@@ -340,8 +340,8 @@ def unaccounted(spec: Obj) -> str | None:
     return f"container {privileged.get('name')} is privileged on nodes with GPUs ({where})"
 
 
-def _wants_gpu_node(spec: Obj) -> str:
-    """The label or taint of GPU nodes that a pod spec goes by; empty: none."""
+def _wants_gpu_node(spec: Obj) -> str | None:
+    """The label or taint of GPU nodes that a pod spec goes by; None: none."""
     for key, value in (spec.get("nodeSelector") or {}).items():
         if _GPU_LABEL.search(f"{key}={value}"):
             return f"nodeSelector {key}={value}"
@@ -357,7 +357,7 @@ def _wants_gpu_node(spec: Obj) -> str:
         said = f"{expression.get('key')}={','.join(map(str, expression.get('values') or ()))}"
         if expression.get("operator") in ("In", "Exists", "Gt") and _GPU_LABEL.search(said):
             return f"node affinity {said}"
-    return ""
+    return None
 
 
 def is_daemon(pod: Obj) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from killcheck.kube.errors import CredentialsError, KubeConfigError
 from killcheck.kube.objects import Obj
 from killcheck.text.suggestions import nearest
@@ -65,8 +67,7 @@ class Section:
         return read_file(path, f"{self.kind} {self.name}: {key}") if path else b""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What a context stands for."""
 
     name: str

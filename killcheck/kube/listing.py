@@ -7,8 +7,9 @@ all without what nobody asks for, so that a large cluster fits into memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
 
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
@@ -17,6 +18,7 @@ from killcheck.kube.errors import ApiError, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, name_of, uid_of
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import devices_of, templates
+from killcheck.text.values import replace
 
 __all__ = ["Listed", "read", "starters"]
 
@@ -87,8 +89,7 @@ _API_SLICES = "kubernetes.io/service-name=kubernetes"
 _POD_STATUS = ("phase", "conditions", "containerStatuses", "initContainerStatuses", "resourceClaimStatuses")
 
 
-@dataclass(slots=True)
-class Listed:
+class Listed(Struct):
     """What was listed. ``kinds``: those of which everything is here (one that is not installed has nothing to be read);
     ``unread``: why a kind could not be listed.
     """

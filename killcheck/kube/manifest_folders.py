@@ -6,9 +6,10 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from killcheck.kube import outside_schedules
 from killcheck.kube.manifest_text import is_definition, is_template_of_objects
@@ -74,8 +75,7 @@ def kustomize_command(folder: Path, spec: Mapping[str, Any] | None = None) -> st
     return f"kubectl kustomize {folder}{helm} > rendered.yaml"
 
 
-@dataclass(slots=True)
-class Folders:
+class Folders(Struct):
     """Walks what was named. ``exclude``: patterns of what to leave out; ``skipped`` and ``notes`` are what it says.
 
     ``reached``: every kustomization that was read, with those that lead to it.

@@ -12,13 +12,15 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube.manifest_folders import helm_command, kustomization_in, kustomize_command
 from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import name_of
+from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, YamlError, documents
 
 __all__ = ["Filling", "Rendered", "placed", "render"]
@@ -54,16 +56,14 @@ _RUN_THINGS = ("helmCharts", "helmChartInflationGenerator", "generators", "trans
 _SOURCE = re.compile(r"^# Source: (\S+)$", re.M)
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
+class Rendered(Struct, frozen=True):
     """What a renderer wrote; or in ``why`` the reason that there is none, with the command to run."""
 
     text: str = ""
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Filling:
+class Filling(Struct, frozen=True):
     """What a chart is filled in with: files of values, then single ones, each ``KEY=VALUE`` as helm takes it."""
 
     values: Sequence[Path] = ()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube import outside_schedules, secret_text
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, names_accelerators
 from killcheck.text.problems import Problem
+from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, Gaps, Path, YamlError, documents, each_document, format_path
 
 __all__ = ["SPEC", "Found", "Manifest", "Skipped", "is_definition", "is_template_of_objects", "read"]
@@ -108,13 +111,12 @@ class Manifest:
         return self._doc.line_of((*self._base, *path))
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """What one text holds. ``surprises`` are read, and otherwise than their writer may think (a key given twice)."""
 
-    manifests: list[Manifest] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    surprises: list[Problem] = field(default_factory=list)
+    manifests: list[Manifest] = []
+    skipped: list[Skipped] = []
+    surprises: list[Problem] = []
 
 
 def read(text: str, file: str, *, schemas: bool = True) -> Found:
@@ -145,13 +147,12 @@ def read(text: str, file: str, *, schemas: bool = True) -> Found:
     return found
 
 
-@dataclass(slots=True)
-class _Lines:
+class _Lines(Struct):
     """A text by its lines, which are looked at where something is wrong with one."""
 
     text: str
     ignores: bool
-    _split: list[str] = field(default_factory=list)
+    _split: list[str] = []
 
     def around(self, line: int) -> str:
         """The text of the document that a line (1-based) is in."""

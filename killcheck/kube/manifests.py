@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
+
+from msgspec import Struct, field
 
 from killcheck.kube import manifest_text
 from killcheck.kube.custom_holders import may_hold, mention
@@ -25,6 +26,7 @@ from killcheck.text.files import enclosed, fetch_ahead, text_of
 from killcheck.text.problems import FileProblems, Problem, not_utf8
 from killcheck.text.redaction import hide_secrets
 from killcheck.text.shown import shown
+from killcheck.text.values import replace
 
 __all__ = ["STUMBLES", "Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 
@@ -38,8 +40,7 @@ class ManifestError(FileProblems):
     """Manifests that the API server would not take, or that cannot be read; ``problems`` are all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """What was found. ``skipped`` is what was not loaded and why, ``notes`` what a reader should know besides.
 
     ``surprises`` were read, and otherwise than their writer may think. ``variants``: of an object that several files
@@ -83,8 +84,7 @@ class Loaded:
         return next((manifest for manifest in self.manifests if _identity(manifest.obj) == wanted), None)
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """What has been read so far of all that was named."""
 
     schemas: bool = True
@@ -265,10 +265,20 @@ def _unreadable(file: object, error: OSError) -> Skipped:
     return Skipped(str(file), 0, (error.strerror or str(error)).lower(), Cause.UNREADABLE)
 
 
+_NEXT = "name the file or the folder that holds the manifests"
+_BY_HAND = (
+    "What turns off GPUs outside Kubernetes is drilled by a killcheck.yaml that names the machine and its programs: "
+    "killcheck drill --example single-controller is one, docs/layers.md tells how it is written"
+)
+
+
 def _why_nothing(skipped: Sequence[Skipped]) -> str:
+    """What was found instead, three at most, and what to do next."""
     if not skipped:
-        return "no YAML or JSON file in it"
-    return "no Kubernetes object in it; " + "; ".join(f"{s.file}: {s.why}" for s in skipped[:3])
+        return f"no YAML or JSON file in it: {_NEXT}"
+    named = [f"{one.file}: {one.why}" for one in skipped[:3]] + ([f"{len(skipped) - 3} more"] if skipped[3:] else [])
+    outside = any(one.cause is Cause.OUTSIDE for one in skipped)
+    return f"no Kubernetes object in it; {'; '.join(named)}. {_BY_HAND if outside else _NEXT.capitalize()}"
 
 
 def _identity(obj: Obj) -> _Identity:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct, structs
 
 from killcheck.text.shown import brief
 
@@ -78,8 +79,7 @@ _MANY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(Struct, frozen=True):
     """A file, or a document of one, that was not loaded, and why.
 
     ``line`` is 1-based, 0 for the file as a whole. ``names_gpus``: its text names accelerators.
@@ -92,7 +92,7 @@ class Skipped:
     names_gpus: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "why", brief(self.why))
+        structs.force_setattr(self, "why", brief(self.why))
 
     @property
     def place(self) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.preflight import Permission, missing, rules
@@ -22,8 +23,7 @@ ANONYMOUS = ""
 _NAMELESS = frozenset({"create", "deletecollection"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Grant:
+class _Grant(Struct, frozen=True):
     """Rules, and the namespace they hold in (None: everywhere)."""
 
     namespace: str | None

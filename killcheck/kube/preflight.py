@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.kube.client import Kube
 
@@ -13,8 +14,7 @@ __all__ = ["Permission", "Rule", "by_namespace", "in_words", "missing", "rules"]
 _NAMELESS = frozenset({"create", "deletecollection"})
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Permission:
+class Permission(Struct, frozen=True, order=True):
     """One verb on one resource. Empty ``namespace``: in all of them (or cluster-scoped); empty ``name``: any."""
 
     verb: str
@@ -43,8 +43,7 @@ class Permission:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A rule of a Role, as RBAC has it; empty ``names``: whatever the object is called."""
 
     groups: tuple[str, ...]

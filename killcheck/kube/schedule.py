@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import islice
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from killcheck.kube.cron import CronError, Every, Fields, parse_expression
 
@@ -49,8 +50,7 @@ def zone(name: str) -> tzinfo:
     return ZoneInfo(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """A parsed schedule. ``text`` is what was parsed, ``tz`` the zone that its fields are read in."""
 
     text: str
@@ -104,8 +104,7 @@ def parse(text: str, tz: str | None = None) -> Schedule:
         raise ScheduleError(str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
+class Missed(Struct, frozen=True):
     """``latest``: the last firing that is due, if any; ``count``: about how many are."""
 
     latest: datetime | None

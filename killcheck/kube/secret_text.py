@@ -33,12 +33,12 @@ def as_present(obj: Obj) -> Obj:
     return _secret(obj, {**data, **strings}, how, obj.get("type")) if how else obj
 
 
-def _how(obj: Obj, data: Obj, strings: Obj) -> str:
-    """How its content came to be unknown; empty: it is known."""
+def _how(obj: Obj, data: Obj, strings: Obj) -> str | None:
+    """How its content came to be unknown; None: it is known."""
     values = (*data.values(), *strings.values())
     if isinstance(obj.get("sops"), dict) or any(_ENCRYPTED.fullmatch(str(value)) for value in values):
         return "encrypted by SOPS"
-    return "" if all(_is_base64(value) for value in data.values()) else "a placeholder"
+    return None if all(_is_base64(value) for value in data.values()) else "a placeholder"
 
 
 def _is_base64(value: Any) -> bool:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig
 
@@ -57,8 +58,7 @@ class SelectorError(ValueError):
     """The selector does not parse; the message is the API server's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One term: ``operator`` is one of in, notin, =, ==, !=, exists, !, gt, lt."""
 
     key: str
@@ -94,8 +94,7 @@ class Requirement:
         return f"{self.key}{sign}{self.values[0]}"
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(Struct, frozen=True):
     """All requirements together; none: everything. ``nothing``: it selects no object at all."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -329,8 +328,7 @@ def _lex(text: str) -> list[tuple[str, str]]:
     return tokens
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(Struct, frozen=True):
     """Terms (field, negated, value) that must all hold."""
 
     terms: tuple[tuple[str, bool, str], ...] = ()

@@ -11,9 +11,10 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
+
+from msgspec import Struct
 
 from killcheck import __version__
 from killcheck.clock import Loop, wall_seconds
@@ -40,8 +41,7 @@ _PIECE = 64 * 1024
 _POOLED = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How long to wait, in seconds.
 
     ``watch``: how long a watch is asked to last; a stream that is silent for that and ``grace`` more is dead.
@@ -67,10 +67,10 @@ class WireTransport:
         loop: Loop,
         *,
         impersonate: list[tuple[str, str]] | None = None,
-        limits: Limits = Limits(),
+        limits: Limits | None = None,
     ) -> None:
         self.endpoint = endpoint
-        self.limits = limits
+        self.limits = limits or Limits()
         self._credentials = credentials
         self._loop = loop
         self._impersonate = impersonate or []
@@ -245,8 +245,7 @@ class WireTransport:
         return Answer(response.status, body, dict(response.headers), len(text))
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """A request before it is sent; ``stream``: the body is read by somebody else, as it arrives."""
 
     method: str

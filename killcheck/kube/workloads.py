@@ -8,7 +8,8 @@ replica fields on the way multiply. Kinds that count otherwise (LeaderWorkerSet,
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.kube.custom_holders import COUNTS, FACTORS, HOLDS_NOTHING, machine_of, requested
 from killcheck.kube.gpus import Claims, spec_devices, unaccounted
@@ -40,8 +41,7 @@ _MAX_DEPTH = 12
 _NUMBERED = frozenset(path[0] for path in (*COUNTS, *FACTORS))
 
 
-@dataclass(frozen=True, slots=True)
-class PodTemplate:
+class PodTemplate(Struct, frozen=True):
     """One template of a workload. ``path`` leads to its pod *spec*; ``count`` is how many pods of it are wanted now.
 
     ``count`` of a DaemonSet's is one a node, unknown here: 1. Where a workload is suspended or stopped it is 0.

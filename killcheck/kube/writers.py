@@ -7,15 +7,15 @@ to nobody. What a program asked for and was refused is in the audit log, which i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig
 
 __all__ = ["Writer", "told", "writer_of_replicas"]
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """``manager`` wrote it at ``time`` (RFC 3339, empty: not recorded), by ``subresource`` (empty: the object)."""
 
     manager: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.programs import Programs, Ran
@@ -73,8 +74,7 @@ class LayerError(Exception):
     """The layer cannot be drilled as the spec has it; one sentence for a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """Why the layer itself did not act, as only its type can know; becomes the diagnosis."""
 
     cause: str
@@ -99,8 +99,7 @@ class Hindrance(StrEnum):
     TIMER = "timer"
 
 
-@dataclass(frozen=True, slots=True)
-class NotFired:
+class NotFired(Struct, frozen=True):
     """That a trigger set nothing off: ``reason``, and why in words."""
 
     reason: Hindrance
@@ -110,8 +109,7 @@ class NotFired:
         return self.why
 
 
-@dataclass
-class Observations:
+class Observations(Struct):
     """What is known of an executor's life, kept also when its objects are gone: the diagnosis reads it.
 
     ``logs``, ``unread``: by pod and container, the text, and why it could not be read: such a log is not an empty one.
@@ -128,8 +126,7 @@ class Observations:
         return {key: f"[the log could not be read: {why}]" for key, why in self.unread.items()} | self.logs
 
 
-@dataclass
-class Stage:
+class Stage(Struct):
     """What a layer works with during one drill."""
 
     cluster: Cluster

@@ -7,11 +7,12 @@ a schedule that cannot fire at all exposes the path whatever the triggered Job d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj, dig, format_time, name_of, parse_time
@@ -31,8 +32,7 @@ LATE_S = 900.0
 HOURLY_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """``next``: the next firing. ``never``: why it does not fire at all (empty: it does), and what to do.
 
     ``clocks``: what happens on the nights on which the clocks change; ``warnings``: what may keep a firing from

@@ -6,15 +6,15 @@ What may *not* live here: what the drill saw of its effect (:mod:`killcheck.laye
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.capabilities.programs import Ran
 
 __all__ = ["Reason", "reason_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """What to do about it, and the rows of the failure catalogue that it is."""
 
     remedy: str

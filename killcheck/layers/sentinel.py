@@ -8,10 +8,11 @@ starter is fired alone and unhindered: what it starts must be stopped by then. T
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from killcheck.capabilities.programs import Ran
 from killcheck.entries import Entry, Status
@@ -40,8 +41,7 @@ RARER_S = 60.0
 REFUSAL_S = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(Struct, frozen=True):
     """Something that can be fired: a program, or a CronJob by a Job of its template. ``found``: how it is known."""
 
     name: str

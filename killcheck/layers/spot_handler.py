@@ -7,8 +7,9 @@ work goes on from its checkpoint, on spot again: an on-demand node in its place 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
 
 from killcheck.capabilities.offered import present
 from killcheck.capabilities.programs import Ran
@@ -22,6 +23,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.machine.programs import CountUnknown, counted
 from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer, LayerType
+from killcheck.text.values import replace
 
 __all__ = ["SpotHandler", "is_spot"]
 
@@ -62,8 +64,7 @@ def is_spot(node: Obj) -> bool:
     return any(labels.get(key) == value for key, value in _SPOT.items())
 
 
-@dataclass(frozen=True, slots=True)
-class _Progress:
+class _Progress(Struct, frozen=True):
     """How far the work was, as its checkpoint had it at a moment."""
 
     at: datetime

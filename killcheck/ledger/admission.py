@@ -7,8 +7,9 @@ judged here where the API server of the embedded cluster does not serve their ve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.entries import Entry, Status
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
@@ -63,8 +64,7 @@ def policy_entry(obj: Obj, stakes: Stakes) -> Entry:
     return Entry(ref, Status.HARMLESS, "no rule of its policy matches a target, its pods or what turns them off")
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """A request that webhooks are asked about: operation, group, resource, whose labels, and what it is in words."""
 
     operation: str

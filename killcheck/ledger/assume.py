@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import date
 from fnmatch import fnmatchcase
 
 from killcheck.entries import Entry, Status
 from killcheck.spec.killpath import Assumption
+from killcheck.text.values import replace
 
 __all__ = ["settled"]
 

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 __all__ = ["UNKNOWN", "Becomes", "Unknown"]
 
@@ -20,8 +21,7 @@ class Becomes(StrEnum):
     UNSEEN = "not seen, and not said: drill it on a real cluster"
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """Something that is not built."""
 
     area: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from killcheck.executor import Reading, read
 from killcheck.kube import resources as r
@@ -38,8 +39,7 @@ def plural_of(api_version: str, kind: str) -> str:
     return lower[:-1] + "ies" if lower.endswith("y") else lower + "s"
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """One object that must go off. ``obj`` is None where it is not among what is known."""
 
     api_version: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from killcheck import discover
 from killcheck.discover.shapes import read_as_typed
@@ -18,6 +19,7 @@ from killcheck.kube.objects import Obj, annotations_of, ref_of
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath
 from killcheck.text.redaction import clean
+from killcheck.text.values import replace
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -35,8 +37,7 @@ class BaselineError(Exception):
     """The baseline file cannot be used; the message names it and says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class LintResult:
+class LintResult(Struct, frozen=True):
     """What the probes found. ``suppressed`` and ``known`` (from a baseline) do not count; ``asked`` are probes' ids.
 
     ``baselined``: there was a baseline, so that what is left is new. ``probes`` are those that were asked;

@@ -7,8 +7,9 @@ answer - is *unknown*, and unknown is never zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from killcheck.capabilities.programs import Programs, Ran
 from killcheck.clock import Timer
@@ -26,8 +27,7 @@ SLOWER = 1.2
 RARELY_S = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct, frozen=True):
     """One answer. ``asked``: when the command that gave it was started; ``at``: when it had ended."""
 
     number: int

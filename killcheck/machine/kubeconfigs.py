@@ -26,8 +26,13 @@ def mounts(cluster: Cluster, commands: Iterable[Command], folder: Path) -> list[
     """One for each place that the commands or their scripts name, and for the user's own."""
     text = re.sub(r"server: \S+", f"server: {_SERVER}", cluster.kubeconfig())
     volume = Volume("kubeconfig", "configMap", {"config": File(text.encode(), 0o600)})
+    commands = list(commands)
+    homes = dict.fromkeys(["/root", *(home for command in commands if (home := command.env.get("HOME")))])
     named = dict.fromkeys(path for command in commands for path in _named(command, folder))
-    return [Mount(volume, _HOME), *(Mount(volume, path, sub_path="config") for path in named)]
+    return [
+        *(Mount(volume, f"{home}/.kube") for home in homes if home.startswith("/") and ".." not in home),
+        *(Mount(volume, path, sub_path="config") for path in named),
+    ]
 
 
 def _named(command: Command, folder: Path) -> Iterator[str]:

@@ -15,7 +15,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -31,6 +31,7 @@ from killcheck.machine.timers import Kept, Timers
 from killcheck.spec.killpath import Command, Layer
 from killcheck.text.files import enclosed
 from killcheck.text.redaction import redact
+from killcheck.text.values import replace
 
 __all__ = ["CALLS", "STATE", "Machine"]
 

@@ -16,11 +16,13 @@ from killcheck.kube.objects import Obj
 from killcheck.machine import kubeconfigs
 from killcheck.machine.modelled import Machine
 from killcheck.machine.scheduled import Scheduled, find
-from killcheck.rehearsal.record import Beside, Ending, Outcome, Rehearsed
+from killcheck.rehearsal.record import Beside, Ending, Firing, Outcome, Rehearsed
 from killcheck.rehearsal.stage import Stage
 
 __all__ = ["rehearse"]
 
+#: How many programs are fired at most.
+MOST = 40
 #: A shell's exit codes for a program that is not there, or may not be executed.
 _NOT_THERE = (126, 127)
 #: Whose they are, in the record.
@@ -28,8 +30,19 @@ ACCOUNT = "its kubeconfig"
 
 
 def rehearse(objects: Sequence[Obj], roots: Sequence[Path], now: datetime) -> dict[str, Rehearsed]:
-    """Every program that the units and crontabs below ``roots`` start, by its reference. Raises LoadError, OSError."""
-    return {one.ref: _rehearsed(objects, one, now) for one in find(roots)}
+    """Every program that the units and crontabs below ``roots`` start, by its reference: at most :data:`MOST` are
+    fired, and of the others nothing is known but that. Raises LoadError, OSError."""
+    found = {}
+    for number, one in enumerate(find(roots)):
+        lacks = one.lacks or (
+            f"the first {MOST} programs of machines are fired, and it comes after" if number >= MOST else None
+        )
+        found[one.ref] = _unfired(one, lacks) if lacks else _rehearsed(objects, one, now)
+    return found
+
+
+def _unfired(one: Scheduled, why: str) -> Rehearsed:
+    return Rehearsed(one.ref, "", ACCOUNT, Firing(Outcome.UNKNOWN, why=why), beside=_beside(one))
 
 
 def _rehearsed(objects: Sequence[Obj], one: Scheduled, now: datetime) -> Rehearsed:
@@ -41,15 +54,12 @@ def _rehearsed(objects: Sequence[Obj], one: Scheduled, now: datetime) -> Rehears
         if first.outcome is Outcome.ENDED and first.clouds:
             stage.refuse_clouds()
             refused = stage.outside(act)
-    beside = Beside(
-        one.command.argv,
-        tuple(sorted(one.command.env.items())),
-        str(one.file),
-        one.line,
-        one.schedule or "",
-        one.time_zone,
-    )
-    return Rehearsed(one.ref, "", ACCOUNT, first, refused=refused, beside=beside)
+    return Rehearsed(one.ref, "", ACCOUNT, first, refused=refused, beside=_beside(one))
+
+
+def _beside(one: Scheduled) -> Beside:
+    env = tuple(sorted(one.command.env.items()))
+    return Beside(one.command.argv, env, str(one.file), one.line, one.schedule or "", one.time_zone)
 
 
 def _slot(one: Scheduled, now: datetime) -> datetime:

@@ -9,32 +9,46 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+from msgspec import Struct
 
 from killcheck.executor.scripts import CLIS, texts
 from killcheck.machine.calendar import as_cron
 from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed, text_of
+from killcheck.text.values import replace
 
 __all__ = ["Scheduled", "find"]
 
-#: How many programs are taken at most.
-MOST = 40
 #: How long such a program may run, in the cluster's seconds.
 LIMIT_S = 1800.0
 _ACTS = re.compile(rf"\b(kubectl|oc|helm|curl|wget|kubernetes|requests|httpx|boto3|{'|'.join(CLIS)})\b")
 _CRON = re.compile(r"\s*(@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(\S.*)$")
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*)$")
+#: An assignment that systemd and a shell read alike.
+_PLAIN = re.compile(r"[A-Za-z_]\w*=(?:[\w./:@%+,=-]*|\"[^\"\\$`]*\"|'[^']*')")
+_USER = re.compile(r"[a-z_][\w-]*")
+#: Units that start a service by themselves.
+WAKING = (".timer", ".path", ".socket")
+#: Where units and crontabs lie below a machine's root.
+_PLACES = (
+    ("usr", "lib", "systemd", "system"),
+    ("etc", "systemd", "system"),
+    ("etc", "systemd", "user"),
+    ("lib", "systemd", "system"),
+    ("etc", "cron.d"),
+    ("var", "spool", "cron", "crontabs"),
+)
 _HOST_BINARIES = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/snap/bin/")
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduled:
+class Scheduled(Struct, frozen=True):
     """``name``: of its timer, or of its crontab and line. ``file``, ``line``: where it stands; ``folder``: the one that
-    its scripts are looked for in. ``schedule`` (cron, in ``time_zone``) None: not known."""
+    its scripts are looked for in. ``schedule`` (cron, in ``time_zone``) None: not known. ``lacks``: what of it is not
+    here, so that running it would prove nothing."""
 
     name: str
     file: Path
@@ -43,6 +57,7 @@ class Scheduled:
     command: Command
     schedule: str | None
     time_zone: str = ""
+    lacks: str | None = None
 
     @property
     def ref(self) -> str:
@@ -59,18 +74,19 @@ def find(roots: Iterable[Path]) -> list[Scheduled]:
         again = sum(name.startswith(named.ref) for name in apart)  # machines whose units are called the same
         named = named if named.ref not in apart else replace(named, name=f"{named.name}-{again + 1}")
         apart[named.ref] = named
-    return list(apart.values())[:MOST]
+    return list(apart.values())
 
 
 def _in(folder: Path) -> Iterator[Scheduled]:
     for file in sorted(folder.iterdir()):
         if is_masked(file) or not file.is_file() or not enclosed(file, folder):
             continue
-        made = _timer(file) if file.suffix == ".timer" else _crontab(file) if is_crontab(file) else ()
+        made = _unit(file) if file.suffix in WAKING else _crontab(file) if is_crontab(file) else ()
         yield from (one for one in made if _acts(one))
 
 
-def _timer(file: Path) -> Iterator[Scheduled]:
+def _unit(file: Path) -> Iterator[Scheduled]:
+    """What a timer starts, or a path or socket unit: of these nobody can say when."""
     unit = sections(file)
     calendars = [value for _, key, value in unit if key == "OnCalendar" and value]
     when = as_cron(calendars[0]) if len(calendars) == 1 else None
@@ -78,13 +94,54 @@ def _timer(file: Path) -> Iterator[Scheduled]:
     service = file.parent / Path(named).name
     if not service.is_file() or is_masked(service) or not enclosed(service, file.parent):
         return
-    started = sections(service)
+    started, home = sections(service), _home(file.parent)
     lines = [value for _, key, value in started if key in ("ExecStartPre", "ExecStart", "ExecStartPost") and value]
-    command = _command(lines, environment_of(started), file.parent)
+    files, lacks = _environment_files(started, file.parent, home)
+    command = _command(lines, _identity(started) | environment_of(started), file.parent, home, files)
     if command is not None:
         yield Scheduled(
-            file.stem, service, _line(service), file.parent, command, when[0] if when else None, when[1] if when else ""
+            file.stem, service, _line(service), home, command, when[0] if when else None, when[1] if when else "", lacks
         )
+
+
+def _home(folder: Path) -> Path:
+    """The folder that stands for a machine's root, where its tree is kept as it is there; else the units' own."""
+    for place in _PLACES:
+        if folder.parts[-len(place) :] == place:
+            return folder.parents[len(place) - 1]
+    return folder
+
+
+def _identity(unit: list[tuple[str, str, str]]) -> dict[str, str]:
+    """What systemd tells a program of its ``User=`` (systemd.exec(5)), a user with a home where such homes are."""
+    user = next((value for _, key, value in unit if key == "User" and value), "root")
+    if user in ("root", "0") or not _USER.fullmatch(user):
+        return {}
+    return {"HOME": f"/home/{user}", "USER": user, "LOGNAME": user}
+
+
+def _environment_files(unit: list[tuple[str, str, str]], folder: Path, home: Path) -> tuple[list[str], str | None]:
+    """(those of ``EnvironmentFile=`` that are here, as paths below ``home``; why one that must be is not)."""
+    found = []
+    for _, key, value in unit:
+        if key != "EnvironmentFile" or not value:
+            continue
+        path = value.removeprefix("-")
+        here = next((p for p in (home / path.lstrip("/"), folder / Path(path).name) if p.is_file()), None)
+        if here is None or not enclosed(here, home):
+            if not value.startswith("-"):
+                return [], f"its EnvironmentFile={path} is not here: what that says is not known"
+        elif not _as_a_shell_has_it(text_of(here, errors="replace")):
+            return [], f"its EnvironmentFile={path} has lines that a shell reads in another way"
+        else:
+            found.append(f"./{here.relative_to(home)}")
+    return found, None
+
+
+def _as_a_shell_has_it(text: str) -> bool:
+    """Whether a shell takes such a file as systemd does: names, and words that are no code."""
+    lines = [line.strip() for line in text.splitlines()]
+    return all(_PLAIN.fullmatch(line) for line in lines if line and not line.startswith(("#", ";")))
 
 
 def _crontab(file: Path) -> Iterator[Scheduled]:
@@ -99,37 +156,46 @@ def _crontab(file: Path) -> Iterator[Scheduled]:
         elif found:
             rest = found[2].split(None, 1)[-1] if system and " " in found[2] else found[2]
             when = as_cron(found[1].removeprefix("@")) if found[1].startswith("@") else (found[1], "")
-            command = _command([f"/bin/sh -c {shlex.quote(rest)}"], env, file.parent)
+            command = _command([f"/bin/sh -c {shlex.quote(rest)}"], env, file.parent, _home(file.parent))
             if command is not None:
                 zone = env.get("CRON_TZ", "")
-                yield Scheduled(f"{file.name}-{number}", file, number, file.parent, command, when and when[0], zone)
+                name = f"{file.name}-{number}"
+                yield Scheduled(name, file, number, _home(file.parent), command, when and when[0], zone)
 
 
-def _command(lines: list[str], env: dict[str, str], folder: Path) -> Command | None:
-    """One command for all that a unit starts, one after the other; None: nothing, or what no shell takes."""
+def _command(
+    lines: list[str], env: dict[str, str], folder: Path, home: Path, files: Sequence[str] = ()
+) -> Command | None:
+    """One command for all that a unit starts, one after the other; None: nothing, or what no shell takes.
+
+    ``files``: with what they assign, which is read when it starts and kept nowhere else.
+    """
     try:
-        started = [_runnable(shlex.split(line.lstrip("-@+!:")), folder) for line in lines]
+        started = [_runnable(shlex.split(line.lstrip("-@+!:")), folder, home) for line in lines]
     except ValueError:
         return None
     if not started or not all(started):
         return None
-    if len(started) == 1:
+    if len(started) == 1 and not files:
         return Command(tuple(started[0]), LIMIT_S, env)
-    return Command(("/bin/sh", "-ec", "\n".join(shlex.join(argv) for argv in started)), LIMIT_S, env)
+    text = [*(f"set -a; . {shlex.quote(file)}; set +a" for file in files), *map(shlex.join, started)]
+    return Command(("/bin/sh", "-ec", "\n".join(text)), LIMIT_S, env)
 
 
-def _runnable(argv: list[str], folder: Path) -> list[str]:
-    """Programs from where they can be run: a script beside the unit, a host's own program by its name."""
-    return [placed for number, word in enumerate(argv) for placed in _placed(word, folder, first=number == 0)]
+def _runnable(argv: list[str], folder: Path, home: Path) -> list[str]:
+    """Programs from where they can be run: a script beside the unit or in its machine's tree, a host's own program by
+    its name."""
+    return [placed for number, word in enumerate(argv) for placed in _placed(word, folder, home, first=number == 0)]
 
 
-def _placed(word: str, folder: Path, *, first: bool) -> list[str]:
+def _placed(word: str, folder: Path, home: Path, *, first: bool) -> list[str]:
     if not word.startswith("/"):
         return [word]
-    name = Path(word).name
-    if (folder / name).is_file() and enclosed(folder / name, folder):
-        return [*_interpreter(folder / name), f"./{name}"] if first else [f"./{name}"]
-    return [name] if first and word.startswith(_HOST_BINARIES) else [word]
+    for here in (home / word.lstrip("/"), folder / Path(word).name):
+        if here.is_file() and enclosed(here, home):
+            path = f"./{here.relative_to(home)}"
+            return [*_interpreter(here), path] if first else [path]
+    return [Path(word).name] if first and word.startswith(_HOST_BINARIES) else [word]
 
 
 def _interpreter(script: Path) -> list[str]:

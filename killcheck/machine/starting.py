@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 __all__ = ["assignments", "expanded", "start_in", "unread_in"]
 
@@ -67,6 +68,7 @@ _RUN_BY_VARIABLE = re.compile(
 _PASSES = 4
 
 
+@cache
 def _pattern(call: str) -> re.Pattern[str]:
     """A call with options between its words, their values apart or not."""
     words = [word for word in call.split() if word != "*"]
@@ -80,13 +82,10 @@ def _pattern(call: str) -> re.Pattern[str]:
     return re.compile(r"(?<![\w-])" + "".join(parts) + r"(?![\w-])")
 
 
-_STARTERS = tuple((call, _pattern(call)) for call in _STARTS)
-
-
 def start_in(text: str) -> str | None:
     """The call of a text that starts something, in words; None: none is to be read."""
-    for call, pattern in _STARTERS:
-        found = pattern.search(text)
+    for call in _STARTS:
+        found = _pattern(call).search(text) if call.split(maxsplit=1)[0] in text else None
         if found and not _TO_ZERO.search(text[found.start() : found.start() + 200]):
             return call.replace(" * ", " ")
     for other in (_SCALES_UP, _SDK, _BY_HTTP):

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from killcheck.clock import Loop, Timer
 from killcheck.kube.schedule import Schedule
 
@@ -36,8 +38,7 @@ class Kept:
     _due: Timer | None = field(default=None, repr=False)
 
 
-@dataclass
-class Timers:
+class Timers(Struct):
     """``behind_s``: how far the machine's clock is behind the world's. ``away_s``: for how long the machine is away
     from the next slot that a drill stands for on (0: it is there); ``suspended``: asleep then, not off.
     """
@@ -46,10 +47,10 @@ class Timers:
     behind_s: float = 0.0
     away_s: float = 0.0
     suspended: bool = False
-    kept: dict[str, Kept] = field(default_factory=dict)
+    kept: dict[str, Kept] = {}
     _back_at: datetime | None = None
     _stands_for: str = ""
-    _late_ones: list[Timer] = field(default_factory=list)
+    _late_ones: list[Timer] = []
     _closed: bool = False
 
     def keep(self, timer: Kept) -> None:

@@ -10,8 +10,9 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from killcheck.machine.starting import assignments, expanded, start_in, unread_in
 from killcheck.spec.killpath import Command
@@ -30,8 +31,10 @@ __all__ = [
     "sections",
 ]
 
-#: How deep below a folder is looked for units, and at how many folders at most.
-DEPTH, FOLDERS = 3, 500
+#: How deep below a folder is looked for units: a machine's whole tree may lie there, one of each host.
+DEPTH = 7
+#: Folders of what others wrote, in which nobody keeps units.
+_NOT_UNITS = frozenset({"node_modules", "vendor", "__pycache__"})
 #: Where programs of the system itself are, and files that are no programs.
 _SYSTEM = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/lib/", "/dev/", "/etc/", "/var/", "/run/", "/proc/")
 #: Units that start a service by themselves.
@@ -43,8 +46,7 @@ _SYSTEMCTL = re.compile(r"systemctl\s+(?:--\S+\s+)*(?:start|restart|enable\s+--n
 _CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)$")
 
 
-@dataclass(frozen=True, slots=True)
-class StartAuthority:
+class StartAuthority(Struct, frozen=True):
     """Something that can start an instance by itself. ``found``: by which way, and the line that does it."""
 
     name: str
@@ -52,8 +54,7 @@ class StartAuthority:
     found: str
 
 
-@dataclass(frozen=True, slots=True)
-class Authorities:
+class Authorities(Struct, frozen=True):
     """``masked``: units that would start something if they were not masked. ``unread``: what could not be followed."""
 
     starters: tuple[StartAuthority, ...] = ()
@@ -75,11 +76,9 @@ def read(folders: Sequence[Path], *, beside: Path, deployed: bool = False) -> Au
 
 def folders_below(root: Path) -> Iterator[Path]:
     """A folder and those below it that hold units or crontabs; no link is followed."""
-    for seen, (here, below, files) in enumerate(os.walk(root)):
+    for here, below, files in os.walk(root):
         depth = len(Path(here).relative_to(root).parts)
-        below[:] = sorted(name for name in below if not name.startswith(".") and depth < DEPTH)
-        if seen == FOLDERS:
-            return
+        below[:] = sorted(n for n in below if n not in _NOT_UNITS and not n.startswith(".") and depth < DEPTH)
         if any(is_schedule(Path(here, name)) for name in files):
             yield Path(here)
 

@@ -9,8 +9,9 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from killcheck.promql import functions
 
@@ -89,8 +90,7 @@ Value = float | Vector
 Run = Callable[[Source, float], Value]
 
 
-@dataclass(frozen=True)
-class Matching:
+class Matching(Struct, frozen=True):
     """``on`` or ``ignoring`` which labels two sides match; ``many``: group_left or group_right, and what that adds."""
 
     how: str = "ignoring"

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from killcheck.promql import evaluation as ev
 from killcheck.promql import functions
@@ -45,8 +46,7 @@ SUBQUERY_STEP_S = 60.0
 _CHOOSING = ("topk", "bottomk", "quantile")
 
 
-@dataclass(frozen=True)
-class Expr:
+class Expr(Struct, frozen=True):
     """A parsed expression: ``evaluate(source, at)``; ``metrics`` are the names that it reads."""
 
     text: str
@@ -81,16 +81,14 @@ def parse(text: str) -> Expr:
         raise Unsupported("it is nested too deeply") from error
 
 
-@dataclass(frozen=True)
-class _Ranged:
+class _Ranged(Struct, frozen=True):
     """A range vector: only some functions take one."""
 
     run: Callable[[Source, float], Matrix]
     length_s: float
 
 
-@dataclass(frozen=True)
-class _Selector:
+class _Selector(Struct, frozen=True):
     """A metric with its matchers, before it is known whether a range of it is wanted."""
 
     name: str
@@ -111,8 +109,7 @@ class _Selector:
         return _Ranged(run, length_s)
 
 
-@dataclass
-class _Parser:
+class _Parser(Struct):
     text: str
     tokens: list[tuple[str, str]] = field(default_factory=list)
     metrics: set[str] = field(default_factory=set)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube.objects import parse_time
 from killcheck.proof.errors import Refused
@@ -24,8 +25,7 @@ _NAMED = 5
 DAY_S = 86400.0
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Struct, frozen=True):
     """A certificate whose signature is good. ``subjects``: what was drilled; ``drills``: what came of it.
 
     ``record`` is the SHA-256 of the run record. ``assumptions`` are sentences.

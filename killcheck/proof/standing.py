@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from killcheck.proof.certificate import Certificate
 from killcheck.run.gate import worst
@@ -11,6 +10,7 @@ from killcheck.run.matrix import Matrix
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import RunResult
 from killcheck.spec.killpath import KillPath
+from killcheck.text.values import replace
 from killcheck.verdict import EXIT_CODES, DrillResult, Verdict, overall
 
 __all__ = ["standing"]

@@ -383,11 +383,11 @@ def _tell_allure(session: Session, result: DrillResult, heard: Sequence[events.E
         allure.attach(manifest, f"{name}: manifest", allure.attachment_type.YAML)
 
 
-def _manifest(session: Session, layer: str) -> str:
-    """The layer's own object as YAML; empty where it has none at hand."""
+def _manifest(session: Session, layer: str) -> str | None:
+    """The layer's own object as YAML; None where it has none at hand."""
     ref = session.kill_path.layer(layer).ref
     if ref is None:
-        return ""
+        return None
     from ruamel.yaml import YAML
 
     for obj in reading.executors(session):
@@ -397,7 +397,7 @@ def _manifest(session: Session, layer: str) -> str:
             out = StringIO()
             YAML(typ="safe", pure=True).dump(shown, out)
             return redact(out.getvalue())
-    return ""
+    return None
 
 
 def _claim(said: str, result: DrillResult) -> str:

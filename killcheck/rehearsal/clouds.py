@@ -6,7 +6,7 @@ refuse everything, so that it shows whether anybody would hear of it. What follo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from killcheck.text.redaction import redact
 
@@ -23,8 +23,7 @@ _OTHERS = (1, "Error: 403 Forbidden: AccessDenied")
 _KEPT, _LONGEST = 200, 400
 
 
-@dataclass(frozen=True, slots=True)
-class CloudCall:
+class CloudCall(Struct, frozen=True):
     """One call of a cloud's command line, without its secrets; ``refused``: it was told that it may not."""
 
     argv: tuple[str, ...]

@@ -8,12 +8,11 @@ import pickle
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
 
-__all__ = ["die_with", "forking", "in_fork"]
+__all__ = ["Forks", "die_with", "forking"]
 
-_T = TypeVar("_T")
 #: prctl(2).
 PR_SET_PDEATHSIG = 1
 
@@ -37,26 +36,81 @@ def die_with(parent: int, how: signal.Signals) -> None:
         os.kill(os.getpid(), how)
 
 
-def in_fork(work: Callable[[], _T]) -> _T | None:
-    """What ``work`` answers in a fork of this process, pickled; None where it ended without an answer."""
-    read, write = os.pipe()
-    parent = os.getpid()
-    gc.freeze()  # else the child's first collection writes to every page
-    child = os.fork()
-    if not child:
-        os.close(read)
-        _work(work, write, parent)
-    os.close(write)
-    gc.unfreeze()
-    try:
-        with os.fdopen(read, "rb") as answer:
-            found = answer.read()
-    except BaseException:
-        os.kill(child, signal.SIGTERM)
-        raise
-    finally:
-        os.waitpid(child, 0)
-    return pickle.loads(found) if found else None  # noqa: S301 - our own child's
+class Forks:
+    """Works in forks of this process, ``most`` of them at once: each waits for its programs most of its time.
+
+    As a context: what is under way when it is left by an exception is told to end, and waited for.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._under_way: deque[tuple[str, _Fork]] = deque()
+        self._answers: dict[str, object] = {}
+
+    def __enter__(self) -> Forks:
+        return self
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        while self._under_way:
+            fork = self._under_way.popleft()[1]
+            if kind is not None:
+                fork.end()
+            fork.answer()
+
+    def begin(self, name: str, work: Callable[[], object]) -> None:
+        """Have it done, once fewer than ``most`` are under way."""
+        if len(self._under_way) >= self._most:
+            self._collect()
+        self._under_way.append((name, _Fork(work)))
+
+    def answers(self) -> dict[str, object]:
+        """What each has answered, unpickled, once all have ended; without those that ended without an answer."""
+        while self._under_way:
+            self._collect()
+        return self._answers
+
+    def _collect(self) -> None:
+        """Wait for the one that began first."""
+        name, fork = self._under_way[0]
+        sent = fork.answer()
+        self._under_way.popleft()
+        if sent:
+            self._answers[name] = pickle.loads(sent)  # noqa: S301 - our own child's
+
+
+class _Fork:
+    """One fork, from when it has begun."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._read, write = os.pipe()
+        parent = os.getpid()
+        gc.freeze()  # else the child's first collection writes to every page
+        self._child = os.fork()
+        if not self._child:
+            os.close(self._read)
+            _work(work, write, parent)
+        os.close(write)
+        gc.unfreeze()
+        self._over = False
+
+    def end(self) -> None:
+        """Tell it to end."""
+        if not self._over:
+            os.kill(self._child, signal.SIGTERM)
+
+    def answer(self) -> bytes:
+        """What it sent before it ended; once, and empty after that."""
+        if self._over:
+            return b""
+        try:
+            with os.fdopen(self._read, "rb") as answer:
+                return answer.read()
+        except BaseException:
+            self.end()
+            raise
+        finally:
+            self._over = True
+            os.waitpid(self._child, 0)
 
 
 def _work(work: Callable[[], object], write: int, parent: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, uid_of
@@ -15,7 +16,23 @@ __all__ = ["Holders", "Scene", "Standing", "lit"]
 #: Kinds that only make other holders, or that go with their nodes.
 _NO_HOLDERS = frozenset({"CronJob", "DaemonSet", "PodTemplate", "ControllerRevision", "ReplicaSet"})
 #: Of what there is much, and nothing of it holds or owns pods.
-_PASSED_OVER = frozenset({("", "events"), ("coordination.k8s.io", "leases"), ("discovery.k8s.io", "endpointslices")})
+_PASSED_OVER = frozenset(
+    {
+        ("", "configmaps"),
+        ("", "events"),
+        ("", "namespaces"),
+        ("", "secrets"),
+        ("", "serviceaccounts"),
+        ("", "services"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("coordination.k8s.io", "leases"),
+        ("discovery.k8s.io", "endpointslices"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "rolebindings"),
+        ("rbac.authorization.k8s.io", "roles"),
+    }
+)
 
 
 class Store(Protocol):
@@ -28,16 +45,14 @@ class Store(Protocol):
         """Its objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """``wanted``: GPU pods as it is scaled; ``pods``: the uids of those that are on a node and have not finished."""
 
     wanted: int
     pods: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """What stands on a stage: ``holders`` by (kind, namespace, name); ``staying``: uids of GPU pods on nodes that
     nobody has told to end, whoever they belong to."""
 

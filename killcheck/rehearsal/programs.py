@@ -7,8 +7,9 @@ idle monitors, operators. What an account cannot change, none of its programs tu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from killcheck.images.contents import contents_of
 from killcheck.images.reference import InvalidReference, parse
@@ -38,8 +39,7 @@ _ACTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A CronJob, a Job or a controller whose pods hold no GPU."""
 
     obj: Obj
@@ -64,6 +64,12 @@ class Program:
         """What its pods are made from."""
         found: Obj = dig(self.job_spec, "template", "spec", default={})
         return found
+
+    @property
+    def images(self) -> set[str]:
+        """What its containers are made from."""
+        found = (*dig(self.pod_spec, "initContainers", default=[]), *dig(self.pod_spec, "containers", default=[]))
+        return {str(container.get("image", "")) for container in found}
 
     @property
     def job_spec(self) -> Obj:

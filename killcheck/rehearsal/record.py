@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.clouds import CloudCall
@@ -30,8 +31,7 @@ class Outcome(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One request to the API server and its answer.
 
     ``at_s``: seconds since the firing; ``body`` as text, at most a few kB; ``status`` the HTTP status; ``answer`` the
@@ -81,8 +81,7 @@ class Call:
         return f"{self.method} {self.path} was answered {self.status}{said}"
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How a container ended: ``code`` None while it runs. ``log`` is the end of what it wrote. ``sidecar``: an init
     container that goes on beside the others and is stopped when they have ended: its end says nothing."""
 
@@ -100,8 +99,7 @@ class Ending:
         return lines[-1] if lines else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One holder of GPUs before and after: GPU pods that it wants, and those that are on a node."""
 
     kind: str
@@ -127,8 +125,7 @@ class Change:
         return self.gone or (self.before, self.pods_before) != (self.after, self.pods_after)
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
+class Firing(Struct, frozen=True):
     """One run of a program. ``seconds`` in the cluster's time; ``why``: what kept it from starting or being run.
 
     ``outside``: names beyond the cluster that it looked up; ``services`` (``name.namespace``): Services of the cluster,
@@ -196,8 +193,7 @@ def _ends(call: Call) -> bool:
     return call.verb == "delete" or (call.verb, call.subresource) == ("create", "eviction")
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """A program of a machine's own schedule. ``argv`` with ``env``, as its unit starts it in ``folder``; ``file`` and
     ``line``: where that is said; ``schedule`` (cron, in ``time_zone``) empty: not known."""
 
@@ -209,8 +205,7 @@ class Beside:
     time_zone: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rehearsed:
+class Rehearsed(Struct, frozen=True):
     """A program and its firings.
 
     ``program``: its reference (``CronJob/inference/nightly-off``); ``deadline_s``: after how long its Job is ended.

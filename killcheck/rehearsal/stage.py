@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import cast
+
+from msgspec import Struct
 
 from killcheck.clock import wall_seconds
-from killcheck.embedded import Attributes, Cluster, Decision, LoadError
+from killcheck.embedded import Attributes, Cluster, Decision, HostRuntime, LoadError
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
 from killcheck.rehearsal.audit import Audit
 from killcheck.rehearsal.clouds import Clouds
-from killcheck.rehearsal.forks import forking, in_fork
+from killcheck.rehearsal.forks import Forks, forking
 from killcheck.rehearsal.holders import Holders, Scene, lit
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind
@@ -25,6 +27,7 @@ from killcheck.rehearsal.open_kinds import open_definitions
 from killcheck.rehearsal.programs import Program, programs
 from killcheck.rehearsal.reach import parted, together, untouched
 from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed
+from killcheck.text.values import replace
 
 __all__ = ["Stage", "rehearse", "rehearse_one"]
 
@@ -43,6 +46,8 @@ WATCHED_WALL_S = 8.0
 START_S = 300.0
 #: Wall seconds after which a firing that is still at work is given up.
 WALL_S = 20.0
+#: So many programs of one stage are under way at once: each waits for its processes half of its time.
+AT_ONCE = 2
 #: Objects that are refused are left out, one by one; so many at most.
 LEFT_OUT = 20
 #: How much of a container's log is kept, in characters.
@@ -73,12 +78,12 @@ def _rehearse_all(objects: Sequence[Obj], group: Sequence[Program], now: datetim
     if len(group) < 2 or not forking():
         return [rehearse_one(objects, program, now) for program in group]
     by_slot = sorted(group, key=lambda program: program.next_slot(now))
-    with Stage(objects, None, by_slot[0].next_slot(now)) as stage:
-        stage.settle()
-        answers = {}
+    with Stage(objects, None, by_slot[0].next_slot(now)) as stage, Forks(AT_ONCE) as forks:
+        stage.settle(group)
         for program in by_slot:
             if stage.reaches(program.next_slot(now)):
-                answers[program.ref] = in_fork(partial(stage.taken, objects, program))
+                forks.begin(program.ref, partial(stage.taken, objects, program))
+        answers = cast("dict[str, Rehearsed]", forks.answers())
     return [answers.get(program.ref) or rehearse_one(objects, program, now) for program in group]
 
 
@@ -90,8 +95,7 @@ def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime) -> Reh
     return _completed(objects, program, slot, night)
 
 
-@dataclass(frozen=True, slots=True)
-class _Night:
+class _Night(Struct, frozen=True):
     """A program's first firing; the one with its writes refused, where that could be tried at once; what it left."""
 
     first: Firing
@@ -122,8 +126,7 @@ def _has_acted(firing: Firing) -> bool:
     return firing.outcome is Outcome.ENDED and acts
 
 
-@dataclass
-class _Refusing:
+class _Refusing(Struct):
     """RBAC, but for one account that may change nothing."""
 
     authorizer: object
@@ -168,8 +171,11 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._cluster.close()
 
-    def settle(self) -> None:
-        """Let everything come up that stands on it; no program runs."""
+    def settle(self, group: Sequence[Program] = ()) -> None:
+        """Let everything come up that stands on it; no program runs. ``group``: those that will be fired in forks."""
+        runtime = self._cluster.nodes.runtime
+        if group and isinstance(runtime, HostRuntime):
+            runtime.foresee({image for program in group for image in program.images})
         self._cluster.nodes.runs = lambda _: False
         self._pass(until=self._slot - timedelta(seconds=SETTLE_S))
         self._settled = self._standing()

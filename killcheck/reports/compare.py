@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.reports.story import DrillStory, RunStory
 
@@ -17,8 +18,7 @@ SLOWER_BY, SLOWER_S = 0.25, 10.0
 _RANK = {"survived": 0, "covered": 1, "inconclusive": 2, "unfinished": 2, "accepted": 3, "exposed": 4}
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """What changed for one drill. ``kind``: broke, worse, mended, better, accepted, slower, faster, new, gone.
 
     ``before`` and ``after``: a verdict, or seconds to zero; None where there is none.
@@ -35,8 +35,7 @@ class Change:
         return self.kind in ("broke", "worse", "slower", "gone")
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """The changes, the bad ones first; how many drills are as they were; findings that are new and that went."""
 
     earlier: RunStory

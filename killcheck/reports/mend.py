@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 __all__ = ["Mend", "first"]
 
 
-@dataclass
-class Mend:
+class Mend(Struct):
     """One cause: the drills it left exposed (``layer under fault``), what mends it, dollars until the next chance."""
 
     cause: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck import events
 from killcheck.reports.figures import money, span
@@ -18,8 +19,7 @@ WIDTH, HEIGHT = 720.0, 34.0
 MOST_MARKS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """``at`` and ``deadline`` in the picture's units; None: not reached, or no deadline."""
 
     name: str
@@ -29,8 +29,7 @@ class Phase:
     late: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Something at a moment: ``x`` in the picture's units; ``kind`` warning or fault."""
 
     x: float
@@ -38,8 +37,7 @@ class Mark:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """A quantity over time as an SVG path within ``HEIGHT``; ``most`` is what the top means, ``last`` how it ended."""
 
     name: str
@@ -48,8 +46,7 @@ class Lane:
     last: str
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """What to draw. ``ticks``: positions with their time since the trigger."""
 
     phases: tuple[Phase, ...]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from killcheck.events import (
     DrillFinished,
@@ -24,8 +25,7 @@ __all__ = ["DrillStory", "RunStory", "tell"]
 _E = TypeVar("_E", bound=Event)
 
 
-@dataclass
-class DrillStory:
+class DrillStory(Struct):
     """One drill. ``result`` is empty where the record ends before the drill did."""
 
     id: str
@@ -75,8 +75,7 @@ class DrillStory:
         return (event.at - (self.triggered or self.started.at)).total_seconds()
 
 
-@dataclass
-class RunStory:
+class RunStory(Struct):
     """A run; ``finished`` is None where the record was cut short."""
 
     started: RunStarted

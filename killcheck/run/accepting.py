@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from killcheck.reports.story import DrillStory, RunStory
 from killcheck.spec.killpath import Outcome, Rule
@@ -16,8 +17,7 @@ from killcheck.spec.killpath import Outcome, Rule
 __all__ = ["Accepting", "accept", "lasting"]
 
 
-@dataclass(frozen=True, slots=True)
-class Accepting:
+class Accepting(Struct, frozen=True):
     """``rules``: all that are accepted now; ``new`` of them. ``refused``: what cannot be accepted, and why.
 
     ``better``: rules that are gone, since their drill proves the GPUs off now. ``kept``: those as they were.

@@ -9,9 +9,10 @@ import itertools
 import math
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
+
+from msgspec import Struct, field, structs
 
 from killcheck import faults
 from killcheck.faults.other_layer import may_name_a_layer
@@ -33,8 +34,7 @@ LIKELIHOOD = {
 }
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Scenario:
+class Scenario(Struct, frozen=True, order=True):
     """One layer's trigger under some faults (names, sorted)."""
 
     layer: str
@@ -50,8 +50,7 @@ class Scenario:
         return shlex.join(["killcheck", "drill", "--layer", self.layer, *faults])
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a scenario ended with. ``confirmed``: the same with real executors; None: not tried, or nothing proven."""
 
     scenario: Scenario
@@ -73,8 +72,7 @@ class Found:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Covered:
+class Covered(Struct, frozen=True):
     """How many sets of a layer's faults there are of one size, and what became of them.
 
     ``hidden``: not tried, since of two faults that stop one executor one hides the other. ``hopeless``: not tried,
@@ -97,11 +95,10 @@ class Covered:
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return structs.asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Explored:
+class Explored(Struct, frozen=True):
     """What a search found. ``minimal``: exposing sets of which no part exposes; ``left``: sets of each size that the
     budget did not reach; ``unmodelled``: faults that were not tried; ``seconds``: of the wall."""
 
@@ -177,8 +174,7 @@ def levels(
             yield names
 
 
-@dataclass
-class LayerSearch:
+class LayerSearch(Struct):
     """What is known so far of one layer's sets."""
 
     name: str
@@ -222,8 +218,7 @@ class LayerSearch:
         return Covered(self.name, size, every, tried, hidden, hopeless, left)
 
 
-@dataclass
-class Search:
+class Search(Struct):
     """What is known so far. ``across``: exposing sets across layers, whichever was triggered."""
 
     layers: dict[str, LayerSearch]

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from killcheck.clock import wall_now
 from killcheck.cloud.results import split
 from killcheck.cloud.session import AskError, Aws, call, pages
@@ -35,8 +37,7 @@ _TYPES = {
 _KEPT_HERE = ("journal-",)
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """Where it goes and how it is kept: ``url`` is ``s3://bucket/prefix``.
 
     ``kms_key``: encrypted with that key instead of S3's own. ``retain_s``: locked for so long (the bucket needs object
@@ -59,8 +60,7 @@ class Store:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """What became of one file: ``uploaded``, ``there already``, or the ``problem``."""
 
     file: Path

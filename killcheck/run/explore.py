@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from killcheck import faults, layers
@@ -50,6 +49,7 @@ from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
 from killcheck.spec.killpath import MOMENTS, LayerType
 from killcheck.text import redaction
+from killcheck.text.values import replace
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = [

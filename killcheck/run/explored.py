@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
+
+from msgspec import Struct, field
 
 from killcheck import __version__
 from killcheck.run.combinations import Found, Scenario
@@ -27,8 +28,7 @@ SEAL = "seal"
 _MACHINE = ("its process died", "took longer than")
 
 
-@dataclass
-class Kept:
+class Kept(Struct):
     """The scenarios of a file, by what they are. ``known``: those that were in it and that this machine sealed."""
 
     path: Path

@@ -6,8 +6,9 @@ What may *not* live here: how any of them is found out, terminals, clusters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from killcheck.discover.independence import Shared
 from killcheck.fence.report import FenceReport
@@ -34,8 +35,7 @@ def worst(codes: Iterable[int]) -> int:
     return max(codes, key=_ORDER.index, default=EXIT_CODES["inconclusive"])
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """What each part found; None: it was left out, by the names in ``skipped``. ``undrillable``: layers of which
     nothing is proven, because they cannot be drilled here. ``preflight``: what trying the executors' images found,
     where that was asked for; an executor that cannot start keeps the drills from being begun."""

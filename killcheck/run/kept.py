@@ -10,9 +10,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, structs
 
 from killcheck.run.chain import Chain, ChainBroken
 from killcheck.run.record import RecordError
@@ -30,8 +31,7 @@ SETTING = "KILLCHECK_KEEP_RUNS"
 LAST = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRun:
+class KeptRun(Struct, frozen=True):
     """A run as its folder tells it; ``verdict`` is ``unfinished`` where the record ends early, ``size`` in bytes.
 
     ``sealed``: whether this machine wrote its record, or one with the same ``KILLCHECK_KEY``.
@@ -49,7 +49,7 @@ class KeptRun:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "record"} | {"record": str(self.record)}
+        return structs.asdict(self) | {"record": str(self.record)}
 
 
 def runs(folder: Path) -> list[Path]:

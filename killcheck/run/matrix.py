@@ -7,8 +7,9 @@ What may *not* live here: how a drill works, terminals, processes (:mod:`killche
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck import faults, layers
 from killcheck.capabilities.offered import Capability, lacking
@@ -38,8 +39,7 @@ __all__ = [
 UNDISTURBED = "undisturbed"
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One layer under one fault (``fault`` empty: undisturbed) and the least that the policy lets pass.
 
     ``causes``: those that an exposure may have which the policy knows of; none: any.
@@ -53,10 +53,10 @@ class Cell:
     acceptance: Rule | None = None
 
     @property
-    def better(self) -> str:
-        """Where an exposure that somebody accepted is none any more: what to do; empty elsewhere."""
+    def better(self) -> str | None:
+        """Where an exposure that somebody accepted is none any more: what to do; None elsewhere."""
         if not (self.result.proven and self.acceptance and self.acceptance.owner):
-            return ""
+            return None
         return f"accepted by {self.acceptance.owner}, and proven now: killcheck accept takes it out"
 
     @property
@@ -110,8 +110,7 @@ class Cell:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Struct, frozen=True):
     """All cells, layer by layer, in the order in which they were planned.
 
     ``left_out``: faults that would mean something, but that need what the cluster has not: nothing is proven of them.
@@ -175,8 +174,7 @@ class Matrix:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """How long a matrix is watched at most on a real cluster, where its drills run one after the other, in seconds."""
 
     drills: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck import faults
 from killcheck.drill.sequence import Options
@@ -14,8 +15,7 @@ from killcheck.verdict import DrillResult, Verdict
 __all__ = ["PlannedDrill"]
 
 
-@dataclass(frozen=True)
-class PlannedDrill:
+class PlannedDrill(Struct, frozen=True):
     """One drill of a run.
 
     ``expect``: the verdict that is the right one here (empty: proven is). ``fixture``: a shipped kill path to drill

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, Self
 
-from killcheck import events
+from msgspec import ValidationError, convert, structs
+
 from killcheck.events import Event, RunFinished, RunStarted, from_json
 from killcheck.run.chain import Chain, ChainBroken
 from killcheck.safety.keys import VARIABLE
 from killcheck.safety.seals import Whose
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 __all__ = ["NOT_OURS", "RecordError", "RecordWriter", "UnsealedError", "believed", "read"]
 
@@ -115,21 +112,9 @@ def believed(path: Path, chain: Chain, *, anyway: bool) -> str | None:
 
 def _typed(event: Event | None) -> Event | None:
     """The same, every field of its type: anybody may have written it. Raises ValueError."""
-    from pydantic import ValidationError
-
     if event is None:
         return None
     try:
-        found: Event = _reader(type(event).kind).validate_python(vars(event))
+        return convert(structs.asdict(event), type(event))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, (event.kind, *first["loc"])))
-        raise ValueError(f"{where}: {first['msg']}") from error
-    return found
-
-
-@cache
-def _reader(kind: str) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(getattr(events, kind))
+        raise ValueError(f"{event.kind}: {error}") from error

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import yaml
+from msgspec import Struct
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.offered import Capabilities
@@ -39,16 +39,14 @@ _READING = (
 )
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Struct, frozen=True):
     """The ServiceAccount that is to have the rights."""
 
     namespace: str = "killcheck"
     name: str = "killcheck"
 
 
-@dataclass(frozen=True)
-class Rights:
+class Rights(Struct, frozen=True):
     """Rules by namespace (empty: cluster-wide), for a kill path; ``impossible``: drills that no plan can be made of."""
 
     kill_path: KillPath

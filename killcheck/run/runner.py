@@ -6,10 +6,11 @@ import pickle
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from killcheck import __version__, events, faults, layers
 from killcheck.capabilities.cluster import Cluster, ClusterError
@@ -39,6 +40,7 @@ from killcheck.safety.keys import KeyProblem, signing_key
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath, Layer, Outcome
 from killcheck.text.redaction import clean, hide_environment
+from killcheck.text.values import replace
 from killcheck.verdict import EXIT_CODES, DrillResult, overall
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import Scene
@@ -46,8 +48,7 @@ from killcheck.watch.scene import Scene
 __all__ = ["Run", "RunResult", "plan_for", "state_dir"]
 
 
-@dataclass(frozen=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """What a run found, and where its record is."""
 
     run: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +30,7 @@ from killcheck.kube.passed_over import Cause, names_accelerators
 from killcheck.spec import specfile
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
 from killcheck.text.problems import Problem
+from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.embedded import LoadError

@@ -12,9 +12,10 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
@@ -35,8 +36,7 @@ _HELD = ("data", "stringData")
 _LONG = len("sha256:") + 64
 
 
-@dataclass(frozen=True, slots=True)
-class Subjects:
+class Subjects(Struct, frozen=True):
     """Digests are ``sha256:`` and 64 hexadecimal digits. ``spec``: empty where the kill path was found without one.
 
     ``objects``: of each object of the manifests by its ref. ``unread``: of files that could not be read and may hold
@@ -128,13 +128,13 @@ def images_of(kill_path: KillPath, objects: Iterable[Obj]) -> tuple[str, ...]:
     return tuple(sorted(found - {""}))
 
 
-def _digest_of(image: str) -> str:
-    """``sha256:...`` where the image is named by it, else empty."""
+def _digest_of(image: str) -> str | None:
+    """``sha256:...`` where the image is named by it, else None."""
     try:
         digest = parse(image).digest
     except InvalidReference:
-        return ""
-    return digest.lower() if digest.startswith("sha256:") and len(digest) == _LONG else ""
+        return None
+    return digest.lower() if digest.startswith("sha256:") and len(digest) == _LONG else None
 
 
 def _unread(skipped: Iterable[Skipped]) -> tuple[str, ...]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.clock import Loop
@@ -60,16 +61,14 @@ SECOND = timedelta(seconds=1)
 SHOWN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(Struct, frozen=True):
     """Objects by (kind, namespace, name). ``unseen``: what may not be listed here, in words."""
 
     objects: dict[tuple[str, str, str], Obj]
     unseen: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """What is not as it was, as a sentence; ``obj``: as it is, or was where it is gone. ``paths``: the fields."""
 
     key: tuple[str, str, str]

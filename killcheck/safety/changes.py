@@ -5,8 +5,9 @@ What may *not* live here: doing any of it (:mod:`killcheck.safety.undo`).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from msgspec import Struct, structs
 
 from killcheck.kube.objects import Obj
 
@@ -23,8 +24,7 @@ MARK = "killcheck.dev/undo."
 State = Literal["intent", "applied", "undone", "verified", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Undo:
+class Undo(Struct, frozen=True):
     """One call that takes a change back.
 
     ``action``: *delete* the object at ``path``; *sweep* what in the collection ``path`` carries the run's label;
@@ -50,8 +50,7 @@ class Undo:
     ends_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One change of a run. ``lever`` entries name a lever of the cluster (a registry, a node) instead of an API call.
 
     ``expires``: when the janitor may undo it (RFC 3339). ``owner``: the fault or step that made it.
@@ -69,7 +68,7 @@ class Entry:
 
     def to_json(self) -> Obj:
         """A JSON object."""
-        return asdict(self)
+        return {**structs.asdict(self), "undo": structs.asdict(self.undo)}
 
     @classmethod
     def from_json(cls, data: Obj) -> Entry:

@@ -7,8 +7,9 @@ says elsewhere; a namespace opts in by a label; pools by name; limits bound what
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.kube import resources as r
@@ -33,8 +34,7 @@ class ConsentError(Exception):
         super().__init__("; ".join(self.problems))
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a run will touch: shown before anything happens.
 
     ``changes``: one sentence each. ``gpu_nodes`` and ``usd_per_hour`` (None: a price is unknown): what is on now;

@@ -7,8 +7,9 @@ and healing alike pass here, and what nobody named is refused before it is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube.client import Answer, Closer, Kube, Transport
 from killcheck.kube.errors import KubeError
@@ -24,8 +25,7 @@ class OutsideConsent(KubeError):
     """A write to what nobody named; it was not sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consented:
+class Consented(Struct, frozen=True):
     """What may be written to. ``named``: the rights of the plan that was agreed to; ``in_pool``: whether a node is the
     kill path's; ``run``: whose label tells what this run has made; ``objects``: (resource, name) of what is in no
     namespace and was named; ``machines``: paths of the containers that are the kill path's nodes (kind).

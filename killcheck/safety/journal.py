@@ -12,11 +12,12 @@ import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.capabilities.errors import UndoProblem
 from killcheck.capabilities.offered import Capabilities, Capability, present
@@ -35,6 +36,7 @@ from killcheck.safety.vocabulary import ENGINE, objection, place_of
 from killcheck.safety.written import Header
 from killcheck.text.files import own
 from killcheck.text.redaction import redact
+from killcheck.text.values import replace
 
 __all__ = [
     "JOURNAL_LABEL",
@@ -105,8 +107,7 @@ def permissions(home: str) -> list[Permission]:
     return [Permission(verb, "", "configmaps", namespace=home) for verb in ("get", "list", "create", "patch", "delete")]
 
 
-@dataclass
-class Journal:
+class Journal(Struct):
     """The journal of one run.
 
     ``path``: the local file. ``home``: the namespace for the copy in the cluster; empty for none (the embedded

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 from killcheck.kube.objects import Obj, copy, labels_of
 from killcheck.safety.changes import MARK, Entry, Undo
+from killcheck.text.values import replace
 
 __all__ = ["carries", "label_of", "marked", "with_label"]
 

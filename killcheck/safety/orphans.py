@@ -12,9 +12,10 @@ import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import Loop
@@ -43,6 +44,7 @@ from killcheck.safety.untrusted_journal import Answer, Judged, UntrustedJournal
 from killcheck.safety.vocabulary import by_hand, place_of
 from killcheck.safety.written import LONGEST, Read, read
 from killcheck.text.files import opened
+from killcheck.text.values import replace
 
 __all__ = ["Orphan", "Outcome", "find", "local", "restore", "runs", "settle"]
 
@@ -56,8 +58,7 @@ LOOKED_AT = 200
 _ORDER = {"intent": 0, "applied": 1, "failed": 2, "undone": 3, "verified": 4}
 
 
-@dataclass
-class Orphan:
+class Orphan(Struct):
     """What one run has left: its journal (local, in the cluster, or both), its Leases, objects that carry its label.
 
     ``believed``: the journal is signed by a key of this machine; else ``source`` says who else it may be of, and
@@ -146,8 +147,7 @@ class Orphan:
         return any(parse_time(entry.expires) <= now for entry in self.open())
 
 
-@dataclass
-class Outcome:
+class Outcome(Struct):
     """What restoring did: in words, by run. ``skipped``: runs that are alive.
 
     ``unknown``: what asks for something on no other word than its own - a file that is not this machine's, a ConfigMap

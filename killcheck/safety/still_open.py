@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
@@ -25,8 +26,7 @@ from killcheck.safety.vocabulary import place_of
 __all__ = ["Standing", "guarded_for", "standing"]
 
 
-@dataclass
-class Standing:
+class Standing(Struct):
     """``do``: entries to take back. ``past``: those that were taken back once. ``told``: what is left, and why."""
 
     do: list[Entry] = field(default_factory=list)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from killcheck.capabilities.errors import UndoProblem
 from killcheck.capabilities.offered import Capabilities
@@ -30,6 +31,7 @@ from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
 from killcheck.safety.changes import FORESEEN, LABEL, MARK, Entry, Undo
 from killcheck.safety.marks import carries
 from killcheck.safety.sealing import is_sealed
+from killcheck.text.values import replace
 
 __all__ = [
     "PASSING",
@@ -87,8 +89,7 @@ def retry(
         tries += 1
 
 
-@dataclass(frozen=True, slots=True)
-class TakenBack:
+class TakenBack(Struct, frozen=True):
     """What was done with one change, in words; ``left_alone``: nothing, for it is somebody else's now."""
 
     words: str

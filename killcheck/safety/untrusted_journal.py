@@ -10,8 +10,9 @@ told, and a person may ask for it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
@@ -35,8 +36,7 @@ class Answer(Enum):
     ASK = "ask"  #: a person has to say so
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """An entry, what becomes of it, and why."""
 
     entry: Entry
@@ -44,8 +44,7 @@ class Judged:
     why: str = ""
 
 
-@dataclass
-class UntrustedJournal:
+class UntrustedJournal(Struct):
     """What somebody wrote of ``run``, in a ConfigMap of the namespace ``home`` or in a file (``source`` names it)."""
 
     kube: Kube

@@ -10,9 +10,10 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from killcheck.safety.changes import Undo
@@ -35,8 +36,7 @@ TAKEN_BACK: Mapping[str, Mapping[str, tuple[type, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """What a URL path of the API speaks of; ``name`` is empty for a collection, ``part`` for an object itself."""
 
     group: str

@@ -11,13 +11,15 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.kube.objects import Obj
 from killcheck.safety.changes import Entry, Undo
 from killcheck.safety.sealing import opened, sealed
 from killcheck.safety.vocabulary import objection
+from killcheck.text.values import replace
 
 __all__ = ["Header", "Read", "read", "signed"]
 
@@ -30,8 +32,7 @@ DEEPEST = 80
 _MAC = "mac"
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """The first line of a journal: whose it is. ``host`` and ``pid`` tell whether its process can be alive still.
 
     ``began`` tells that process from a later one with its number. ``closed``: its run came to its end, Leases and all.
@@ -50,8 +51,7 @@ class Header:
     count: int = 0
 
 
-@dataclass
-class Read:
+class Read(Struct):
     """What a journal says. ``own``: entries that a key of ours has signed; ``told``: entries that somebody wrote.
 
     ``header``: None where there is none; ``signed`` says whether it is ours. ``problems``: what could not be read, a

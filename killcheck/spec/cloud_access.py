@@ -6,14 +6,14 @@ What may *not* live here: anything that asks (:mod:`killcheck.cloud`), files, YA
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 __all__ = ["Alarm", "CloudAccess", "Experiment"]
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(Struct, frozen=True):
     """A fault-injection experiment of AWS FIS: ``role`` (ARN) carries it out; ``stop_alarms`` (ARNs of CloudWatch
     alarms) end it; at most ``max_targets`` instances are interrupted.
     """
@@ -23,8 +23,7 @@ class Experiment:
     max_targets: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class CloudAccess:
+class CloudAccess(Struct, frozen=True):
     """Where the cloud is asked what it bills.
 
     EC2 through boto3 (``region``, ``profile``), or for other clouds a file that was exported (``states``: a path
@@ -50,8 +49,7 @@ class CloudAccess:
     results: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
+class Alarm(Struct, frozen=True):
     """The alert that must be raised where GPUs stay on (P5): shell patterns over ``alerts`` names (none: any that is
     about GPUs), and how long after the trigger it may take to fire, in seconds.
     """

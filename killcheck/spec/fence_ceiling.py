@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 __all__ = ["FenceCeiling"]
 
 
-@dataclass(frozen=True, slots=True)
-class FenceCeiling:
+class FenceCeiling(Struct, frozen=True):
     """The most that may ever be launched; None: not bounded.
 
     ``max_devices``, ``max_usd_per_hour`` and ``max_nodes`` are of everything together; ``forbidden_types`` are shell

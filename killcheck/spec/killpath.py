@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import TypeVar
 
+from msgspec import Struct, structs
+
 from killcheck.spec.cloud_access import Alarm, CloudAccess
 from killcheck.spec.fence_ceiling import FenceCeiling
 from killcheck.spec.phases import PHASES
 from killcheck.text.redaction import redact
+from killcheck.text.values import replace
 
 __all__ = [
     "API_VERSION",
@@ -130,8 +133,7 @@ class Outcome(StrEnum):
     KNOWN = "known"  #: whatever it is, the team knows and lives with it; only nothing proven will not do
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Struct, frozen=True):
     """One Kubernetes object by name; ``namespace`` is empty for cluster-scoped kinds."""
 
     api_version: str
@@ -164,8 +166,7 @@ class Command:
         return redact(self.line)
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerRun:
+class ContainerRun(Struct, frozen=True):
     """A container of a Docker Engine that turns targets off: by ``argv`` run inside it at each firing (a cron
     container), or, without, by a new container made from it at each firing (a one-shot executor).
     """
@@ -174,8 +175,7 @@ class ContainerRun:
     argv: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A workload that holds GPUs and must reach zero.
 
     In Kubernetes: a kind, with either the ``object``'s name or a label ``selector``; a container of a Docker Engine is
@@ -211,8 +211,7 @@ class Target:
         return f"{self.kind}/{self.namespace}/{self.object or '{' + self.selector + '}'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Sentinel:
+class Sentinel(Struct, frozen=True):
     """A fence against starting: while it is set, every starter must refuse.
 
     ``path`` is a file on the host; ``config_map`` an object and ``key`` an entry of its data, or, on ``annotated``, of
@@ -233,8 +232,7 @@ class Sentinel:
     stopped_within_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """Where a worker's progress can be read, an integer that only grows: a command prints it, or a ConfigMap holds it
     under ``key``.
     """
@@ -244,8 +242,7 @@ class Checkpoint:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One independent way that targets get turned off. ``covers`` are names of targets.
 
     Of the parts below, ``type`` says which are given: ``dead-man``: cron_job (with ``container`` it stands for that
@@ -289,8 +286,7 @@ class Layer:
         return (*(c for c in own if c is not None), *(self.sentinel.starters if self.sentinel else ()))
 
 
-@dataclass(frozen=True, slots=True)
-class NodePool:
+class NodePool(Struct, frozen=True):
     """GPU nodes, recognised by a Karpenter pool's name, a label selector, or both (then both must match).
 
     ``floor`` is how many nodes may stay on for good: 0, unless someone decided to pay for a warm one. ``removed_by``
@@ -312,8 +308,7 @@ class NodePool:
         return ",".join(part for part in (pool, self.selector) if part)
 
 
-@dataclass(frozen=True, slots=True)
-class Deadlines:
+class Deadlines(Struct, frozen=True):
     """By when each phase must have been seen, in seconds since the trigger.
 
     ``held_s`` alone is a length: how long everything must stay off after it went off.
@@ -340,7 +335,7 @@ class Deadlines:
         Raises ValueError where what was said contradicts itself; the message names the two fields.
         """
         base = base or cls()
-        values = {f.name: float(said.get(f.name, getattr(base, f.name))) for f in fields(cls)}
+        values = {name: float(said.get(name, earlier)) for name, earlier in structs.asdict(base).items()}
         _refuse_disorder(said)
         for i, name in enumerate(MOMENTS):
             if name in said:
@@ -351,7 +346,7 @@ class Deadlines:
         return cls(**values)
 
 
-_MOMENTS = {f.name for f in fields(Deadlines)} - {"held_s"}
+_MOMENTS = set(Deadlines.__struct_fields__) - {"held_s"}
 #: The fields of Deadlines that are moments, in the order in which they come: of phases, each with its unit.
 MOMENTS: tuple[str, ...] = tuple(f"{phase}_s" for phase in PHASES if f"{phase}_s" in _MOMENTS)
 
@@ -373,8 +368,7 @@ def _refuse_disorder(said: Mapping[str, float]) -> None:
             raise ValueError(f"{after} ({said[after]:g} s) is before {before} ({said[before]:g} s)")
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
+class Consent(Struct, frozen=True):
     """What a drill may touch on a cluster that is not its own. Nothing is allowed that is not named here.
 
     ``contexts`` and ``protected`` are shell patterns over kubeconfig context names; a protected one is refused even
@@ -404,8 +398,7 @@ class Consent:
         return any(fnmatchcase(context.casefold(), pattern.casefold()) for pattern in self.protected)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """What is required of layers and faults whose names match the shell patterns.
 
     ``causes``, of a known exposure alone: a part of the cause that it must have, any of them (``*`` in it stands for
@@ -426,8 +419,7 @@ class Rule:
         return len(faults) > 1 and fnmatchcase(layer, self.layer) and self.fault == "+".join(faults)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What a drill must end with: ``undisturbed`` without faults, ``faulted`` under any; ``rules`` say otherwise.
 
     ``expired``: rules that held until a day that is past.
@@ -484,8 +476,7 @@ class Policy:
         return Rule(self.faulted)
 
 
-@dataclass(frozen=True, slots=True)
-class Suppression:
+class Suppression(Struct, frozen=True):
     """A finding that someone decided to live with, why, and until when (the last day it holds)."""
 
     probe: str
@@ -494,8 +485,7 @@ class Suppression:
     object: str = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
+class Assumption(Struct, frozen=True):
     """An object that nobody here models and that someone vouches for: why, and until when (the last day it holds).
 
     ``kind``, ``namespace`` and ``name`` are shell patterns; ``namespace`` is empty for cluster-scoped objects.

@@ -134,14 +134,14 @@ class StandIn:
         return self.ecr if registry_of(host) else None
 
     # -- inside --------------------------------------------------------------------------------------------
-    def _token_for_nodes(self) -> str:
-        """What the nodes' credential provider is given, by the nodes' role; empty where it is refused."""
+    def _token_for_nodes(self) -> str | None:
+        """What the nodes' credential provider is given, by the nodes' role; None where it is refused."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
             got = self.aws().client("ecr").get_authorization_token()["authorizationData"][0]["authorizationToken"]
         except (BotoCoreError, ClientError):
-            return ""
+            return None
         return base64.b64decode(got).decode().partition(":")[2]
 
     def _issue(self, account: str, role: str, until: datetime) -> tuple[str, str, str]:

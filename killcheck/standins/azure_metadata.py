@@ -16,10 +16,11 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs
+
+from msgspec import Struct, field
 
 from killcheck.clock import wall_now
 from killcheck.instances.reclaims import NOTICE_S
@@ -34,8 +35,7 @@ _PREEMPT, _DESCRIPTION, _SOURCE, _DURATION = "2017-11-01", "2019-04-01", "2019-0
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}
 
 
-@dataclass
-class ScheduledEvents:
+class ScheduledEvents(Struct):
     """One machine's metadata as a WSGI application; ``now`` is the clock.
 
     ``name`` is the machine's, as ``Resources`` has it (in a scale set ``NAME_0``: not its host name). ``approved`` is

@@ -13,9 +13,10 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.clock import wall_now
 
@@ -29,10 +30,10 @@ LIFE = timedelta(hours=12)
 _HOST = re.compile(r"(?P<account>\d{12})\.dkr[.-]ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.(amazonaws\.com(\.cn)?|on\.aws)")
 
 
-def registry_of(image: str) -> str:
-    """The private ECR registry that an image reference (or a host) names; empty for any other."""
+def registry_of(image: str) -> str | None:
+    """The private ECR registry that an image reference (or a host) names; None for any other."""
     host = image.partition("/")[0]
-    return host if _HOST.fullmatch(host) else ""
+    return host if _HOST.fullmatch(host) else None
 
 
 def docker_config(host: str, password: str) -> str:
@@ -41,8 +42,7 @@ def docker_config(host: str, password: str) -> str:
     return json.dumps({"auths": {host: {"username": USER, "password": password, "auth": auth}}})
 
 
-@dataclass
-class TokenService:
+class TokenService(Struct):
     """The tokens of one account's registry; ``now`` is the clock. ``ask`` is how a node asks for one of its own.
 
     ``limit``: no token is good beyond that moment (None: each until its own end).
@@ -51,7 +51,7 @@ class TokenService:
     account: str
     region: str
     now: Callable[[], datetime] = wall_now
-    ask: Callable[[], str] = lambda: ""
+    ask: Callable[[], str | None] = lambda: None
     limit: datetime | None = None
     #: Ends, by password.
     issued: dict[str, datetime] = field(default_factory=dict)

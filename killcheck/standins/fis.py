@@ -11,9 +11,10 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, field
 
 __all__ = ["Fis"]
 
@@ -22,8 +23,7 @@ _MINUTES = re.compile(r"PT(\d+)M")
 _SHORTEST, _LONGEST = 2, 15
 
 
-@dataclass
-class Fis:
+class Fis(Struct):
     """The WSGI application; ``now`` is the clock."""
 
     app: Callable[..., Iterable[bytes]]

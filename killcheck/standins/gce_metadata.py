@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event
 from typing import Any
 from urllib.parse import parse_qs
+
+from msgspec import Struct, field
 
 from killcheck.clock import wall_now
 from killcheck.instances.reclaims import NOTICE_S
@@ -28,8 +29,7 @@ LOOK_S = 0.2
 WAIT_S = 3600.0
 
 
-@dataclass
-class Preempted:
+class Preempted(Struct):
     """One machine's metadata as a WSGI application; ``now`` is the clock.
 
     ``look`` is called while a request waits for a change. On a virtual clock nobody waits: such a request is refused

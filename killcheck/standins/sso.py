@@ -12,11 +12,12 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs
+
+from msgspec import Struct, field
 
 __all__ = ["Kind", "Portal", "SignIn"]
 
@@ -26,8 +27,7 @@ Kind = Literal["sso-session", "legacy"]
 SESSION_HOURS = 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class SignIn:
+class SignIn(Struct, frozen=True):
     """Somebody signed in: what lies in their home after ``aws sso login``.
 
     ``kind``: how their profile is written. ``until``: when the session ends (UTC). The token is not a secret of anyone:
@@ -94,8 +94,7 @@ class SignIn:
             file.chmod(0o600)
 
 
-@dataclass
-class Portal:
+class Portal(Struct):
     """The portal and its OIDC service as a WSGI application; what it does not know goes to ``app``.
 
     ``now`` is the clock; ``sessions`` maps an access token to when its session ends; no session outlives ``limit``.

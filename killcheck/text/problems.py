@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.text.shown import brief
 
 __all__ = ["FileProblems", "Problem", "not_utf8"]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing wrong with a file. ``line`` is 1-based (0: the file as a whole), ``path`` the field (may be empty)."""
 
     file: str

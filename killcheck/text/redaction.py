@@ -13,13 +13,13 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from functools import cache, lru_cache
 from inspect import isabstract
 from typing import Any, TypeVar
 
 from killcheck.text.shown import plain
+from killcheck.text.values import given, replace
 
 __all__ = ["called_secret", "clean", "hide", "hide_environment", "hide_secrets", "load", "redact"]
 
@@ -446,8 +446,9 @@ def _clean(value: Any) -> Any:
     if isinstance(value, list | tuple):
         items = [_clean(item) for item in value]
         return items if isinstance(value, list) else type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if is_dataclass(value) and not isinstance(value, type):
-        new = {f.name: _clean(getattr(value, f.name)) for f in fields(value) if f.init}
-        changed = {name: item for name, item in new.items() if item != getattr(value, name)}
-        return replace(value, **changed) if changed else value
-    return value
+    fields = given(value)
+    if not fields:
+        return value
+    new = {name: _clean(item) for name, item in fields.items()}
+    changed = {name: item for name, item in new.items() if item != fields[name]}
+    return replace(value, **changed) if changed else value

@@ -18,6 +18,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
     import yaml
 
@@ -431,8 +433,7 @@ def _integer(text: str) -> int:
     return sign * int(digits, 0)
 
 
-@dataclass(slots=True)
-class _Repeated:
+class _Repeated(Struct):
     """What the aliases and merges of one text have come to."""
 
     values: int = 0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.capabilities.account import SpotPrices
 from killcheck.kube import gpus
@@ -34,8 +35,7 @@ def _is_spot(node: Obj) -> bool:
     )
 
 
-@dataclass
-class Meter:
+class Meter(Struct):
     """Dollars since a node was first counted, until it was gone. One unknown price makes the sum unknown (None).
 
     ``overrides`` (the spec's, by instance type or by a node's name) go before all; ``spot`` prices spot nodes where it

@@ -7,9 +7,10 @@ pod that vanished while its containers were still running counts as running unti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
+
+from msgspec import Struct
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.kube import gpus, selectors, workloads
@@ -39,8 +40,7 @@ class SceneBroken(Exception):
     """What is here may be stale: nothing may be concluded. The message says since what."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuPod:
+class GpuPod(Struct, frozen=True):
     """A pod that holds GPUs in scope. ``ghost``: its object has gone, but its containers were still running then."""
 
     namespace: str

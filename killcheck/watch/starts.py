@@ -9,9 +9,10 @@ what keeps the night from holding. What may *not* live here: anything that chang
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+
+from msgspec import Struct
 
 from killcheck import executor
 from killcheck.executor import ApiCall
@@ -50,8 +51,7 @@ ONCE_S = 12 * 3600.0
 FIRINGS = 15
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """A schedule behind a start: of a CronJob, or of the window of a ScaledObject's cron trigger."""
 
     ref: Ref

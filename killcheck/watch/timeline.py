@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from killcheck.spec.phases import Phase
 
@@ -14,8 +15,7 @@ __all__ = ["Reached", "Timeline"]
 RECLAIM = (Phase.NODE_CORDONED, Phase.PODS_GONE, Phase.NODE_DRAINED, Phase.NODE_GONE, Phase.INSTANCE_GONE)
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """``at``: by the API server's own object where it says so; ``observed``: when killcheck saw it."""
 
     phase: str
@@ -24,8 +24,7 @@ class Reached:
     evidence: str
 
 
-@dataclass
-class Timeline:
+class Timeline(Struct):
     """Phases against deadlines; ``start`` is the trigger, deadlines are seconds after it.
 
     ``notice_s``: where the trigger is a spot notice, how many seconds later the cloud takes the machine.

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.promql import exporters
 from killcheck.promql.evaluation import EVALUATED, Matrix
@@ -108,8 +109,7 @@ def _taken(rule: Rule, expr: Expr, source: _Recorded) -> Iterator[str]:
         yield f"kube-state-metrics exports {', '.join(labels) or 'labels'} (--metric-labels-allowlist)"
 
 
-@dataclass
-class _Recorded:
+class _Recorded(Struct):
     """A history with what rules record of it, and nothing for what no exporter makes."""
 
     history: History

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, parse_time
@@ -33,8 +34,7 @@ _OF_RESOURCE = re.compile(r"(\w+)=\[([^\]]*)\]")
 _NOT_IN_A_LABEL = re.compile(r"[^a-zA-Z0-9_]")
 
 
-@dataclass(frozen=True)
-class Exporters:
+class Exporters(Struct, frozen=True):
     """How they are set up. ``labels``: which labels kube-state-metrics exports, by resource in its plural; None: every
     one, as nobody saw its arguments. ``discovered``: nodes have the labels that GPU feature discovery gives them
     (otherwise the least of them is taken to be there).

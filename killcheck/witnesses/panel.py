@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cloud.billed import ghosts, names_instances
@@ -43,8 +44,7 @@ class Unproven(Exception):
     """A witness that the proof needs could not be asked, or said nothing; the message names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lack:
+class Lack(Struct, frozen=True):
     """Something of the proof that is definitely not so. ``stuck_at`` names it in a word."""
 
     stuck_at: str

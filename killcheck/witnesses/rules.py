@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.promql.language import Unsupported, duration_s
@@ -19,8 +20,7 @@ __all__ = ["Evaluated", "Record", "Rule", "records_of", "rules_of"]
 _ABOUT = re.compile(r"DCGM_|nvidia|gpu|neuron", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One alert: ``object`` is the PrometheusRule it is in; ``for_s`` how long it must hold before it fires."""
 
     alert: str
@@ -30,8 +30,7 @@ class Rule:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A recorded series: the metric ``name`` is what ``expr`` says, with ``labels`` on top."""
 
     name: str
@@ -39,8 +38,7 @@ class Record:
     labels: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluated:
+class Evaluated(Struct, frozen=True):
     """What became of a rule: seconds after the trigger at which it fires (None: it does not), or why nobody knows.
 
     ``silent``: why it can never fire, where that is known. ``taken``: what it rests on that nobody saw.

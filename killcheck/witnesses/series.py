@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from killcheck.promql.evaluation import Labels, Matrix, Unsupported, Vector
 from killcheck.witnesses.exported import ABOUT_GPUS, BUSY, GPU_METRICS, KNOWN, Sample
@@ -21,8 +22,7 @@ BEFORE_S = 7 * 24 * 3600.0
 MOMENTS = 10_000_000
 
 
-@dataclass(slots=True)
-class _Series:
+class _Series(Struct):
     """A value that holds from its moment until the next; None: the series is not there."""
 
     moments: list[tuple[float, float | None]] = field(default_factory=list)
@@ -42,8 +42,7 @@ class _Series:
         return found
 
 
-@dataclass
-class History:
+class History(Struct):
     """Every series of a drill. ``start`` is the trigger."""
 
     start: datetime

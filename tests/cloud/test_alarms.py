@@ -2,7 +2,6 @@
 
 import math
 import shutil
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,6 +15,7 @@ from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import Alarm
 from killcheck.spec.killpath import Proof
+from killcheck.text.values import replace
 from killcheck.witnesses import alarms, exported, rules
 from killcheck.witnesses.series import History
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from copy import deepcopy
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -18,6 +17,7 @@ from killcheck.images.reference import parse
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.standins.ecr import TokenService, registry_of
+from killcheck.text.values import replace
 
 HOST = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
 IMAGE = f"{HOST}/off:1"
@@ -168,8 +168,8 @@ def test_a_token_that_nobody_ended_does_not_bite(tmp_path, monkeypatch):
     [
         (IMAGE, HOST),
         (f"{HOST}.cn/a/b@sha256:0", f"{HOST}.cn"),
-        ("public.ecr.aws/x/y:1", ""),
-        ("12345.dkr.ecr.us-east-1.amazonaws.com/a", ""),
+        ("public.ecr.aws/x/y:1", None),
+        ("12345.dkr.ecr.us-east-1.amazonaws.com/a", None),
     ],
 )
 def test_which_images_are_ecrs(image, host):

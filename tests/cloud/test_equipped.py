@@ -1,7 +1,6 @@
 """Who is asked on whose cluster: the account on a real one, a stand-in or the model on the embedded one."""
 
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +16,7 @@ from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.spec.killpath import Command, Consent
+from killcheck.text.values import replace
 
 NODE = "gce://project/zone/gpu-1"
 SAYS = Command((sys.executable, "-c", 'print(\'{"gpu-1": "RUNNING"}\')'), 20.0)

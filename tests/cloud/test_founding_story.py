@@ -2,7 +2,6 @@
 
 import json
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -17,6 +16,7 @@ from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.spec.killpath import Proof
+from killcheck.text.values import replace
 
 RESULTS = ("s3://eval-runs/evals/nightly/results.json", "s3://eval-runs/evals/nightly/run.log")
 

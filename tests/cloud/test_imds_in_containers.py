@@ -2,7 +2,6 @@
 
 import json
 from copy import deepcopy
-from dataclasses import replace
 
 import pytest
 from test_founding_story import Prepared, run
@@ -13,6 +12,7 @@ from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
+from killcheck.text.values import replace
 
 DANCE = """
 IMDS=http://169.254.169.254/latest TTL=X-aws-ec2-metadata-token-ttl-seconds

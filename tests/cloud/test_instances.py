@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.spec.killpath import Command
 from killcheck.standins.aws import AMI, Ec2Machines
+from killcheck.text.values import replace
 
 
 class Clock:
@@ -41,8 +41,8 @@ def launched(machines, **tags):
     [
         ("aws:///us-east-1a/i-0123456789abcdef0", "i-0123456789abcdef0", "us-east-1"),
         ("aws:///us-gov-west-1b/i-01234567", "i-01234567", "us-gov-west-1"),
-        ("gce://project/europe-west4-a/gpu-1", "", ""),
-        ("aws:///us-east-1a/fargate-ip-10", "", "us-east-1"),
+        ("gce://project/europe-west4-a/gpu-1", None, None),
+        ("aws:///us-east-1a/fargate-ip-10", None, "us-east-1"),
     ],
 )
 def test_a_provider_id_says_which_instance_and_where(provider_id, instance, region):
@@ -340,13 +340,12 @@ def test_lint_of_a_live_cluster_tells_what_bills_behind_its_back(stand_in, machi
 
 
 def test_a_machine_of_the_model_without_a_node_is_a_ghost_too(tmp_path):
-    from dataclasses import replace
-
     from test_founding_story import Prepared, run
 
     from killcheck import fixtures
     from killcheck.spec import specfile
     from killcheck.spec.killpath import Proof
+    from killcheck.text.values import replace
 
     path = specfile.load(fixtures.spec("dead-man"))
     session = Prepared(fixture="dead-man", _kill_path=replace(path, proof=path.proof | {Proof.P3}))
@@ -358,13 +357,12 @@ def test_a_machine_of_the_model_without_a_node_is_a_ghost_too(tmp_path):
 
 
 def test_a_machine_that_was_just_launched_may_be_about_to_join(tmp_path):
-    from dataclasses import replace
-
     from test_founding_story import Prepared, run
 
     from killcheck import fixtures
     from killcheck.spec import specfile
     from killcheck.spec.killpath import Proof
+    from killcheck.text.values import replace
 
     def launch_late(cluster):
         cloud = cluster.embedded.cloud

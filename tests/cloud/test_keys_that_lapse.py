@@ -1,7 +1,6 @@
 """An executor that shows AWS a key, a session or a role's token: each of them lapsing is seen for what it is."""
 
 from copy import deepcopy
-from dataclasses import replace
 
 import pytest
 from test_founding_story import Prepared, run
@@ -10,6 +9,7 @@ from killcheck import events, fixtures
 from killcheck.faults.aws.credentials import WebIdentityExpired
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
+from killcheck.text.values import replace
 
 SCRIPT = """
 import boto3, json, os, ssl, urllib.request

@@ -1,7 +1,6 @@
 """What a spot notice leaves at each stage of a reclaim: in the timeline, the document, the terminal, the report."""
 
 import io
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,6 +16,7 @@ from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 from killcheck.spec.phases import PHASES
+from killcheck.text.values import replace
 from killcheck.watch.timeline import Timeline
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -22,6 +21,7 @@ from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.spec.killpath import Proof
 from killcheck.standins.aws import Ec2Machines, StandIn, StandInError
+from killcheck.text.values import replace
 
 XML = '<{0}Response xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId>{1}</{0}Response>'
 REQUEST = """<spotInstanceRequestSet><item><spotInstanceRequestId>sir-1</spotInstanceRequestId><type>{}</type>

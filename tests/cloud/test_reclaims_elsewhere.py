@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Thread
 
@@ -23,6 +22,7 @@ from killcheck.standins.azure_metadata import ScheduledEvents
 from killcheck.standins.ec2_metadata import Watched
 from killcheck.standins.gce_metadata import Preempted
 from killcheck.standins.serving import serve
+from killcheck.text.values import replace
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"

@@ -1,7 +1,6 @@
 """Spot reclaims through AWS' own API, on the stand-in: they bite, heal, refuse what nobody named, and fail by name."""
 
 import json
-from dataclasses import replace
 
 import botocore.session
 import pytest
@@ -15,6 +14,7 @@ from killcheck.spec import specfile
 from killcheck.spec.cloud_access import CloudAccess, Experiment
 from killcheck.spec.killpath import Proof
 from killcheck.standins.aws import AMI
+from killcheck.text.values import replace
 
 ALARM = "arn:aws:cloudwatch:us-east-1:123456789012:alarm:stop"
 ROLE = "arn:aws:iam::123456789012:role/fis"

@@ -4,7 +4,6 @@ Those that run no executor: their pods wait, are refused, are stopped or collect
 recorded, and so what the embedded cluster's own API server and controllers bring about (``test_situations``).
 """
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -15,6 +14,7 @@ from replay import Replay
 from situations import SITUATIONS
 
 from killcheck.kube import resources as r
+from killcheck.text.values import replace
 
 NAMES = (
     "11-serviceaccount-missing",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec.killpath import Ref
+from killcheck.text.values import replace
 
 ZERO = "kubectl -n studio scale deployment painter --replicas=0"
 LIT = "kubectl -n studio scale deployment painter --replicas=3"

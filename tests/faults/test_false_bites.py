@@ -72,10 +72,14 @@ def asked(portal, token):
     )
 
 
+class ClockedPortal(Portal, dict=True):
+    """``clock[0]`` is now."""
+
+
 @pytest.fixture
 def portal():
     clock = [NOW]
-    made = Portal(lambda environ, start: [b""], lambda: clock[0], lambda *args: ("key", "secret", "token"))
+    made = ClockedPortal(lambda environ, start: [b""], lambda: clock[0], lambda *args: ("key", "secret", "token"))
     made.clock = clock
     return made
 

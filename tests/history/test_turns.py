@@ -1,13 +1,12 @@
 """Whose turn it is: a few a night, and everything in turn."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from killcheck.history.nights import Night
 from killcheck.history.series import DAY_S
 from killcheck.history.turns import oldest
+from killcheck.text.values import replace
 
 CELLS = [("off", ()), *(("off", (name,)) for name in "abcdef"), ("weekend", ()), ("off", ("a", "b"))]
 

@@ -60,7 +60,7 @@ def test_what_cannot_be_followed_is_assumed_to_start_nothing_and_told(tmp_path: 
         {"deploy/cycle.cron": "0 2 * * * ./yoyo-daily-cycle.sh stop\n", "deploy/yoyo-daily-cycle.sh": START},  # a layer
         {"deploy/warm.sh": START},  # nothing wakes it
         {".git/warmup.cron": f"@daily {START}"},
-        {"a/b/c/d/e/far.cron": f"@daily {START}"},
+        {"a/b/c/d/e/f/g/h/far.cron": f"@daily {START}"},
     ],
 )
 def test_what_stops_is_named_or_is_not_woken_is_none(tmp_path: Path, files: dict[str, str]) -> None:

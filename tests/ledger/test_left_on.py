@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -15,6 +14,7 @@ from killcheck.kube import gpus
 from killcheck.ledger.keeping import keep
 from killcheck.spec import specfile
 from killcheck.spec.killpath import Assumption, KillPath, NodePool, Proof, Ref, Target
+from killcheck.text.values import replace
 
 TODAY = date(2026, 1, 15)
 OTHER = Target("asr", "apps/v1", "Deployment", "voice", "asr")

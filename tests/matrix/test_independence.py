@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -21,6 +20,7 @@ from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec.killpath import Outcome
 from killcheck.spec.specfile import load
+from killcheck.text.values import replace
 
 KILL_PATH = load(spec("two-switches"))
 OBJECTS = manifests.load(path("two-switches")).objects

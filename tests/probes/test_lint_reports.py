@@ -219,10 +219,10 @@ def test_annotations_name_files_from_the_root_of_the_checkout() -> None:
 @pytest.mark.parametrize(("until", "silent"), [("2026-01-15", True), ("2026-01-14", False)])
 @pytest.mark.parametrize("where", ["spec", "annotation"])
 def test_a_suppression_that_has_expired_comes_back_and_says_so(where: str, until: str, silent: bool) -> None:
-    from dataclasses import replace
     from datetime import date
 
     from killcheck.spec.killpath import Suppression
+    from killcheck.text.values import replace
 
     objects = manifests.load(fixtures.path("dead-man-false-green")).objects
     for obj in objects:

@@ -40,6 +40,7 @@ class Path:
         self.files = {}
         self.schedule = {}
         self.names = ("asr", "tts")
+        self.grace = None
 
     def does(self, script, *, shell="/bin/bash", image=IMAGE):
         self.container = {"image": image, "command": [shell, "-c", script]}
@@ -48,7 +49,7 @@ class Path:
     def objects(self):
         return [
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gpu-lab"}},
-            *[_deployment(name) for name in self.names],
+            *[_deployment(name, self.grace) for name in self.names],
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "lights-out", "namespace": "gpu-lab"}},
             {
                 "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -103,7 +104,8 @@ class Path:
         return [f for f in asking.lint(world).findings if f.probe in ASKED]
 
 
-def _deployment(name):
+def _deployment(name, grace=None):
+    more = {} if grace is None else {"terminationGracePeriodSeconds": grace}
     container = {"name": "server", "image": f"ghcr.io/example/{name}:7", "resources": {"limits": {"nvidia.com/gpu": 2}}}
     return {
         "apiVersion": "apps/v1",
@@ -112,7 +114,7 @@ def _deployment(name):
         "spec": {
             "replicas": 3,
             "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **more}},
         },
     }
 

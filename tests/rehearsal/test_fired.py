@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from killcheck import discover
-from killcheck.rehearsal.forks import forking, in_fork
+from killcheck.rehearsal.forks import Forks, forking
 from killcheck.rehearsal.programs import programs
 from killcheck.rehearsal.reach import parted, together, untouched
 from killcheck.rehearsal.record import Call, Ending, Firing, Outcome, replicas_in
@@ -196,9 +198,34 @@ def test_programs_share_a_stage_where_theirs_would_hold_more_in_all(path):
 def test_what_is_done_in_a_fork_stays_there():
     done = []
     if forking():  # a worker of pytest's has threads
-        assert in_fork(lambda: (done.append(1), len(done))[1]) == 1
-        assert in_fork(lambda: 1 // 0) is None
+        with Forks(2) as forks:
+            for name in ("one", "two", "three"):
+                forks.begin(name, lambda name=name: (done.append(name), tuple(done))[1])
+            forks.begin("none", lambda: 1 // 0)
+            assert forks.answers() == {"one": ("one",), "two": ("two",), "three": ("three",)}
     assert done == []
+
+
+def test_forks_under_way_are_ended_with_what_began_them(tmp_path):
+    if not forking():
+        return
+    began = tmp_path / "began"
+
+    def work():
+        began.write_text(str(os.getpid()))
+        time.sleep(60)
+
+    def give_up():
+        with Forks(2) as forks:
+            forks.begin("slow", work)
+            while not began.exists() or not began.read_text():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        give_up()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(began.read_text()), 0)
 
 
 # -- the record alone ----------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 from rehearsal.conftest import NOW
@@ -133,3 +135,77 @@ def test_names_stay_apart_where_folders_are_called_the_same_too(tmp_path):
         (tmp_path / one).mkdir(parents=True)
         _folder(tmp_path / one, f"/usr/bin/{SCALE_BOTH}")
     assert len({one.ref for one in find([tmp_path])}) == 4
+
+
+def _machine(root, env="GPU_NS=gpu-lab\nDEPLOY='asr'\n", env_file="/etc/gpu-off.env", service="", timer="off.timer"):
+    """A machine's tree as it is kept in a repository: units, what they read, and a script, each in its place."""
+    units, programs = root / "etc" / "systemd" / "system", root / "usr" / "local" / "bin"
+    units.mkdir(parents=True)
+    programs.mkdir(parents=True)
+    (units / timer).write_text(TIMER if timer.endswith(".timer") else "[Path]\nPathExists=/run/off\n")
+    (units / "off.service").write_text(
+        f"[Service]\nUser=ops\nEnvironmentFile={env_file}\nExecStart=/usr/local/bin/off.sh now\n{service}"
+    )
+    (root / "etc" / "gpu-off.env").write_text(env)
+    script = '#!/bin/sh\nset -e\ntest "$HOME" = /home/ops\nkubectl -n "$GPU_NS" scale "deploy/$DEPLOY" --replicas=0\n'
+    (programs / "off.sh").write_text(script)
+    return root
+
+
+@pytest.mark.parametrize("timer", ["off.timer", "off.path", "off.socket"])
+def test_a_machines_tree_is_taken_as_it_is(path, tmp_path, timer):
+    path.names = ("asr",)
+    seen, (layer,), found = _findings(path, _machine(tmp_path / "machines" / "gpu-1", timer=timer).parent.parent)
+    assert (layer.name, layer.covers, found) == ("off", ("asr",), [])
+    assert layer.schedule == ("30 22 * * *" if timer == "off.timer" else "")
+    assert "asr" not in str(layer.command.env)  # what a file assigns is read when the program starts, and kept nowhere
+    assert [change.name for change in seen["Timer/off"].first.off] == ["asr"]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"env_file": "/etc/other.env"}, "its EnvironmentFile=/etc/other.env is not here"),
+        ({"env": "GPU_NS=gpu-lab\nDEPLOY=$(hostname)\n"}, "has lines that a shell reads in another way"),
+        ({"env": "GPU_NS=gpu-lab\nDEPLOY=asr tts\n"}, "has lines that a shell reads in another way"),
+    ],
+)
+def test_what_it_reads_that_is_not_here_leaves_it_unproven(path, tmp_path, more, why):
+    path.names = ("asr",)
+    seen, _, found = _findings(path, _machine(tmp_path, **more))
+    assert why in seen["Timer/off"].first.why
+    assert [(f.unproven, why in f.message) for f in found if f.probe == "machine-timer"] == [(True, True)]
+
+
+def test_a_file_that_need_not_be_there_is_done_without(path, tmp_path):
+    path.names = ("asr",)
+    more = "Environment=GPU_NS=gpu-lab DEPLOY=asr\n"
+    _, (layer,), found = _findings(path, _machine(tmp_path, env_file="-/etc/none.env", service=more))
+    assert (layer.covers, found) == (("asr",), [])
+
+
+def test_those_that_are_too_many_are_told(path, tmp_path, monkeypatch):
+    monkeypatch.setattr("killcheck.machine.rehearsed.MOST", 1)
+    for number in range(3):
+        (tmp_path / f"off-{number}.timer").write_text(TIMER)
+        (tmp_path / f"off-{number}.service").write_text(SERVICE.format(f"/usr/bin/{SCALE_BOTH}"))
+    _, _, found = _findings(path, tmp_path)
+    assert [(f.object, f.unproven) for f in found] == [("Timer/off-1", True), ("Timer/off-2", True)]
+    assert "the first 1 programs of machines are fired" in found[0].message
+
+
+@pytest.mark.parametrize(("mode", "gap"), [("none", "note"), ("host", "error")])
+def test_a_timer_that_was_not_fired_may_be_what_turns_it_off(path, tmp_path, mode, gap):
+    from click.testing import CliRunner
+
+    from killcheck.cli import main
+
+    path.names = ("asr", "tts")
+    objects = [obj for obj in path.does("true").objects() if obj["kind"] != "CronJob"]
+    folder = _machine(tmp_path)
+    (folder / "all.yaml").write_text(yaml.safe_dump_all(objects))
+    ended = CliRunner().invoke(main, ["lint", "--manifests", str(folder), "--exec", mode, "--json"])
+    found = [f for f in json.loads(ended.stdout)["findings"] if f["probe"] == "coverage-gap"]
+    assert [(f["object"], f["severity"]) for f in found] == [
+        (f"Deployment/gpu-lab/{name}", gap) for name in (("asr", "tts") if mode == "none" else ("tts",))
+    ]

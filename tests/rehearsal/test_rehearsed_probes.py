@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 from killcheck.probes import REHEARSED
+from rehearsal.conftest import NOW
+
+from killcheck.lint import asking
+from killcheck.rehearsal.stage import rehearse
 
 TOKEN = "$(cat /var/run/secrets/kubernetes.io/serviceaccount/token)"
 CURL = (
@@ -11,6 +15,12 @@ CURL = (
     f'{TOKEN}" -X PATCH https://kubernetes.default.svc'
 )
 OFF = "kubectl -n gpu-lab scale deployment asr tts --replicas=0\n"
+GONE = "kubectl -n gpu-lab wait --for=delete pod -l app={} --timeout={}s\n"
+SCALES = [
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list"]},
+    {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["get", "patch", "update"]},
+]
+PODS = [*SCALES, {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 ANYTHING = [{"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"]}]
 
 BROKEN = {
@@ -86,6 +96,14 @@ BROKEN = {
         "command-missing",
         "jq",
     ),
+    "graces": (
+        f"set -e\nkubectl -n gpu-lab scale deploy asr --replicas=0\n{GONE.format('asr', 900)}"
+        f"kubectl -n gpu-lab scale deploy tts --replicas=0\n",
+        {"job": {"activeDeadlineSeconds": 120}, "rules": PODS, "grace": 300},
+        "tight-deadline",
+        "the pods of asr to be gone: with all of their grace (300 s) it takes 30",
+    ),
+    "misspelt command": ("kubectl scael deploy asr -n gpu-lab\ndate", {}, "no-effect", 'unknown command "scael"'),
     "too long": (f"set -e\nsleep 200\n{OFF}", {"job": {"activeDeadlineSeconds": 150}}, "tight-deadline", "it took 20"),
     "quota": (
         f"set -e\n{OFF}",
@@ -171,10 +189,47 @@ def test_the_cause_is_found(path, name):
     script, more, probe, words = BROKEN[name]
     path.does(script, image=more.get("image", "ghcr.io/example/ops-tools:2.1.0"))
     path.container |= more.get("container", {})
-    for key in {"rules", "beside", "job", "extra", "files", "schedule"} & set(more):
+    for key in {"rules", "beside", "job", "extra", "files", "schedule", "grace"} & set(more):
         setattr(path, key, more[key])
     found = [f for f in path.findings() if f.probe == probe and not f.unproven]
     assert [f for f in found if words in f.message], [f"{f.probe}: {f.message}" for f in path.findings()]
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "deadline_s", "grace", "severity"),
+    [(900, 900, 300, None), (60, 120, 300, None), (900, 120, 30, None), (900, 120, 300, "warning")],
+)
+def test_a_wait_after_every_kill_is_only_warned_of(path, timeout_s, deadline_s, grace, severity):
+    path.job, path.grace, path.rules = {"activeDeadlineSeconds": deadline_s, "backoffLimit": 2}, grace, PODS
+    path.does(f"set -e\n{OFF}{GONE.format('asr', timeout_s)}")
+    found = [f.severity for f in path.findings() if f.probe == "tight-deadline"]
+    assert found == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("annotate deploy asr autoscaling.keda.sh/paused-replicas-", []), ("annotate deploy asr paused=yes", ["on"])],
+)
+def test_what_only_takes_a_pause_away_is_not_asked_for_zeros(path, words, found):
+    path.rules = [*SCALES, {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]}]
+    morning = path.does(f"kubectl -n gpu-lab {words}").objects()[-1]
+    morning["metadata"]["name"] = "on"
+    path.extra = [morning]
+    path.does(f"set -e\n{OFF}")
+    assert [f.object.rpartition("/")[2] for f in path.findings() if f.probe == "no-effect"] == found
+
+
+def test_what_keeps_one_up_is_no_layer(path):
+    path.does(
+        "have=$(kubectl -n gpu-lab get deploy asr -o jsonpath='{.spec.replicas}')\n"
+        'if [ "$have" -lt 1 ]; then kubectl -n gpu-lab scale deploy/asr --replicas=1; fi\n'
+    )
+    warm = path.objects()[-1]
+    warm["metadata"]["name"], warm["spec"]["schedule"] = "keep-warm", "*/10 * * * *"
+    path.extra = [warm]
+    objects = path.does(f"set -e\n{OFF}").objects()
+    world, _ = asking.world_of(objects, NOW, rehearsed=rehearse(objects, NOW))
+    assert [layer.name for layer in world.kill_path.layers] == ["lights-out"]
 
 
 def test_a_type_that_is_not_among_the_manifests_is_no_fault_of_the_program(path):

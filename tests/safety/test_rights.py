@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from killcheck.safety.guard import Guard, OutsideConsent
 from killcheck.safety.journal import Journal
 from killcheck.spec import specfile
 from killcheck.spec.killpath import Target
+from killcheck.text.values import replace
 
 CI = Path(__file__).parents[2] / "ci"
 ACCOUNT = User(

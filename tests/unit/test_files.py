@@ -75,7 +75,7 @@ def test_programs_see_and_name_nothing_that_links_lead_to(checkout):
     assert sorted(seen) == ["own.sh", "own.yaml"]
     assert sorted(machine._overlay()["/srv/data"]) == ["own"]
     assert [name for name, _ in scripts.texts(Command(("./own.sh",)), checkout)] == ["./own.sh", "own.sh"]
-    assert scripts.own_script(Command(("./key.sh",)), checkout) == ""
+    assert scripts.own_script(Command(("./key.sh",)), checkout) is None
     (checkout / "x.service").write_text("[Service]\nExecStart=/opt/key.sh\n[Install]\nWantedBy=default.target\n")
     assert units.read([checkout], beside=checkout, deployed=False).starters == ()
 
@@ -163,7 +163,7 @@ def test_a_kubeconfig_of_a_kind_cluster_is_written_anew_over_what_came_with_the_
         kind.kubeconfig.symlink_to(ours)
     else:
         kind.kubeconfig.write_text("theirs")
-    monkeypatch.setattr(kind, "_kind", lambda *argv: "kind's own")
+    monkeypatch.setattr(Kind, "_kind", lambda self, *argv: "kind's own")
     kind.export()
     assert (ours.read_text(), kind.kubeconfig.read_text()) == ("ours", "kind's own")
     assert kind.kubeconfig.stat().st_mode & 0o777 == 0o600

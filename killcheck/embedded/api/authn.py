@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from urllib.parse import unquote
+
+from msgspec import Struct, field
 
 from killcheck.embedded.api import status
 from killcheck.embedded.api.http import Request, User
@@ -44,8 +45,7 @@ def peer_header(common_name: str, organizations: tuple[str, ...] = (), der: byte
     return {PEER: json.dumps(told)}
 
 
-@dataclass
-class Authenticator:
+class Authenticator(Struct):
     """Finds the user of a request. ``static_tokens`` are bearer tokens that never end, as in a token file."""
 
     tokens: Issuer

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from killcheck.embedded.api.http import Request, User
 from killcheck.embedded.api.kinds import Kind
@@ -50,8 +51,7 @@ def route(path: str) -> Route:
     return Route(group, version, namespace, parts[0], name, "proxy" if proxied else "/".join(parts[2:]), watched)
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """A request on a resource, after routing and authentication."""
 
     request: Request

@@ -122,19 +122,19 @@ def broken(schema: Obj, path: str) -> list[Obj]:
 _OPTIONAL = re.compile(r"\.\?|\[\?|[{,]\s*\?")
 
 
-def _syntax(text: str) -> str:
-    """Why an expression cannot be parsed; empty where it can be, or where nobody here could tell."""
+def _syntax(text: str) -> str | None:
+    """Why an expression cannot be parsed; None where it can be, or where nobody here could tell."""
     try:
         from celpy.celparser import CELParseError
     except ImportError:
-        return ""
+        return None
     if _OPTIONAL.search(text):
-        return ""
+        return None
     try:
         _environment().compile(celsyntax.readable(text))
     except CELParseError as error:
         return " ".join(str(error.args[0]).split()) if error.args else str(error)
-    return ""
+    return None
 
 
 class _Place(NamedTuple):

@@ -19,16 +19,16 @@ def strict_problems(duplicates: list[str], unknown: list[str]) -> list[str]:
     return [f'duplicate field "{path}"' for path in duplicates] + [f'unknown field "{path}"' for path in unknown]
 
 
-def say_strict(call: Call, problems: list[str]) -> str:
+def say_strict(call: Call, problems: list[str]) -> str | None:
     """Warn of what strict decoding finds; or, under ``fieldValidation=Strict``, the words to refuse it with."""
     mode = call.validation
     if not problems or mode == "Ignore":
-        return ""
+        return None
     if mode == "Strict":
         return "strict decoding error: " + ", ".join(problems)
     for problem in problems:
         call.warn(problem)
-    return ""
+    return None
 
 
 def decode_object(

@@ -6,9 +6,10 @@ recordings 21, 22 and 30b.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from killcheck.embedded.api import schemas, status
 from killcheck.embedded.api.body import PROTOBUF, GoJSONError, parse_json, parse_yaml, read_protobuf
@@ -57,8 +58,7 @@ _JOB_WARNING = (
 )
 
 
-@dataclass(slots=True)
-class DeleteOptions:
+class DeleteOptions(Struct):
     """``meta/v1`` DeleteOptions as they matter here; ``grace_s`` in seconds."""
 
     grace_s: int | None = None

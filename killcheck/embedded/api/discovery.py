@@ -38,21 +38,21 @@ def respond(registry: Registry, request: Request) -> Response | None:
     return None if listed is None else Response(200, listed)
 
 
-def _aggregated_version(request: Request) -> str:
+def _aggregated_version(request: Request) -> str | None:
     """The first version of the aggregated document that Accept names before plain JSON."""
     for clause in request.headers.get("accept", "").split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
         given = dict(part.split("=", 1) for part in parameters if "=" in part)
         if media in ("application/json", "*/*"):
             if not given or "q" in given:
-                return ""
+                return None
             if (
                 given.get("g") == _AGGREGATED
                 and given.get("v") in _VERSIONS
                 and (given.get("as") == "APIGroupDiscoveryList")
             ):
                 return given["v"]
-    return ""
+    return None
 
 
 def _by_group(registry: Registry) -> dict[str, dict[str, list[Kind]]]:

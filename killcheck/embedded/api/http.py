@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from killcheck.kube.objects import Obj
 
 __all__ = ["Conversation", "Finished", "Heard", "Opened", "Request", "Response", "Stream", "User"]
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """Who is asking, as authentication found it."""
 
     name: str
@@ -21,8 +21,7 @@ class User:
     extra: dict[str, list[str]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Request:
+class Request(Struct):
     """One HTTP request. ``headers`` has lower-case names; ``query`` keeps repeated parameters in order.
 
     ``body`` is the decoded JSON of an in-process caller, or the bytes that came over the wire. ``user`` is set by
@@ -94,8 +93,7 @@ class Conversation(Stream, Protocol):
         """The peer has everything that was said; from any thread."""
 
 
-@dataclass(slots=True)
-class Response:
+class Response(Struct):
     """``body``: a dict (JSON), a str or bytes (as they are); or ``stream`` where the answer goes on.
 
     Status 101 comes with a ``conversation`` and the header ``Upgrade``: ``websocket`` or ``SPDY/3.1``.

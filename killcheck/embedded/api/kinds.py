@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
@@ -44,8 +45,7 @@ _SUBRESOURCES = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class Kind(Struct, frozen=True, eq=False):
     """One resource type.
 
     ``schema`` is the name of its class in the ``kubernetes`` client (a key of ``schemas.json``), or None; ``crd``

@@ -6,8 +6,9 @@ object is read over the wire, when server-side apply needs them, or when many ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.embedded.api import schemas
@@ -57,8 +58,7 @@ class _Moment(NamedTuple):
     times: dict[Manager, str]
 
 
-@dataclass(slots=True)
-class _Record:
+class _Record(Struct):
     lists: ApplyLists
     sets: dict[Manager, Fields] = field(default_factory=dict)
     times: dict[Manager, str] = field(default_factory=dict)

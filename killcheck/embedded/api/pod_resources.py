@@ -5,10 +5,11 @@ Source: k8s.io/component-helpers/resource/helpers.go, and apimachinery's Quantit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.quantities import Form, form_of, format_quantity, parse
@@ -16,8 +17,7 @@ from killcheck.kube.quantities import Form, form_of, format_quantity, parse
 __all__ = ["ZERO", "Quantity", "pod_resources", "quantity"]
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """An exact amount; ``form`` is how it is written (``64Mi``, ``64M``, ``64e6``)."""
 
     value: Fraction

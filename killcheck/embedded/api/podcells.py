@@ -6,8 +6,9 @@ Source: ``printPod`` in pkg/printers/internalversion/printers.go of Kubernetes v
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, condition, dig
 
@@ -16,8 +17,7 @@ __all__ = ["cells", "row_conditions"]
 Ago = Callable[[str | None], str]
 
 
-@dataclass(slots=True)
-class _Summary:
+class _Summary(Struct):
     reason: str
     ready: int = 0
     restarts: int = 0

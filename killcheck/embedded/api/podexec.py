@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from killcheck.embedded.api import status
 from killcheck.embedded.api.body import dumps
@@ -61,8 +62,7 @@ class Execution(Protocol):
         """Whoever talked to it has gone; idempotent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """Which streams a client asks for."""
 
     stdin: bool

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from killcheck.clock import Loop, Timer
 from killcheck.embedded.api import ours, status
@@ -33,8 +34,7 @@ LOOK_S = 0.5
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """What is asked of a log: ``tail`` lines, ``limit`` in bytes (None: all), none from before ``since``."""
 
     tail: int | None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from killcheck.embedded.api import status
 from killcheck.embedded.api.call import Call
@@ -47,8 +48,7 @@ class Carried(Protocol):
         """Whoever talked to it has gone; idempotent."""
 
 
-@dataclass(slots=True)
-class _Pair:
+class _Pair(Struct):
     """The two channels of one connection; -1: not opened yet."""
 
     port: int

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.embedded.api import status
 from killcheck.embedded.api.http import User
@@ -30,8 +31,7 @@ NODE_PREFIX = "system:node:"
 CACHE_SIZE = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(Struct, frozen=True):
     """What a request would do. ``path`` is set for requests that are not about a resource, and only then."""
 
     verb: str
@@ -48,16 +48,14 @@ class Attributes:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """``reason`` is in Kubernetes' words, and often empty for a refusal."""
 
     allowed: bool
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Grant:
+class _Grant(Struct, frozen=True):
     """One binding as it concerns one subject: how it is described, and the role it gives."""
 
     binding: str

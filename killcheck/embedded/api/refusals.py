@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from killcheck.embedded.api import crdschema, schemas, type_dispatch
 from killcheck.embedded.api.kinds import Kind, Registry
@@ -37,8 +38,7 @@ _JSON_TYPES: dict[str, type | tuple[type, ...]] = {
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """``path``: of the field, as far as it is known; ``message``: the API server's words."""
 
     path: Path

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.embedded.api import scalars
 from killcheck.embedded.api.scalars import OMIT, Mismatch
@@ -24,8 +25,7 @@ __all__ = ["Decoded", "Field", "decode", "field", "fields", "go_name", "in_order
 Reader = Callable[[Any, list[str]], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(Struct, frozen=True):
     """``obj``: a new object (leaves that have no schema are shared with the input); ``unknown``: paths of fields
     that its type does not have, as ``spec.template.spec.containers[0].imagePullPolice``."""
 
@@ -33,8 +33,7 @@ class Decoded:
     unknown: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A field's code taken apart; see ``schemas_generate``. ``shape`` is a run of ``[]`` and ``{}``."""
 
     pointer: bool

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj
 
@@ -19,8 +20,7 @@ Table = tuple[str, str]
 Key = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One write: ``old`` is None for a creation, ``new`` is None for a removal."""
 
     revision: int

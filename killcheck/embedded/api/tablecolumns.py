@@ -6,9 +6,10 @@ Source: pkg/printers/internalversion/printers.go and duration.HumanDuration of K
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, parse_time
 
@@ -71,8 +72,7 @@ class Ages:
         return self.since(obj["metadata"].get("creationTimestamp"))
 
 
-@dataclass(frozen=True, slots=True)
-class Printer:
+class Printer(Struct, frozen=True):
     """How one type is printed."""
 
     columns: tuple[Column, ...]

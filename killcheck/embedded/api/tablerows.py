@@ -415,13 +415,6 @@ def _webhooks(obj: Obj, ages: Ages) -> list[Any]:
     return [_name(obj), len(obj.get("webhooks") or []), ages.of(obj)]
 
 
-def _api_service(obj: Obj, ages: Ages) -> list[Any]:
-    service, said = dig(obj, "spec", "service"), condition(obj, "Available") or {}
-    shown = str(said.get("status", "Unknown"))
-    shown += f" ({said['reason']})" if shown != "True" and said.get("reason") else ""
-    return [_name(obj), f"{service['namespace']}/{service['name']}" if service else "Local", shown, ages.of(obj)]
-
-
 def _lease(obj: Obj, ages: Ages) -> list[Any]:
     return [_name(obj), dig(obj, "spec", "holderIdentity", default=""), ages.of(obj)]
 
@@ -583,7 +576,6 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     (_RBAC, "ClusterRoleBinding"): _BINDING,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WEBHOOKS,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOKS,
-    ("apiregistration.k8s.io", "APIService"): Printer(columns("Name|Service|Available|Age"), _api_service),
     ("coordination.k8s.io", "Lease"): Printer(columns("Name|Holder|Age"), _lease),
     ("scheduling.k8s.io", "PriorityClass"): Printer(
         columns("Name|Value#|Global-Default?|Age|PreemptionPolicy"), _priority_class

@@ -14,10 +14,11 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.embedded.api import status
@@ -58,16 +59,14 @@ class TokenRefused(Exception):
     """The token is not good; the message says why in Kubernetes' words, empty where it is no token of this cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Authenticated:
+class Authenticated(Struct, frozen=True):
     """Whom a token stands for, and the audiences that both sides agree on."""
 
     user: User
     audiences: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Binding:
+class _Binding(Struct):
     """What a token is bound to besides its ServiceAccount."""
 
     pod: Obj | None = None
@@ -75,8 +74,7 @@ class _Binding:
     secret: Obj | None = None
 
 
-@dataclass
-class Issuer:
+class Issuer(Struct, dict=True):
     """Makes and checks the tokens of one cluster.
 
     ``key`` is a P-256 private key of ``cryptography``; without one a fresh key is made at the first use. ``rng`` makes

@@ -159,7 +159,7 @@ def _items(value: list[Any], at: _Type, path: Path, shown: str, lists: ApplyList
         yield from _walk(item, at.items or _ANYTHING, path, element, lists)
 
 
-def _of_scalar(value: Any, sort: str) -> str:
+def _of_scalar(value: Any, sort: str) -> str | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if sort == "numeric" and not number:
         return f"expected numeric (int or float), got {_go_type(value)}"
@@ -169,7 +169,7 @@ def _of_scalar(value: Any, sort: str) -> str:
         return f"expected boolean, got &{{{go_value(value)}}}"
     if sort == "scalar" and isinstance(value, dict | list):
         return f"expected any scalar, got &{{{go_value(value)}}}"
-    return ""
+    return None
 
 
 def _go_shown(value: Any) -> str:

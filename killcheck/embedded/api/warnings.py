@@ -205,7 +205,7 @@ def _ports(spec: Obj, path: str) -> list[str]:
     return found + repeated
 
 
-def _clash(port: Obj, here: str, there: str, other: Obj) -> str:
+def _clash(port: Obj, here: str, there: str, other: Obj) -> str | None:
     mine, theirs = ((one.get("hostIP", ""), one.get("hostPort", 0)) for one in (port, other))
     if mine == theirs:
         return f"{here}: duplicate port definition with {there}"
@@ -213,4 +213,4 @@ def _clash(port: Obj, here: str, there: str, other: Obj) -> str:
         return f"{here}: overlapping port definition with {there}"
     if mine[1] == theirs[1] and bool(mine[0]) != bool(theirs[0]):
         return f"{here}: dangerously ambiguous port definition with {there}"
-    return ""
+    return None

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.clock import Loop, Timer
 from killcheck.embedded.api.store import Change, Store, Table
@@ -25,8 +26,7 @@ def as_of(obj: Obj, revision: int) -> Obj:
     return obj | {"metadata": obj["metadata"] | {"resourceVersion": str(revision)}}
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """Which objects a list or a watch is about. ``value_of`` reads a field selector's field of an object."""
 
     namespace: str

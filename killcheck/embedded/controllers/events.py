@@ -6,8 +6,9 @@ Source: k8s.io/client-go/tools/record/{event.go,events_cache.go} and tools/event
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from zlib import crc32
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.kube import resources as r
@@ -26,16 +27,14 @@ REFILL_S = 300.0
 _COMBINED = "(combined from similar events): "
 
 
-@dataclass(slots=True)
-class _Similar:
+class _Similar(Struct):
     """The messages of one reason about one object that were seen of late."""
 
     last_s: float
     messages: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """An event as last written; ``stored`` is false while only counted (the spam filter held it back)."""
 
     name: str
@@ -44,8 +43,7 @@ class _Seen:
     message: str
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(Struct):
     """What the spam filter still lets through for one object."""
 
     tokens: float

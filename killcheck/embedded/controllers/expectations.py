@@ -6,7 +6,7 @@ Source: ControllerExpectations in pkg/controller/controller_utils.go of Kubernet
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.kube.informer import Change
@@ -20,8 +20,7 @@ TIMEOUT_S = 300.0
 Key = tuple[str, str]
 
 
-@dataclass(slots=True)
-class _Expected:
+class _Expected(Struct):
     since: float
     adds: int = 0
     deletes: set[str] = field(default_factory=set)

@@ -7,8 +7,9 @@ uid that is kept by watching every type that owns or is owned, custom resources 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Literal, cast
+
+from msgspec import Struct
 
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.kube import resources as r
@@ -70,8 +71,7 @@ def custom_resource(crd: Obj) -> Resource | None:
     return Resource(spec["group"], version, names["plural"], names["kind"], spec.get("scope") == "Namespaced")
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     """An object as the graph knows it."""
 
     resource: Resource

@@ -8,9 +8,10 @@ are acted upon a second later, changes of the spec at once: that second is most 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
+
+from msgspec import Struct
 
 from killcheck.embedded.controllers import pods as podset
 from killcheck.embedded.controllers.job_pass import Pass
@@ -55,8 +56,7 @@ FLUSH_S = 0.01
 _MANAGER = "kubernetes.io/job-controller"
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
+class _Count(Struct, frozen=True):
     """Pods that were noted in the status and are now to be counted; ``kept``: uids that carry the finalizer."""
 
     at: Pass
@@ -362,17 +362,17 @@ class JobController(Controller):
             return True
         return failed and uid_of(pod) not in {uid_of(delayed) for delayed in at.delayed.values()}
 
-    def _column(self, at: Pass, pod: Obj, failed: bool) -> str:
+    def _column(self, at: Pass, pod: Obj, failed: bool) -> str | None:
         """Where a pod is to be counted: succeeded, failed, or nowhere (again)."""
         uid = uid_of(pod)
         if podset.phase_of(pod) == "Succeeded" and uid not in at.uncounted_failed:
-            return "" if is_indexed(at.job) or uid in at.uncounted_succeeded else "succeeded"
+            return None if is_indexed(at.job) or uid in at.uncounted_succeeded else "succeeded"
         success = at.verdict is not None and at.verdict["type"] == "SuccessCriteriaMet"
         if not failed and (at.verdict is None or success):
-            return ""
+            return None
         if uid in at.uncounted_failed or (is_indexed(at.job) and at.valid_index(pod) is None):
-            return ""
-        return "failed" if match_failure(at.job, pod).counts else ""
+            return None
+        return "failed" if match_failure(at.job, pod).counts else None
 
     def _note_indexes(self, at: Pass) -> bool:
         if not is_indexed(at.job):

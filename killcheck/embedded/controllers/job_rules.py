@@ -7,8 +7,9 @@ recording 28d.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from killcheck.kube.objects import Obj, annotations_of, condition, dig, name_of, namespace_of, parse_time
 
@@ -41,13 +42,13 @@ FIRST_WAIT_S = 10.0
 LONGEST_WAIT_S = 600.0
 
 
-def finished(job: Obj) -> str:
-    """``Complete`` or ``Failed`` where the Job has ended, else empty."""
+def finished(job: Obj) -> str | None:
+    """``Complete`` or ``Failed`` where the Job has ended, else None."""
     for kind in ("Complete", "Failed"):
         found = condition(job, kind)
         if found and found.get("status") == "True":
             return kind
-    return ""
+    return None
 
 
 def is_indexed(job: Obj) -> bool:
@@ -74,8 +75,7 @@ def pod_failed(pod: Obj, job: Obj) -> bool:
 
 
 # -- podFailurePolicy --------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """What the policy makes of a failed pod: whether it counts, and why the Job fails (empty: it does not)."""
 
     counts: bool = True
@@ -94,19 +94,19 @@ def match_failure(job: Obj, pod: Obj) -> Match:
     return Match()
 
 
-def _why(rule: Obj, pod: Obj) -> str:
+def _why(rule: Obj, pod: Obj) -> str | None:
     where = f"{namespace_of(pod)}/{name_of(pod)}"
     if rule.get("onExitCodes"):
         status = _exit_match(rule["onExitCodes"], pod)
         if status is None:
-            return ""
+            return None
         code = dig(status, "state", "terminated", "exitCode")
         return f"Container {status['name']} for pod {where} failed with exit code {code}"
     for found in dig(pod, "status", "conditions", default=[]):
         for pattern in rule.get("onPodConditions") or []:
             if found["type"] == pattern["type"] and found["status"] == pattern.get("status", "True"):
                 return f"Pod {where} has condition {found['type']}"
-    return ""
+    return None
 
 
 def _exit_match(wanted: Obj, pod: Obj) -> Obj | None:
@@ -157,10 +157,10 @@ def failures_of(pod: Obj) -> tuple[int, int]:
     return counted, ignored
 
 
-def success_policy(job: Obj, succeeded: set[int]) -> str:
-    """Which rule of ``successPolicy`` is met, as the condition's message says it; empty: none."""
+def success_policy(job: Obj, succeeded: set[int]) -> str | None:
+    """Which rule of ``successPolicy`` is met, as the condition's message says it; None: none."""
     if not succeeded:
-        return ""
+        return None
     completions = int(job["spec"].get("completions") or 0)
     for number, rule in enumerate(dig(job, "spec", "successPolicy", "rules", default=[])):
         count = rule.get("succeededCount")
@@ -172,7 +172,7 @@ def success_policy(job: Obj, succeeded: set[int]) -> str:
             done = count is not None and len(succeeded) >= count
         if done:
             return f"Matched rules at index {number}"
-    return ""
+    return None
 
 
 # -- back-off ----------------------------------------------------------------------------------------------
@@ -192,8 +192,7 @@ def finished_at(pod: Obj) -> datetime:
     return parse_time(meta["creationTimestamp"])
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """How many pods failed since one last succeeded, and when the latest did."""
 
     failures: int = 0

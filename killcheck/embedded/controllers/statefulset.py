@@ -6,7 +6,7 @@ that are still terminating.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from killcheck.embedded.controllers import pods as podset
 from killcheck.embedded.controllers.history import REVISION_LABEL, History
@@ -23,8 +23,7 @@ POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
-@dataclass(slots=True)
-class _Pass:
+class _Pass(Struct):
     """One pass over a StatefulSet: its pods by ordinal, those that are too many, and its two revisions."""
 
     set: Obj

@@ -31,7 +31,8 @@ class TtlAfterFinished(Controller):
         if job is None or "deletionTimestamp" in job["metadata"]:
             return
         keep = job["spec"].get("ttlSecondsAfterFinished")
-        ended = condition(job, finished(job))
+        how = finished(job)
+        ended = condition(job, how) if how else None
         if keep is None or ended is None:
             return
         due = parse_time(ended["lastTransitionTime"]) + timedelta(seconds=int(keep))

@@ -8,8 +8,10 @@ as nodes with GPUs are: no other pod lands on it. Nothing here removes one, unle
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from killcheck.embedded.api.admission.request import AdmissionRequest
 from killcheck.embedded.api.http import Request, Response
@@ -37,8 +39,7 @@ _ZONE = "topology.kubernetes.io/zone"
 _EVERYWHERE = frozenset({"kubernetes.io/arch", "kubernetes.io/os"})
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(Struct, frozen=True):
     """What a spec says of nodes that no manifest describes: their labels, their type, who takes empty ones away."""
 
     labels: Mapping[str, str]
@@ -52,16 +53,15 @@ class Described:
         return all(selected.get(key, value) == value for key, value in self.labels.items())
 
 
-@dataclass
-class Assumptions:
+class Assumptions(Struct):
     """What may be made: nodes with GPUs, others; and what was, in words."""
 
     gpu_nodes: bool = False
     cpu_nodes: bool = False
     pools: tuple[Described, ...] = ()
-    made: dict[str, str] = field(default_factory=dict)
+    made: dict[str, str] = {}
     #: Labels (``key=value``) that no manifest gives a node and that a pod without GPUs selects: in which namespace.
-    selected: dict[str, str] = field(default_factory=dict)
+    selected: dict[str, str] = {}
 
     def notes(self) -> list[str]:
         """What was assumed of nodes, one sentence a kind."""

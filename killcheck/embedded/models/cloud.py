@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop, Timer
 from killcheck.embedded.models.cloud_errors import CloudError, NoSuchInstance
@@ -36,8 +37,7 @@ _NAMED: Mapping[str, str] = {"azure": "aks-gpu", "gcp": "gke-dev-gpu"}
 _NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """How long things take, in seconds: to a running instance, from there to its kubelet's first word, to the end of a
     termination, and between a spot notice and the reclaim."""
 
@@ -47,8 +47,7 @@ class Timing:
     notice_s: float = 120.0
 
 
-@dataclass
-class Instance:
+class Instance(Struct):
     """One machine. ``usd_per_hour`` is the on-demand price (an upper bound for spot; None: not known);
     ``launched_by`` and ``terminated_by`` name who did it; ``notice`` is the spot notice it got (FACTS: fixed at
     the notice)."""

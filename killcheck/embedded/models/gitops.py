@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, NotFound
@@ -28,8 +29,7 @@ RELEASE = "meta.helm.sh/release-name"
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tracked:
+class Tracked(Struct, frozen=True):
     """An object as it is in Git, and as the API server stored that when it was loaded."""
 
     wanted: Obj
@@ -46,8 +46,7 @@ class Tracked:
         return str(self.wanted.get("apiVersion", "")).rpartition("/")[0]
 
 
-@dataclass
-class Git:
+class Git(Struct):
     """Everything that the cluster was loaded with, in order."""
 
     objects: list[Tracked] = field(default_factory=list)
@@ -86,8 +85,7 @@ _NOT_DEPLOYED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Struct, frozen=True):
     """How a live object differs from Git: it is gone (``live`` None), or in these leaves."""
 
     tracked: Tracked
@@ -163,8 +161,8 @@ def copy_of(value: Any) -> Any:
     return copy(value) if isinstance(value, dict) else value
 
 
-def marked(obj: Obj, names: Iterable[str]) -> str:
-    """Whose an object is by its own marks, as ``TOOL/NAME``; empty: it has none that means anything here."""
+def marked(obj: Obj, names: Iterable[str]) -> str | None:
+    """Whose an object is by its own marks, as ``TOOL/NAME``; None: it has none that means anything here."""
     notes, labels = annotations_of(obj), labels_of(obj)
     if TRACKING_ID in notes:
         return f"argo/{notes[TRACKING_ID].partition(':')[0].rpartition('_')[2]}"
@@ -174,7 +172,7 @@ def marked(obj: Obj, names: Iterable[str]) -> str:
         return f"helm/{labels[HELM_FLUX]}"
     if RELEASE in notes:
         return f"helm/{notes[RELEASE]}"
-    return f"argo/{labels[INSTANCE]}" if labels.get(INSTANCE) in set(names) else ""
+    return f"argo/{labels[INSTANCE]}" if labels.get(INSTANCE) in set(names) else None
 
 
 def path_of_pointer(pointer: str) -> Path:

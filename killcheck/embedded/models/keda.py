@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar
 
+from msgspec import Struct
+
 from killcheck.embedded.controllers.hpa import METRIC
 from killcheck.embedded.controllers.podcontrol import controller_ref
 from killcheck.embedded.controllers.runtime import Controller, Key
@@ -45,8 +47,7 @@ RESYNC_S = 10 * 3600.0
 MOST = 100
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Struct, frozen=True):
     """Replicas of a workload that are to be written, the event that says so (empty: none), and what called for it."""
 
     workload: Obj

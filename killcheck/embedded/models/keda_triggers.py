@@ -11,8 +11,9 @@ would have it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, namespace_of
@@ -31,8 +32,7 @@ _WORKLOAD = "kubernetes-workload"
 KNOWN = frozenset({"cron", _WORKLOAD, *RESOURCES})
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """``active``: whether any trigger is; ``error``: whether any cannot be read; ``by``: the active ones' types.
 
     ``assumed``: types of the live triggers whose reading nobody gave. ``changes``: when a cron window opens or closes

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from killcheck.clock import Timer
 
@@ -25,8 +26,7 @@ TRANSITION = "autoscaling:EC2_INSTANCE_TERMINATING"
 WAITING = "Terminating:Wait"
 
 
-@dataclass(frozen=True)
-class Hook:
+class Hook(Struct, frozen=True):
     """One on termination. ``timeout_s``: AWS' default is an hour."""
 
     name: str

@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.embedded.models.cloud import Cloud, Instance
@@ -37,8 +38,7 @@ HOPS = 2
 Desk = Metadata | ScheduledEvents | Preempted
 
 
-@dataclass
-class InstanceMetadata:
+class InstanceMetadata(Struct):
     """The metadata of every machine; :meth:`of` is what a pod finds."""
 
     cloud: Cloud
@@ -117,11 +117,11 @@ def _show(desk: Desk, instance: Instance | None) -> None:
         desk.clear()
 
 
-def _provider_id(node: Obj) -> str:
+def _provider_id(node: Obj) -> str | None:
     """A Node's machine; one that manifests bring without an id is EC2's where its type is named as EC2's are."""
     told = str(dig(node, "spec", "providerID", default=""))
     if told:
-        return told if cloud_of(told) else ""
+        return told if cloud_of(told) else None
     kind = labels_of(node).get("node.kubernetes.io/instance-type", "")
     made = hashlib.sha256(name_of(node).encode()).hexdigest()[:17]
-    return f"aws:///{Metadata.zone}/i-{made}" if _EC2_TYPE.fullmatch(kind) else ""
+    return f"aws:///{Metadata.zone}/i-{made}" if _EC2_TYPE.fullmatch(kind) else None

@@ -21,8 +21,10 @@ beside it is in :mod:`killcheck.embedded.models.clusterautoscaler`; its settings
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.models.cloud import GONE, Cloud, Instance
@@ -44,8 +46,7 @@ REACTION_S = 20.0
 RETRY_S = 60.0
 
 
-@dataclass
-class NodeGroup:
+class NodeGroup(Struct):
     """One group. ``desired`` is its target size, between ``minimum`` and ``maximum``."""
 
     name: str
@@ -54,9 +55,9 @@ class NodeGroup:
     maximum: int = 10
     desired: int = 0
     capacity_type: str = "on-demand"
-    labels: dict[str, str] = field(default_factory=dict)
-    taints: list[Obj] = field(default_factory=list)
-    tags: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = {}
+    taints: list[Obj] = []
+    tags: dict[str, str] = {}
     hook: Hook | None = None
 
     def members(self, cloud: Cloud) -> list[Instance]:

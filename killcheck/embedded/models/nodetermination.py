@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.models.cloud import GONE, Cloud, Instance, Queue
 from killcheck.embedded.models.cloud_errors import CloudError
@@ -60,8 +62,7 @@ _DETAILS = {
 _ENDING = ("stopping", "stopped", "shutting-down", "terminated")
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """A handler's environment, with its defaults."""
 
     workload: Obj
@@ -82,8 +83,7 @@ class Settings:
         return float(self.env.get("NODE_TERMINATION_GRACE_PERIOD", "120"))
 
 
-@dataclass
-class Notice:
+class Notice(Struct):
     """An interruption event. ``begins``: not before; ``until``: the drain gives up; None: it has not begun."""
 
     event_id: str

@@ -5,19 +5,17 @@ Source: k8s.io/client-go/util/flowcontrol/backoff.go, without jitter; recordings
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 __all__ = ["Backoff"]
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     delay_s: float
     updated: float
 
 
-@dataclass(slots=True)
-class Backoff:
+class Backoff(Struct):
     """Delays by key that double at each failure: 10, 20 ... 300 s. Moments are the loop's monotonic seconds."""
 
     initial_s: float = 10.0

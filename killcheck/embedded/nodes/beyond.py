@@ -100,21 +100,21 @@ def named_program(launch: Launch, said: str) -> bool:
     return not any(program.startswith(mount.path.rstrip("/") + "/") for mount in launch.mounts)
 
 
-def lacked(launch: Launch, code: int, text: str) -> str:
-    """The program, module or shell that a command missed, in an image of which nothing is known; empty: none.
+def lacked(launch: Launch, code: int, text: str) -> str | None:
+    """The program, module or shell that a command missed, in an image of which nothing is known; None: none.
 
     A shell that does not know a word goes on without it, and may end well: that is a limit all the same.
     """
     if launch.contents.known:
-        return ""
+        return None
     unshelled = _UNSHELLED.search(text)
     if unshelled:
         return f"a sh that knows {unshelled['option'] or unshelled['word'] or '${name/...}'}"
     if not code:
-        return ""
+        return None
     for line in reversed(text.splitlines()[-40:]):
         for pattern in _NOT_THERE:
             found = pattern.search(line)
             if found:
                 return found["name"]
-    return ""
+    return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
+
+from msgspec import Struct, field
 
 from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes.execution import Exit, Running
@@ -18,8 +19,7 @@ State = Literal["none", "running", "exited"]
 EPOCH = "1970-01-01T00:00:00Z"
 
 
-@dataclass(slots=True)
-class Container:
+class Container(Struct):
     """``reason`` and ``message`` are why it is not running now (the kubelet's reason cache), shown one pass later."""
 
     spec: Obj

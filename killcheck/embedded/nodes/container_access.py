@@ -12,7 +12,6 @@ import os
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from killcheck.embedded.nodes import commands, sandbox
@@ -22,6 +21,7 @@ from killcheck.embedded.nodes.quiescence import Rest
 from killcheck.embedded.nodes.spawnerclient import SetUpError
 from killcheck.embedded.nodes.streams import OUTPUT_LIMIT, Streams
 from killcheck.kube.objects import Obj
+from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.process import HostProcess

@@ -11,8 +11,9 @@ import binascii
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -29,8 +30,7 @@ class ConfigError(Exception):
     """CreateContainerConfigError: the message is the kubelet's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What the kubelet knows while it prepares a pod."""
 
     pod: Obj

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes.volumes import Mount
@@ -40,8 +41,7 @@ HOLLOW = "killcheck.dev/hollow"
 Reach = Literal["allow", "refuse", "drop"]
 
 
-@dataclass(slots=True)
-class NetworkPolicy:
+class NetworkPolicy(Struct):
     """What a pod's packets meet on their way to the API server, to DNS, and to its node's instance metadata; changes
     count for new connections."""
 
@@ -50,8 +50,7 @@ class NetworkPolicy:
     metadata: Reach = "allow"
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One container, ready to start. ``argv`` is the whole command line, ``contents`` what its image has in it.
 
     ``hosts`` maps host aliases to addresses, ``services`` names such as ``vllm.inference`` to cluster IPs.
@@ -85,8 +84,7 @@ class Launch:
     brings: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Struct, frozen=True):
     """How a container ended: ``code`` as Kubernetes counts (128 + signal), ``signal`` 0 where none."""
 
     code: int

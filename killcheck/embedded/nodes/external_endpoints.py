@@ -12,11 +12,13 @@ import select
 import socket
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
 
 from killcheck.embedded.nodes.execution import Launch, NetworkPolicy
 from killcheck.kube.objects import Obj
 from killcheck.standins.serving import App, answer
+from killcheck.text.values import replace
 
 __all__ = ["METADATA_IP", "App", "ExternalConnections", "ExternalEndpoints", "Place"]
 
@@ -27,8 +29,7 @@ METADATA_IP = "169.254.169.254"
 UNANSWERED_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """``address:port`` as a container sees it leads to ``target``: a port of 127.0.0.1 on this host, or an answerer."""
 
     address: str
@@ -36,8 +37,7 @@ class Place:
     target: int | App
 
 
-@dataclass
-class ExternalEndpoints:
+class ExternalEndpoints(Struct):
     """Every such place, and the variables by which clients find them (a manifest's own go before)."""
 
     places: list[Place] = field(default_factory=list)

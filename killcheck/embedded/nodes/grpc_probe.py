@@ -57,8 +57,8 @@ class Health(NamedTuple):
     words: str = ""
     status: int = 0
 
-    def verdict(self, timeout: str) -> str:
-        """What the kubelet says of it, ``timeout`` as Go prints one; empty: the service is healthy."""
+    def verdict(self, timeout: str) -> str | None:
+        """What the kubelet says of it, ``timeout`` as Go prints one; None: the service is healthy."""
         if self.code == _UNIMPLEMENTED:
             return (
                 f"error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {self.words}"
@@ -69,7 +69,7 @@ class Health(NamedTuple):
             name = _CODES[self.code] if self.code < len(_CODES) else f"Code({self.code})"
             return f"error: health rpc probe failed: rpc error: code = {name} desc = {self.words}"
         if self.status == SERVING:
-            return ""
+            return None
         shown = _STATUSES[self.status] if self.status < len(_STATUSES) else str(self.status)
         return f'service unhealthy (responded with "{shown}")'
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.kinds import Registry
 from killcheck.embedded.limits import Limits
-from killcheck.embedded.nodes import beyond
+from killcheck.embedded.nodes import beyond, shims
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
 from killcheck.embedded.nodes.external_endpoints import ExternalEndpoints
 from killcheck.embedded.nodes.hostprograms import HostPrograms
@@ -17,6 +18,8 @@ from killcheck.embedded.nodes.isolation import LEVELS, Level, here, ways_out
 from killcheck.embedded.nodes.network import Network, shared
 from killcheck.embedded.nodes.process import HostProcess, lacks
 from killcheck.embedded.nodes.spawnerclient import NoSandbox, SetUpError, SpawnerClient, remove
+from killcheck.images.contents import contents_of
+from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import uid_of
 
 if TYPE_CHECKING:
@@ -129,9 +132,9 @@ class HostRuntime:
         return started
 
     @property
-    def level(self) -> str:
-        """How well what has run here was kept in; empty: nothing has."""
-        return str(self.spawner.level) if self.spawner is not None and self._made else ""
+    def level(self) -> str | None:
+        """How well what has run here was kept in; None: nothing has."""
+        return str(self.spawner.level) if self.spawner is not None and self._made else None
 
     def settle(self) -> Level:
         """Find the level that this host has, before anything is started; idempotent. Raises NoSandbox, NotRun."""
@@ -158,6 +161,21 @@ class HostRuntime:
                 self.assume("what was run here was not isolated: it could do all that killcheck's own user can")
             return level
         raise NoSandbox(f"this machine has no sandbox for the manifests' programs ({'; '.join(why)}): {ways_out()}")
+
+    def foresee(self, images: Iterable[str]) -> None:
+        """Find out what every fork of this process would have to find out for itself; nothing is left of the trial.
+
+        ``images``: those whose programs will be run.
+        """
+        self.host.lacks(frozenset())
+        for name in {name for image in images for name in _commands(image)}:
+            self.host.find(name)
+        shims.site()
+        with contextlib.suppress(NoSandbox, NotRun):
+            self.settle()
+        if self.spawner is not None:
+            self.spawner.close()
+            self.spawner = None
 
     def release(self, pod_uid: str) -> None:
         """Remove a pod's scratch space, and its network."""
@@ -231,3 +249,10 @@ class HostRuntime:
                 raise NotRun(str(error)) from error
         assert self.spawner is not None
         return self.spawner
+
+
+def _commands(image: str) -> Iterable[str]:
+    try:
+        return (contents_of(parse(image)).commands or {}).values()
+    except InvalidReference:
+        return ()

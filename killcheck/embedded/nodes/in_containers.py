@@ -95,9 +95,9 @@ class ContainerRuntime:
         return running
 
     @property
-    def level(self) -> str:
-        """How well what has run here was kept in; empty: nothing has."""
-        return str(Level.DOCKER) if self.images else ""
+    def level(self) -> str | None:
+        """How well what has run here was kept in; None: nothing has."""
+        return str(Level.DOCKER) if self.images else None
 
     def release(self, pod_uid: str) -> None:
         """The pod's containers go."""

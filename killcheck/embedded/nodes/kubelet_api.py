@@ -12,10 +12,11 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from msgspec import Struct
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
@@ -38,8 +39,7 @@ PATIENCE_S = 30
 STOPS_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """Whom kubelets answer: who shows a client certificate of ``authority`` (PEM, the cluster's CA), and ``may``.
 
     kubeadm's API servers show one (``--kubelet-client-certificate``). ``may(who, node)``: whether the cluster lets this

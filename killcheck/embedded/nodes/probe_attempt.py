@@ -173,7 +173,7 @@ class Look:
         self._too_late = f'timeout: failed to connect service "{where}" within {timeout}: context deadline exceeded'
 
         def connected() -> None:
-            self._too_late = grpc_probe.Health(4).verdict(timeout)
+            self._too_late = grpc_probe.Health(4).verdict(timeout) or ""
 
         def answered(outcome: grpc_probe.Health | None) -> None:
             if outcome is None:

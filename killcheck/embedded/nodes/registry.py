@@ -12,13 +12,15 @@ import binascii
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol
+
+from msgspec import Struct, field
 
 from killcheck.images.contents import Contents, contents_of
 from killcheck.images.reference import NEVER_THERE, Reference, parse
 from killcheck.kube.objects import Obj, dig
+from killcheck.text.values import replace
 
 __all__ = ["Cache", "Cached", "Host", "PullError", "Registry", "State", "Tokens", "credentials"]
 
@@ -46,8 +48,7 @@ class PullError(Exception):
         self.seconds = seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Cached:
+class Cached(Struct, frozen=True):
     """An image on a node: its canonical names, its size in bytes, and since when it is there."""
 
     reference: Reference
@@ -66,8 +67,7 @@ class Cached:
         return self.reference.canonical
 
 
-@dataclass(slots=True)
-class Cache:
+class Cache(Struct):
     """The images on one node."""
 
     images: dict[str, Cached] = field(default_factory=dict)
@@ -113,8 +113,7 @@ class Tokens(Protocol):
         """The login that the nodes' credential provider has; None: it gets none."""
 
 
-@dataclass(slots=True)
-class Host:
+class Host(Struct):
     """One registry. ``private``: its repositories (all: "*") answer only to ``users`` (name -> password, expiry)."""
 
     name: str
@@ -259,8 +258,8 @@ class Registry:
         seconds = host.latency_s + contents.size / BYTES_PER_S + (SLOW_S if host.state == "slow" else 0.0)
         return Cached(reference, self.digest_of(reference), contents.size, now), seconds
 
-    def would_refuse(self, image: str, now: datetime) -> str:
-        """What a pull of an image would be told at this moment; empty: it would arrive. Nothing is pulled."""
+    def would_refuse(self, image: str, now: datetime) -> str | None:
+        """What a pull of an image would be told at this moment; None: it would arrive. Nothing is pulled."""
         assumed = list(self.assumed)
         try:
             self.pull(parse(image), {}, now)
@@ -268,7 +267,7 @@ class Registry:
             return str(error)
         finally:
             self.assumed = assumed
-        return ""
+        return None
 
     # -- inside --------------------------------------------------------------------------------------------
     def _reach(self, host: Host, reference: Reference, resolving: str) -> None:

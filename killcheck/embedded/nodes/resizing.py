@@ -7,9 +7,10 @@ small), pkg/kubelet/events/resize.go and ``computePodResizeAction`` in kuberunti
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from killcheck.embedded.api.pod_resources import ZERO, pod_resources, quantity
 from killcheck.embedded.nodes import stopping
@@ -29,8 +30,7 @@ RETRY_S = 180.0
 _UNITS = {"cpu": 1000, "memory": 1}
 
 
-@dataclass
-class Resizing:
+class Resizing(Struct):
     """One pod's. ``conditions``: what its status says about it."""
 
     life: PodLife
@@ -82,8 +82,8 @@ class Resizing:
         life.event("Normal", "ResizeCompleted", f"Pod resize completed: {self._summary()}")
         life.show()
 
-    def _lacking(self) -> str:
-        """What the node has too little of for the pod beside the others; empty: nothing."""
+    def _lacking(self) -> str | None:
+        """What the node has too little of for the pod beside the others; None: nothing."""
         life = self.life
         asked = pod_resources(life.pod, "requests")
         for name, unit in _UNITS.items():
@@ -103,7 +103,7 @@ class Resizing:
                     f"Node didn't have enough resource: {name}, requested: {_whole(asked[name].value, unit)}, used: "
                     f"{_whole(used, unit)}, capacity: {_whole(quantity(room).value, unit)}"
                 )
-        return ""
+        return None
 
     def _defer(self, why: str) -> None:
         generation = self._generation

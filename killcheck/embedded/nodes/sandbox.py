@@ -13,10 +13,11 @@ import re
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.embedded.nodes import shells, shims
 from killcheck.embedded.nodes.execution import Launch
@@ -78,8 +79,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """What the spawner is told: the program, its environment and directory, and the steps that make its root."""
 
     argv: list[str]
@@ -92,8 +92,7 @@ class Plan:
     root: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Scratch:
+class Scratch(Struct, frozen=True):
     """Folders of this host for one container: ``pod`` outlives it (emptyDirs), ``own`` does not."""
 
     pod: Path
@@ -250,20 +249,28 @@ def shim_for(name: str, real: str | None) -> str:
 
 
 def _shims(names: Iterable[str], wiring: Wiring, host: HostPrograms) -> Iterator[Step]:
+    lacking = f"{HIDDEN}/lacking"
+    yield ["file", lacking, shims.program(shims.LACKING, wiring), 0o755]
     for name in names:
         real = host.find(name)
         file = shim_for(name, real)
-        if file:
-            before = f"{HIDDEN}/py/bin/python3" if file == shims.PYTHON else _visible(real or "")
-            if real is None and name in shims.STANDINS:
-                before = f"{HIDDEN}/standins/{name}"
-                yield ["file", before, shims.program(shims.STANDINS[name], wiring), 0o755]
-            beside = f"{HIDDEN}/beside/{name}"
-            yield ["file", f"{HIDDEN}/shims/{name}", shims.program(file, wiring, before, beside), 0o755]
-            if file in shims.BESIDE:
-                yield ["file", beside, shims.program(shims.BESIDE[file], wiring, before), 0o755]
-            if real and before == f"{HIDDEN}/host/files/{name}":
-                yield ["bind", before, real, True]
+        if file == shims.LACKING:  # one for all of them: it goes by the name that it is called by
+            yield ["link", f"{HIDDEN}/shims/{name}", lacking]
+        elif file:
+            yield from _shim(name, file, real, wiring)
+
+
+def _shim(name: str, file: str, real: str | None, wiring: Wiring) -> Iterator[Step]:
+    before = f"{HIDDEN}/py/bin/python3" if file == shims.PYTHON else _visible(real or "")
+    if real is None and name in shims.STANDINS:
+        before = f"{HIDDEN}/standins/{name}"
+        yield ["file", before, shims.program(shims.STANDINS[name], wiring), 0o755]
+    beside = f"{HIDDEN}/beside/{name}"
+    yield ["file", f"{HIDDEN}/shims/{name}", shims.program(file, wiring, before, beside), 0o755]
+    if file in shims.BESIDE:
+        yield ["file", beside, shims.program(shims.BESIDE[file], wiring, before), 0o755]
+    if real and before == f"{HIDDEN}/host/files/{name}":
+        yield ["bind", before, real, True]
 
 
 def _visible(real: str) -> str:

@@ -6,7 +6,6 @@ The texts are kubectl's own (k8s.io/kubectl v1.32: wait, rollout status, delete,
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from killcheck.embedded.nodes.shim_agent import ask, complain, run
@@ -17,7 +16,6 @@ API = "@API@"
 DIAL_S = 30.0
 #: Those that ask again every second instead of watching: a clock of their own, by which a night would pass meanwhile.
 POLLING = {"drain", "scale"}
-DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 PLURALS = {
     "po": "pods",
@@ -35,13 +33,16 @@ WAITING = {"wait": 30.0, "rollout": 0.0, "delete": 0.0, "drain": 0.0, "scale": 0
 
 def seconds(text: str) -> float:
     """A Go duration; a bare number is seconds."""
-    found = DURATION.findall(text)
-    if found:
-        return sum(float(value) * UNITS[unit] for value, unit in found)
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
+    total, number, rest = 0.0, "", text
+    while rest:
+        if rest[0].isdigit() or rest[0] == ".":
+            number, rest = number + rest[0], rest[1:]
+            continue
+        unit = "ms" if rest.startswith("ms") else rest[0]
+        if unit not in UNITS or not number.strip("."):
+            return 0.0
+        total, number, rest = total + float(number) * UNITS[unit], "", rest[len(unit) :]
+    return total + (float(number) if number.strip(".") else 0.0)
 
 
 def limit_of(argv: list[str]) -> tuple[str, float]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import os
-import signal
 import sys
 
 from killcheck.embedded.nodes.shim_agent import answer, complain, send
@@ -20,14 +20,14 @@ def seconds(text: str) -> float:
 
 def parse(argv: list[str]) -> tuple[int, float, bool, list[str]]:
     """(signal, kill-after or 0, preserve status, duration and command)."""
-    number, kill_after, preserve = int(signal.SIGTERM), 0.0, False
+    number, kill_after, preserve = int(_signal.SIGTERM), 0.0, False
     while argv and argv[0].startswith("-"):
         word = argv.pop(0)
         name, equals, value = word.partition("=")
         if name in ("-s", "--signal", "-k", "--kill-after") and not equals:
             value = argv.pop(0)
         if name in ("-s", "--signal"):
-            number = int(value) if value.isdigit() else signal.Signals[f"SIG{value.removeprefix('SIG')}"]
+            number = int(value) if value.isdigit() else getattr(_signal, f"SIG{value.removeprefix('SIG')}")
         elif name in ("-k", "--kill-after"):
             kill_after = seconds(value)
         elif name == "--preserve-status":
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
         os.kill(pid, number)
         if kill_after:
             answer(send(f"sleep {kill_after}"))
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, _signal.SIGKILL)
         os._exit(124)
     _, code = os.waitpid(pid, 0)
     late = False
@@ -63,11 +63,11 @@ def main(argv: list[str]) -> int:
         done, _ = os.waitpid(watcher, os.WNOHANG)
         late = bool(done) or os.waitstatus_to_exitcode(code) == -number
         if not done:
-            os.kill(watcher, signal.SIGKILL)
+            os.kill(watcher, _signal.SIGKILL)
             os.waitpid(watcher, 0)
     ended = os.waitstatus_to_exitcode(code)
     if late and not preserve:
-        return 137 if ended == -signal.SIGKILL else 124
+        return 137 if ended == -_signal.SIGKILL else 124
     return ended if ended >= 0 else 128 - ended
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import marshal
 import struct
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.util import MAGIC_NUMBER
+
+from msgspec import Struct, field
 
 __all__ = ["BESIDE", "SHIMMED", "STANDINS", "WHOLE", "Wiring", "program", "site", "site_line"]
 
@@ -34,8 +35,7 @@ PYTHON = "shim_python.sh"
 _DROPPED = ("from __future__", "from killcheck.")
 
 
-@dataclass(frozen=True, slots=True)
-class Wiring:
+class Wiring(Struct, frozen=True):
     """What a container's shims need to know: where the agent is, the programs on this host, what had to be moved."""
 
     agent_host: str

@@ -477,8 +477,8 @@ def fork_by(go: Callable[[], None], flags: int = 0) -> int:
     return told
 
 
-def trial(place: Place) -> str:
-    """Make a container that does nothing; why that cannot be done here, empty where it can."""
+def trial(place: Place) -> str | None:
+    """Make a container that does nothing; why that cannot be done here, None where it can."""
     read, write_end = os.pipe()
     try:
         pid = clone()
@@ -502,24 +502,24 @@ def trial(place: Place) -> str:
     with os.fdopen(read, "rb") as pipe:
         told = pipe.read().decode("utf-8", "replace")
     os.waitpid(pid, 0)
-    return "" if told == "ok" else told or "it ended without a word"
+    return None if told == "ok" else told or "it ended without a word"
 
 
-def settled(folder: str, *, tried: bool) -> tuple[Place, str]:
-    """A place for strangers, and why there can be none (empty: there is). ``tried``: another had one."""
+def settled(folder: str, *, tried: bool) -> tuple[Place, str | None]:
+    """A place for strangers, and why there can be none (None: there can). ``tried``: another had one."""
     place = Place(folder)
     try:
         place.settle()
         confinement.prepare()
     except OSError as error:
         return place, f"{error.filename or 'this system'}: {error.strerror}"
-    return place, "" if tried else trial(place)
+    return place, None if tried else trial(place)
 
 
 def main(control: int, report: int, order: Job) -> None:
     """Say where containers can be kept, and start them until killcheck closes its end."""
     folder, kind = order["folder"], order["kind"]
-    place, why = settled(folder, tried=order["tried"]) if kind == "sandbox" else (Place(folder), "")
+    place, why = settled(folder, tried=order["tried"]) if kind == "sandbox" else (Place(folder), None)
     with socket.socket(fileno=report) as sock:
         if why:
             tell(sock, {"unavailable": why})

@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from killcheck.embedded.nodes.environment import ConfigError, Context, field_value
 from killcheck.kube import resources as r
@@ -29,16 +30,14 @@ class MountError(Exception):
     """FailedMount: the message is the kubelet's."""
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """One file of a volume."""
 
     content: bytes
     mode: int = DEFAULT_MODE
 
 
-@dataclass(slots=True)
-class Volume:
+class Volume(Struct):
     """``kind`` is the source's name in the manifest; ``files`` by path. What begins empty (also a hostPath: it is never
     this host's) is ``writable``. ``size_bytes``: the most it may hold; 0: what the run has for all of them.
     """
@@ -50,8 +49,7 @@ class Volume:
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A volume (or a file or folder in it: ``sub_path``) at a path of a container.
 
     ``full``: a copy of what is in it, on a disk that has no room left.

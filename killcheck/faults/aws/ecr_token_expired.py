@@ -75,7 +75,7 @@ class EcrTokenExpired(ExecutorFault):
 
     @staticmethod
     def _hosts(layer: LayerRun) -> list[str]:
-        return sorted({registry_of(image) for image in images(layer)} - {""})
+        return sorted({registry for image in images(layer) if (registry := registry_of(image))})
 
 
 def _template(cron_job: Obj) -> Obj:

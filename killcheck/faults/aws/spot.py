@@ -85,8 +85,8 @@ class _AwsSpotFault(Fault):
                 f"{access.account or 'none'} (cloud.account), and nothing is changed in any other"
             )
         nodes = _pool_nodes(stage)
-        ids = [instance_id_of(dig(node, "spec", "providerID", default="")) for node in nodes]
-        if not ids or not all(ids):
+        ids = [instance for node in nodes if (instance := instance_id_of(dig(node, "spec", "providerID", default="")))]
+        if not ids or len(ids) < len(nodes):
             raise FaultError(f"{self.name}: the GPU pools' nodes have no EC2 instances behind them")
         found = hands.instances(ids)
         missing = set(ids) - {str(one["InstanceId"]) for one in found}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from killcheck.capabilities.offered import Capability
@@ -16,6 +15,7 @@ from killcheck.kube.objects import Obj, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import TAINTS, adding
+from killcheck.text.values import replace
 
 __all__ = ["NodeDisconnected", "NodePaused", "NodeReclaimed", "NodeStopped"]
 

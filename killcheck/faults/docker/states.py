@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.faults.base import Fault, FaultError, Plan
@@ -16,8 +17,7 @@ from killcheck.layers.base import LayerRun, Stage
 __all__ = ["CUT_OFF", "PAUSED", "STOPPED", "ContainersFault", "State"]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """``words``: as in 'container x is paused'. ``change``: what of its spec that takes; ``seen``: whether it is so."""
 
     words: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
 
 from killcheck.capabilities.offered import Capability
 from killcheck.clock import Loop
@@ -16,8 +17,7 @@ from killcheck.layers.base import LayerRun, Stage
 __all__ = ["ApiBrownout"]
 
 
-@dataclass
-class _Brownout:
+class _Brownout(Struct):
     """Answers in the API server's place: a rate limit, a failure, a broken connection, in turns."""
 
     loop: Loop

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import ClassVar
@@ -20,6 +19,7 @@ from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import LABEL, Undo
 from killcheck.safety.undo import FINALIZERS, adding
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.text.values import replace
 from killcheck.watch.scene import event_time, needs_draining
 
 __all__ = ["DoNotDisrupt", "Finalizer", "LongGrace", "PdbBlocks"]

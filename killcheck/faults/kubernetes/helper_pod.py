@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.faults.base import FaultError
 from killcheck.faults.kubernetes.executor import pod_spec
@@ -35,8 +36,7 @@ _NEVER = ("ErrImageNeverPull", "InvalidImageName", "CreateContainerError", "RunC
 _NOT_PULLED = ("ErrImagePull", "ImagePullBackOff")
 
 
-@dataclass(frozen=True, slots=True)
-class Helper:
+class Helper(Struct, frozen=True):
     """An image, the command that waits in it (none: its own does), and the secrets that its pods pull it with."""
 
     image: str

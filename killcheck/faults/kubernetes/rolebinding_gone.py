@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck import executor
 from killcheck.executor.refusals import FORBIDDEN
@@ -24,8 +25,7 @@ CONSENT = "killcheck.dev/consent"
 _WRITES = ("patch", "update", "delete")
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
+class _Need(Struct, frozen=True):
     """One right that the executor needs. Empty ``name`` and ``namespace``: any."""
 
     verb: str

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
+
+from msgspec import Struct
 
 from killcheck.standins.gate import Lapse, code_of, text_of
 
 __all__ = ["ANSWERS", "CHANGING", "no_effect", "refusing", "refusing_once", "unanswered"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """``@CALL@`` in the words is the group of commands that was called (aws: the operation)."""
 
     words: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from killcheck.faults.base import Plan
@@ -11,6 +10,7 @@ from killcheck.faults.machine.cloud_answers import refusing_once
 from killcheck.faults.machine.timers import SecondController
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.text.values import replace
 
 __all__ = ["ReclaimedWhileStopping"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from killcheck.spec.specfile import cloud_section as clouds
 from killcheck.spec.specfile.errors import SpecError
 from killcheck.spec.specfile.shape import misfits, one_document, read, surprises
 from killcheck.text.problems import Problem
+from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, format_path
 
 if TYPE_CHECKING:

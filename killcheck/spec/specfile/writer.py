@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import date
 from typing import Any
+
+from msgspec import structs
 
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile.cloud_section import written_alarm, written_cloud
@@ -196,7 +197,7 @@ def _pool(pool: k.NodePool) -> dict[str, Any]:
 
 def _deadlines(deadlines: k.Deadlines, base: k.Deadlines | None) -> dict[str, str]:
     """All of them, or with ``base`` those that differ from it (all, if leaving some out would move them)."""
-    given = {f.name: getattr(deadlines, f.name) for f in fields(k.Deadlines)}
+    given = structs.asdict(deadlines)
     if base is not None:
         differing = {name: value for name, value in given.items() if value != getattr(base, name)}
         if differing and k.Deadlines.fitted(differing, base) == deadlines:

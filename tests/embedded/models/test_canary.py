@@ -116,7 +116,7 @@ def test_without_a_scheduler_nothing_is_proven():
     assert_no_trace(world)
 
 
-def test_a_watch_that_breaks_proves_nothing_and_the_pod_is_deleted_all_the_same():
+def test_a_watch_that_breaks_proves_nothing_and_the_pod_is_deleted_all_the_same(monkeypatch):
     world = World()
     flying = canary(world)
     started = []
@@ -125,14 +125,14 @@ def test_a_watch_that_breaks_proves_nothing_and_the_pod_is_deleted_all_the_same(
         informers = [i for i in started[0]._informers if i.resource == r.NODECLAIMS]
         informers[0]._break(Unreachable("connection refused"))
 
-    original = flying._watch
+    original = Canary._watch
 
-    def watch(ledger, billed, watched):
+    def watch(self, ledger, billed, watched):
         started.append(watched)
         world.loop.call_later(10, break_it)
-        return original(ledger, billed, watched)
+        return original(self, ledger, billed, watched)
 
-    flying._watch = watch
+    monkeypatch.setattr(Canary, "_watch", watch)
     result = flying.fly(would([], 8, namespace="default"), Journal("run-1", world.loop, world.kube))
     assert (result.outcome, result.waited_s) == ("unproven", 10)
     assert "connection refused" in result.evidence[0]
@@ -151,16 +151,16 @@ def test_an_interruption_in_the_middle_still_deletes_it():
     assert_no_trace(world)
 
 
-def test_an_interruption_after_something_was_made_for_it_takes_that_back_too():
+def test_an_interruption_after_something_was_made_for_it_takes_that_back_too(monkeypatch):
     world = World()
     world.kube.create(r.NODEPOOLS, pool("large", (TYPE, "In", "p4d.24xlarge")))
     world.run(5)
     flying = canary(world)
 
-    def interrupted(ledger, watch):
+    def interrupted(self, ledger, watch):
         raise KeyboardInterrupt
 
-    flying._call_back = interrupted
+    monkeypatch.setattr(Canary, "_call_back", interrupted)
     with pytest.raises(KeyboardInterrupt):
         flying.fly(would([], 8, namespace="default"), Journal("run-1", world.loop, world.kube))
     assert_no_trace(world)

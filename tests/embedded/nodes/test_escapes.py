@@ -248,4 +248,4 @@ def test_a_machine_without_a_sandbox_runs_nothing(walled, monkeypatch):
     walled.add(pod("job", policy="Never", command=["sh", "-c", "echo ran"]))
     assert walled.loop.run_until(lambda: bool(walled.nodes.unknown), 3600)
     assert "--exec unisolated" in walled.nodes.unknown[0]
-    assert walled.host.level == ""
+    assert walled.host.level is None

@@ -47,7 +47,7 @@ def test_what_takes_linux_is_refused_elsewhere_and_not_tried(monkeypatch):
         world.add(pod("job", policy="Never", command=["sh", "-c", "echo ran"]))
         assert world.loop.run_until(lambda: bool(world.nodes.unknown), 3600)
         told = world.nodes.unknown[0]
-        assert world.host.level == ""
+        assert world.host.level is None
     assert "a sandbox takes Linux, and this is darwin" in told
     assert "--exec docker" in told
     assert "sysctl" not in told

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.admission.inuse import StorageObjectInUseProtection
@@ -32,6 +31,7 @@ from killcheck.embedded.api.admission.webhooks import MUTATING, VALIDATING, Webh
 from killcheck.embedded.api.rbac import GROUP, Authorizer
 from killcheck.embedded.api.store import Store
 from killcheck.kube.objects import Obj, dig
+from killcheck.text.values import replace
 
 __all__ = ["AdmissionRequest", "Chain"]
 

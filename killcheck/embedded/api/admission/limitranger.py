@@ -21,8 +21,8 @@ CLAIMS = ("", "persistentvolumeclaims")
 ANNOTATION = "kubernetes.io/limit-ranger"
 
 Amounts = Mapping[str, Quantity]
-#: (type, resource name, bound, requests, limits) -> what is wrong, empty if nothing.
-Check = Callable[[str, str, Quantity, Amounts, Amounts], str]
+#: (type, resource name, bound, requests, limits) -> what is wrong, None if nothing.
+Check = Callable[[str, str, Quantity, Amounts, Amounts], str | None]
 
 
 class LimitRanger:
@@ -86,35 +86,35 @@ def _problems(limit: Obj, requests: Amounts, limits: Amounts) -> Iterator[str]:
                 yield problem
 
 
-def _minimum(kind: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts) -> str:
+def _minimum(kind: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts) -> str | None:
     said = f"minimum {name} usage per {kind} is {bound}"
     request, limit = requests.get(name), limits.get(name)
     if request is None:
         return f"{said}.  No request is specified"
     if request < bound:
         return f"{said}, but request is {request}"
-    return f"{said}, but limit is {limit}" if limit is not None and limit < bound else ""
+    return f"{said}, but limit is {limit}" if limit is not None and limit < bound else None
 
 
-def _maximum(kind: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts) -> str:
+def _maximum(kind: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts) -> str | None:
     said = f"maximum {name} usage per {kind} is {bound}"
     request, limit = requests.get(name), limits.get(name)
     if limit is None:
         return f"{said}.  No limit is specified"
     if bound < limit:
         return f"{said}, but limit is {limit}"
-    return f"{said}, but request is {request}" if request is not None and bound < request else ""
+    return f"{said}, but request is {request}" if request is not None and bound < request else None
 
 
-def _maximum_request(kind: str, name: str, bound: Quantity, requests: Amounts, _limits: Amounts) -> str:
+def _maximum_request(kind: str, name: str, bound: Quantity, requests: Amounts, _limits: Amounts) -> str | None:
     said = f"maximum {name} usage per {kind} is {bound}"
     request = requests.get(name)
     if request is None:
         return f"{said}.  No request is specified"
-    return f"{said}, but request is {request}" if bound < request else ""
+    return f"{said}, but request is {request}" if bound < request else None
 
 
-def _ratio(kind: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts) -> str:
+def _ratio(kind: str, name: str, bound: Quantity, requests: Amounts, limits: Amounts) -> str | None:
     said = f"{name} max limit to request ratio per {kind} is {bound}"
     request, limit = requests.get(name, ZERO), limits.get(name, ZERO)
     if not request.value:
@@ -122,7 +122,7 @@ def _ratio(kind: str, name: str, bound: Quantity, requests: Amounts, limits: Amo
     if not limit.value:
         return f"{said}, but no limit is specified or limit is 0"
     ratio = limit.value / request.value
-    return f"{said}, but provided ratio is {float(ratio):f}" if ratio > bound.value else ""
+    return f"{said}, but provided ratio is {float(ratio):f}" if ratio > bound.value else None
 
 
 def _amounts(values: Mapping[str, object]) -> dict[str, Quantity]:

@@ -157,7 +157,7 @@ def _patched(request: AdmissionRequest, value: Any) -> Obj:
     return patched
 
 
-def _unfit(obj: Obj, operations: list[Obj]) -> str:
+def _unfit(obj: Obj, operations: list[Obj]) -> str | None:
     """Why operations do not fit, in the words of the API server's library (evanphx/json-patch v4); "": not known."""
     for operation in operations:
         try:
@@ -171,8 +171,8 @@ def _unfit(obj: Obj, operations: list[Obj]) -> str:
                 return f"{what} operation does not apply: doc is missing path: {shown}: missing value"
             if what == "remove" and isinstance(parent, dict):
                 return f"error in remove for path: '{path}': Unable to remove nonexistent key: {last}: missing value"
-            return ""
-    return ""
+            return None
+    return None
 
 
 def _found(obj: Obj, pointer: str) -> Any:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.embedded.api import status
 from killcheck.embedded.api.admission.podsecurity_checks import Problem, problems
@@ -39,8 +40,7 @@ _VERSION = re.compile(r"v1\.(0|[1-9]\d*)")
 MAX_PODS = 3000
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """A level at a version of the standards."""
 
     level: str = "privileged"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from killcheck.embedded.api import status
 from killcheck.embedded.api.http import User
@@ -15,8 +16,7 @@ __all__ = ["AdmissionRequest", "Mutator", "Operation", "Validator"]
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(Struct, frozen=True):
     """``obj`` is what is to be written (None for DELETE): mutating plugins edit it in place. ``old`` is what is stored.
 
     For a subresource, ``obj`` and ``old`` are what the subresource speaks (a Scale, an Eviction, a TokenRequest).

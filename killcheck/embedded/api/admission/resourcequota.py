@@ -265,11 +265,11 @@ def _of_claim(claim: Obj) -> dict[str, Quantity]:
     return found
 
 
-def _unspecified(pod: Obj, hard: Mapping[str, Quantity]) -> str:
-    """What limited resources which containers do not ask for, in Kubernetes' words; empty if all do."""
+def _unspecified(pod: Obj, hard: Mapping[str, Quantity]) -> str | None:
+    """What limited resources which containers do not ask for, in Kubernetes' words; None if all do."""
     required = MUST_SPECIFY & hard.keys()
     if not required or dig(pod, "spec", "resources"):
-        return ""
+        return None
     missing: dict[str, set[str]] = {}
     for key in ("containers", "initContainers"):
         for container in dig(pod, "spec", key, default=[]):

@@ -78,8 +78,8 @@ class WebhookCaller:
             raise CallFailed(f"dial tcp {endpoint}: connect: connection refused")
         return answer(review)
 
-    def _endpoint(self, namespace: str, name: str, port: Obj) -> str:
-        """``address:port`` of a ready endpoint; empty if there is none."""
+    def _endpoint(self, namespace: str, name: str, port: Obj) -> str | None:
+        """``address:port`` of a ready endpoint; None if there is none."""
         for _, found in self.store.items(SLICES, namespace):
             if labels_of(found).get("kubernetes.io/service-name") != name and name_of(found) != name:
                 continue
@@ -89,7 +89,7 @@ class WebhookCaller:
             for endpoint in found.get("endpoints") or () if numbers else ():
                 if dig(endpoint, "conditions", "ready", default=True) and endpoint.get("addresses"):
                     return f"{endpoint['addresses'][0]}:{numbers[0]}"
-        return ""
+        return None
 
 
 class _Answered(Exception):

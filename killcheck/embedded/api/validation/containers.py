@@ -5,8 +5,9 @@ Source: ``validateContainers`` and what it calls in pkg/apis/core/validation/val
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.embedded.api.validation import names, resources, security
 from killcheck.embedded.api.validation.fields import (
@@ -62,8 +63,7 @@ _RESOURCE_FIELDS = (
 _ONE_SOURCE = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """What a pod has for its containers: volumes by name, names of resource claims, seconds of grace."""
 
     volumes: dict[str, Obj]

@@ -6,7 +6,8 @@ Source: pkg/scheduler/framework/plugins/{interpodaffinity,podtopologyspread}/fil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from killcheck.embedded.controllers.scheduler.filters import selects, tolerates
 from killcheck.embedded.controllers.scheduler.nodes import NodeInfo, PodInfo, Reject
@@ -27,8 +28,7 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 Domain = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """One affinity term, ready to be matched."""
 
     selector: LabelSelector
@@ -151,8 +151,7 @@ class InterPod:
 
 
 # -- topology spread ---------------------------------------------------------------------------------------
-@dataclass(slots=True)
-class Constraint:
+class Constraint(Struct):
     """One constraint and how the pods that match it are spread."""
 
     key: str

@@ -7,8 +7,9 @@ v1.36; recording 32. Not modelled: shared counters and consumable capacity.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.embedded.controllers.scheduler import cel
 from killcheck.embedded.controllers.scheduler.filters import matches_node_terms, tolerates
@@ -50,8 +51,7 @@ def in_use(claims: Iterable[Obj]) -> set[DeviceId]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Want:
+class _Want(Struct, frozen=True):
     """One device to be found: for which request, from which class, under which selectors."""
 
     request: str
@@ -61,8 +61,7 @@ class _Want:
     admin: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Device:
+class _Device(Struct, frozen=True):
     """A device and where it is."""
 
     driver: str
@@ -89,7 +88,7 @@ class ClaimCheck:
         self.pod = pod
         self.claims = claims
         self.classes = classes
-        self.problem = ""
+        self.problem: str | None = None
         self.fresh = [claim for claim in claims if not dig(claim, "status", "allocation")]
         self._slices = slices
         self._taken: set[DeviceId] = set()
@@ -100,19 +99,19 @@ class ClaimCheck:
         if self.fresh and not self.problem:
             self._taken = taken()
 
-    def _judge(self, claim: Obj) -> str:
+    def _judge(self, claim: Obj) -> str | None:
         if "deletionTimestamp" in claim["metadata"]:
             return f'resourceclaim "{name_of(claim)}" is being deleted'
         if dig(claim, "status", "allocation"):
             reserved = dig(claim, "status", "reservedFor", default=[])
             mine = any(entry["uid"] == uid_of(self.pod) for entry in reserved)
-            return "" if mine or len(reserved) < MAX_RESERVED else "resourceclaim in use"
+            return None if mine or len(reserved) < MAX_RESERVED else "resourceclaim in use"
         for request in dig(claim, "spec", "devices", "requests", default=[]):
             for choice in _choices(request):
                 name = choice.get("deviceClassName", "")
                 if self.classes(name) is None:
                     return f"request {_request_name(request, choice)}: device class {name} does not exist"
-        return ""
+        return None
 
     def check(self, at: NodeInfo) -> Reject | None:
         """None: every claim is, or can be, satisfied on the node."""

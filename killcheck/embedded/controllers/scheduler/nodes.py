@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor
+
+from msgspec import Struct, field
 
 from killcheck.embedded.api.pod_resources import pod_resources
 from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, uid_of
@@ -20,8 +21,7 @@ DEFAULT_CPU_M = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(Struct, frozen=True):
     """Why a node does not do. ``resolvable``: removing other pods from it might help."""
 
     plugin: str
@@ -98,8 +98,7 @@ def _host_ports(spec: Obj) -> Iterator[tuple[str, str, int]]:
                 yield str(port.get("protocol") or "TCP"), str(port.get("hostIP") or "0.0.0.0"), int(number)  # noqa: S104
 
 
-@dataclass(slots=True)
-class NodeInfo:
+class NodeInfo(Struct):
     """One node and what has been put on it. ``node`` is None where only its pods are known."""
 
     name: str

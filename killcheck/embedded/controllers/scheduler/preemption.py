@@ -6,12 +6,14 @@ Source: pkg/scheduler/framework/{preemption,plugins/defaultpreemption} of Kubern
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
 
 from killcheck.embedded.controllers.scheduler.attempt import Attempt, fit_message
 from killcheck.embedded.controllers.scheduler.nodes import NodeInfo, PodInfo, Reject
 from killcheck.kube.objects import Obj, condition, dig, namespace_of, uid_of
 from killcheck.kube.selectors import from_match_labels
+from killcheck.text.values import replace
 
 __all__ = ["Plan", "find_room"]
 
@@ -19,8 +21,7 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _NO_VICTIMS = Reject("DefaultPreemption", ("No preemption victims found for incoming pod",))
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The pods that go, most important first, and how many of them a disruption budget would protect."""
 
     node: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from killcheck.embedded.models.karpenter.pods import alternatives, anti_affine, requests, tolerates
 from killcheck.embedded.models.karpenter.pool import Pool
@@ -36,8 +37,7 @@ def allocatable(one: InstanceType) -> dict[str, float]:
     return found
 
 
-@dataclass
-class Existing:
+class Existing(Struct):
     """A node, or a NodeClaim on its way to be one. ``free`` is what is left of it."""
 
     name: str
@@ -67,8 +67,7 @@ def _apart(pod: Obj, others: Iterable[Obj]) -> bool:
     return any(anti_affine(pod, other) or anti_affine(other, pod) for other in others)
 
 
-@dataclass
-class Fresh:
+class Fresh(Struct):
     """A NodeClaim that would be made: its pool, what it requires by now, the types still open to it."""
 
     pool: Pool
@@ -105,29 +104,29 @@ class Packing:
         self.fresh: list[Fresh] = []
         self._allocatable: dict[str, dict[str, float]] = {}
 
-    def place(self, pod: Obj) -> str:
-        """Find a place for a pod; returns why there is none (empty: there is one)."""
+    def place(self, pod: Obj) -> str | None:
+        """Find a place for a pod; returns why there is none (None: there is one)."""
         try:
             needs, wanted = requests(pod["spec"]), list(alternatives(pod["spec"]))
         except (RequirementError, ValueError) as error:
             return str(error)
         if any(one.take(pod, needs, wanted) for one in self.existing):
-            return ""
+            return None
         self.fresh.sort(key=lambda one: len(one.pods))
         if any(not self._join(one, pod, needs, want) for one in self.fresh for want in wanted):
-            return ""
+            return None
         if not self.pools:
             return "nodepool requirements filtered out all available instance types"
         errors: list[str] = []
         for pool in self.pools:
-            reasons = [self._open(pool, pod, needs, want) for want in wanted]
-            if not all(reasons):
-                return ""
+            reasons = [why for want in wanted if (why := self._open(pool, pod, needs, want))]
+            if len(reasons) < len(wanted):
+                return None
             errors.append(reasons[0])
         return "; ".join(errors)
 
     # -- inside --------------------------------------------------------------------------------------------
-    def _open(self, pool: Pool, pod: Obj, needs: Mapping[str, float], wanted: Requirements) -> str:
+    def _open(self, pool: Pool, pod: Obj, needs: Mapping[str, float], wanted: Requirements) -> str | None:
         """Try a new NodeClaim of ``pool``; returns why not."""
         selection = self.types.select(pool.requirements, pool.prefix)
         left = self.remaining.get(pool.name, {})
@@ -147,9 +146,9 @@ class Packing:
                 largest[name] = max(largest.get(name, 0.0), value)
         largest["nodes"] = 1.0
         self.remaining[pool.name] = {name: value - largest.get(name, 0.0) for name, value in left.items()}
-        return ""
+        return None
 
-    def _join(self, one: Fresh, pod: Obj, needs: Mapping[str, float], wanted: Requirements) -> str:
+    def _join(self, one: Fresh, pod: Obj, needs: Mapping[str, float], wanted: Requirements) -> str | None:
         """Add the pod to a NodeClaim to be; returns why it cannot be."""
         taint = tolerates(pod["spec"], one.pool.taints)
         if taint:
@@ -174,7 +173,7 @@ class Packing:
             return self._why(one, merged, combined)
         one.requirements, one.needs, one.mask = merged, combined, fitting
         one.pods.append(pod)
-        return ""
+        return None
 
     def _offered(self, requirements: Requirements, prefix: str) -> int:
         """Types that pass and have capacity in a capacity type that is allowed."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.instances.amounts import amounts
@@ -26,8 +27,7 @@ class PoolError(ValueError):
     """The NodePool cannot be used; the message is what its ValidationSucceeded condition says."""
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """What the controllers need of a NodePool. Durations are seconds; None: never."""
 
     obj: Obj

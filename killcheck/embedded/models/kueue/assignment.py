@@ -7,9 +7,10 @@ admission, topology, flavors' slots within one resource group tried from where t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
+
+from msgspec import Struct, field
 
 from killcheck.embedded.controllers.scheduler.filters import matches_node_terms, tolerates
 from killcheck.embedded.models.karpenter.pods import requests
@@ -24,8 +25,7 @@ _RANK: dict[Mode, int] = {"fit": 2, "preempt": 1, "no-fit": 0}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-@dataclass
-class PodSet:
+class PodSet(Struct):
     """What one pod set gets; ``reasons`` say why it does not fit."""
 
     name: str
@@ -37,8 +37,7 @@ class PodSet:
     exceeds: bool = False
 
 
-@dataclass
-class Assignment:
+class Assignment(Struct):
     """What a Workload gets of one ClusterQueue."""
 
     pod_sets: list[PodSet]
@@ -190,8 +189,8 @@ def _room(
     return "preempt", f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed", False
 
 
-def _refusal(flavor: Obj | None, name: str, spec: Obj) -> str:
-    """Why a flavor is none for these pods; empty where it may be."""
+def _refusal(flavor: Obj | None, name: str, spec: Obj) -> str | None:
+    """Why a flavor is none for these pods; None where it may be."""
     if flavor is None:
         return f"flavor {name} not found"
     tolerations = [*(spec.get("tolerations") or ()), *dig(flavor, "spec", "tolerations", default=[])]
@@ -202,7 +201,7 @@ def _refusal(flavor: Obj | None, name: str, spec: Obj) -> str:
     labels = dig(flavor, "spec", "nodeLabels", default={})
     if not _matches(spec, labels):
         return f"flavor {name} doesn't match node affinity"
-    return ""
+    return None
 
 
 def _matches(spec: Obj, labels: Mapping[str, str]) -> bool:

@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from killcheck.embedded.models.karpenter.conditions import is_true, put
 from killcheck.embedded.models.kueue import checks
 from killcheck.embedded.models.kueue import names as n
@@ -49,8 +51,7 @@ def workload_name(obj: Obj, resource: Resource) -> str:
     return f"{prefix}-{digest[:_HASH]}"
 
 
-@dataclass(frozen=True)
-class Granted:
+class Granted(Struct, frozen=True):
     """What an admission adds to a pod set: the flavors' labels as a node selector, and their tolerations."""
 
     selector: dict[str, str]

@@ -7,7 +7,8 @@ what other queues of the cohort have borrowed). Left out: preemption while borro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.embedded.models.kueue.quota import FlavorResource, Quotas
 from killcheck.kube.objects import Obj, dig, uid_of
@@ -21,8 +22,7 @@ REASONS = {
 }
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """A Workload that holds a reservation in ``queue``."""
 
     workload: Obj
@@ -76,20 +76,20 @@ def _reason(
     other: Holder,
     wanted: Mapping[FlavorResource, float],
     quotas: Quotas,
-) -> str:
-    """Why ``other`` may be preempted; empty: it may not."""
+) -> str | None:
+    """Why ``other`` may be preempted; None: it may not."""
     if uid_of(other.workload) == uid_of(preemptor) or not any(key in other.usage for key in wanted):
-        return ""
+        return None
     mine = int(dig(preemptor, "spec", "priority", default=0))
     if other.queue == queue["metadata"]["name"]:
         policy = dig(queue, "spec", "preemption", "withinClusterQueue", default="Never")
         newer = other.priority == mine and _created(other.workload) > _created(preemptor)
         allowed = policy != "Never" and (other.priority < mine or (policy == "LowerOrNewerEqualPriority" and newer))
-        return "InClusterQueue" if allowed else ""
+        return "InClusterQueue" if allowed else None
     if other.queue not in quotas.members(str(queue["metadata"]["name"])) or not quotas.borrows(other.queue, wanted):
-        return ""
+        return None
     policy = dig(queue, "spec", "preemption", "reclaimWithinCohort", default="Never")
-    return "InCohortReclamation" if policy == "Any" or (policy == "LowerPriority" and other.priority < mine) else ""
+    return "InCohortReclamation" if policy == "Any" or (policy == "LowerPriority" and other.priority < mine) else None
 
 
 def _created(workload: Obj) -> str:

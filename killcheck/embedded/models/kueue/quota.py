@@ -8,7 +8,8 @@ accumulateFromChild). Left out: fair sharing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from killcheck.instances.amounts import amount
 from killcheck.kube.objects import Obj, dig, name_of
@@ -21,8 +22,7 @@ FlavorResource = tuple[str, str]
 EPSILON = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """One resource of one flavor in one ClusterQueue or Cohort; None: no limit of that kind."""
 
     nominal: float
