@@ -473,8 +473,19 @@ def scales(rng) -> Iterator[Step]:
                     _kind(APPLY),
                 ),
                 Step(f"GET {url}/scale"),
-                Step(f"DELETE {url}/scale"),
-                Step(f"POST {url}/scale", body),
+                Step(f"GET {url}"),
+                Step(f"GET {url}"),
+                Step(
+                    f"PATCH {url}/scale?fieldManager={rng.choice(['me', 'you'])}",
+                    {"spec": {"replicas": rng.choice([0, 1, 2])}},
+                    _kind(MERGE),
+                ),
+                Step(
+                    f"PATCH {url}?fieldManager={rng.choice(['me', 'you'])}",
+                    {"spec": {"replicas": rng.choice([0, 1, 2])}},
+                    _kind(MERGE),
+                ),
+                Step(rng.choice([f"DELETE {url}/scale", f"POST {url}/scale"]), body),
                 Step(
                     f"PATCH {url}/status{query}",
                     {"status": {"replicas": rng.choice([1, -1, "x", 0])}, "spec": {"replicas": 3}},
@@ -485,6 +496,184 @@ def scales(rng) -> Iterator[Step]:
             ]
         )
     yield Step(f"GET {url}/scale")
+    yield Step(f"GET {url}")
+
+
+def statuses(rng) -> Iterator[Step]:
+    """The status subresource, by several managers in several ways; whose fields these are shows afterwards."""
+    sort = rng.choice(
+        ["deployments", "jobs", "services", "pods", "persistentvolumeclaims", "resourcequotas", "cronjobs"]
+    )
+    url = f"{SORTS[sort].url}/a"
+    obj = named(sort, "a", p="q")
+    if sort == "deployments":
+        obj["spec"]["paused"] = True
+    if sort == "pods":
+        obj["spec"]["nodeSelector"] = {"nowhere": "at-all"}
+    yield _create(sort, obj | {"status": {"phase": "Running", "replicas": 4}}, "?fieldManager=maker")
+    conditions = [
+        {"type": "a.b/Own", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        {
+            "type": "Ready",
+            "status": "False",
+            "reason": "R",
+            "message": "m",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        },
+        {"type": "Available", "status": "Maybe"},
+        {"status": "True"},
+    ]
+    for _ in range(9):
+        manager = rng.choice(["me", "you", "kubelet"])
+        state = rng.choice(
+            [
+                {"conditions": [rng.choice(conditions)]},
+                {"conditions": [rng.choice(conditions)]},
+                {"conditions": rng.sample(conditions, k=2)},
+                {"conditions": []},
+                {"observedGeneration": rng.choice([1, 3, "1"])},
+                {"phase": rng.choice(["Running", "Bound", "Odd"])},
+                {"loadBalancer": {"ingress": [{"ip": rng.choice(["10.1.2.3", "x"])}]}},
+                {"hard": {"pods": "3"}, "used": {"pods": rng.choice(["1", "x", 1])}},
+                {"unknown": 1},
+                None,
+            ]
+        )
+        body = {"status": state} | rng.choice(
+            [{}, {}, {"metadata": {"labels": {"z": "y"}}}, {"spec": {"paused": False}}]
+        )
+        whole = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": {"name": "a"}} | body
+        query = f"?fieldManager={manager}" + rng.choice(["", "", "&dryRun=All", "&fieldValidation=Strict"])
+        force = rng.choice(["", "&force=true"])
+        yield rng.choice(
+            [
+                Step(f"PATCH {url}/status{query}", body, _kind(MERGE)),
+                Step(f"PATCH {url}/status{query}", body, _kind(STRATEGIC)),
+                Step(f"PATCH {url}/status{query}{force}", whole, _kind(APPLY)),
+                Step(f"PATCH {url}{query}{force}", whole, _kind(APPLY)),
+                Step(f"PUT {url}/status{query}", copy.deepcopy(obj) | body),
+                Step(f"PATCH {url}{query}", body, _kind(MERGE)),
+                Step(
+                    f"PATCH {url}/status{query}",
+                    [{"op": rng.choice(["add", "replace", "remove"]), "path": "/status/conditions", "value": []}],
+                    _kind(JSON_PATCH),
+                ),
+                Step(f"GET {url}/status"),
+            ]
+        )
+    yield Step(f"GET {url}")
+
+
+def watches(rng) -> Iterator[Step]:
+    """What watches show: from when on, of what, in which form, with bookmarks."""
+    sort = rng.choice(["secrets", "configmaps", "leases", "roles", "limitranges"])
+    url = SORTS[sort].url
+    yield Step(f"GET {url}")
+    yield _create(sort, named(sort, "a", tier="x"))
+    yield _create(sort, named(sort, "b", tier="y"))
+    acts = [
+        Step(f"PATCH {url}/a", {"metadata": {"labels": {"tier": "y"}}}, _kind(MERGE)),
+        Step(f"PATCH {url}/b", {"metadata": {"labels": {"tier": "x"}}}, _kind(MERGE)),
+        Step(f"PATCH {url}/b", {"metadata": {"labels": {"tier": None}}}, _kind(MERGE)),
+        Step(f"PATCH {url}/a", {"metadata": {"annotations": {"k": "v"}}}, _kind(MERGE)),
+        Step(f"PATCH {url}/a", {"metadata": {"finalizers": ["a.b/c"]}}, _kind(MERGE)),
+        Step(f"DELETE {url}/a"),
+        Step(f"DELETE {url}/b"),
+        _create(sort, named(sort, "a", tier="x")),
+        _create(sort, named(sort, "c")),
+    ]
+    for _ in range(5):
+        yield rng.choice(acts)
+    since = ["{0:metadata.resourceVersion}", "{1:metadata.resourceVersion}", "{2:metadata.resourceVersion}", "0", ""]
+    accepts = [
+        {},
+        {},
+        {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"},
+        {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"},
+    ]
+    for _ in range(6):
+        query = rng.choice(
+            [
+                f"&resourceVersion={rng.choice(since)}",
+                f"&resourceVersion={rng.choice(since[:3])}&labelSelector=tier%3Dx",
+                f"&resourceVersion={rng.choice(since[:3])}&fieldSelector=metadata.name%3Da",
+                "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+                "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+                "&sendInitialEvents=true&allowWatchBookmarks=true&labelSelector=tier&resourceVersionMatch=NotOlderThan",
+                "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion={2:metadata.resourceVersion}",
+                f"&resourceVersion={rng.choice(since[:3])}&allowWatchBookmarks=true&limit=1",
+            ]
+        )
+        path = rng.choice([url, url, f"{url}/a", f"/api/v1/watch/namespaces/{{ns}}/{sort}"])
+        yield Step(f"WATCH {path}?watch=true&timeoutSeconds=1{query}", None, rng.choice(accepts))
+
+
+def aggregation(rng) -> Iterator[Step]:
+    """Groups that are served elsewhere, and what is said where nobody serves them."""
+    group = "{ns}.example.com"
+    one = {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": f"v1.{group}"},
+        "spec": {
+            "group": group,
+            "version": "v1",
+            "groupPriorityMinimum": 100,
+            "versionPriority": 10,
+            "insecureSkipTLSVerify": True,
+            "service": {"name": "s", "namespace": "{ns}", "port": rng.choice([443, 80, 444])},
+        },
+    }
+    own = "/apis/apiregistration.k8s.io/v1/apiservices"
+    path = rng.choice(
+        [
+            "spec.group",
+            "spec.version",
+            "spec.service",
+            "spec.service.name",
+            "spec.caBundle",
+            "spec.insecureSkipTLSVerify",
+            "spec.groupPriorityMinimum",
+            "spec.versionPriority",
+            "spec.service.port",
+            "metadata.name",
+            "spec",
+        ]
+    )
+    wrong = copy.deepcopy(one)
+    put(wrong, path, rng.choice([None, "", "A_b", "x", 0, -1, 70000, {}, True, "aGk="]))
+    yield Step(f"POST {own}?dryRun=All", wrong)
+    service = rng.choice([None, {}])  # of an external name it would ask the network
+    if service is not None:
+        obj = named("services", "s")
+        obj["spec"] = {"ports": [{"name": "web", "port": 443}]} | service
+        yield _create("services", obj)
+    yield Step(f"POST {own}", one)
+    yield Step("WAIT 3")
+    yield Step(f"GET {own}/v1.{group}")
+    for _ in range(6):
+        yield rng.choice(
+            [
+                Step(f"GET /apis/{group}"),
+                Step(f"GET /apis/{group}/v1"),
+                Step(f"GET /apis/{group}/v2"),
+                Step(f"GET /apis/{group}/v1/namespaces/{{ns}}/things", None, {"Impersonate-User": "ann"}),
+                Step(f"POST /apis/{group}/v1/namespaces/{{ns}}/things", {"kind": "Thing"}),
+                Step(f"PATCH {own}/v1.{group}", {"spec": {"versionPriority": rng.choice([0, 5, "x"])}}, _kind(MERGE)),
+                Step(f"PATCH {own}/v1.{group}", {"spec": {"service": None}}, _kind(MERGE)),
+                Step(f"PATCH {own}/v1.{group}/status", {"status": {"conditions": []}}, _kind(MERGE)),
+                Step(f"GET {own}/v1.{rng.choice(['apps', 'none', 'batch'])}"),
+                Step(f"GET {own}/{rng.choice(['v1.', 'v1.apps', f'v1.{group}'])}", None, {"Accept": _TABLE}),
+                Step("GET /apis/metrics.k8s.io/v1beta1/nodes"),
+                Step("GET /apis/metrics.k8s.io/v1beta1/namespaces/{ns}/pods"),
+            ]
+        )
+    yield Step(f"DELETE {own}/v1.{group}")
+    yield Step("WAIT 1")
+    yield Step(f"GET /apis/{group}/v1")
+
+
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def pods(rng) -> Iterator[Step]:
@@ -1111,6 +1300,9 @@ AREAS: dict[str, Callable[[random.Random], Iterator[Step]]] = {
         applies,
         lists,
         scales,
+        statuses,
+        watches,
+        aggregation,
         pods,
         access,
         discovery,

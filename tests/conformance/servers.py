@@ -61,7 +61,7 @@ class Embedded:
         frames, ended = [], []
         answer = self._handle("GET", path, None, headers)
         if answer.stream is None:
-            return [answer.body]
+            return [_json(answer.body) if isinstance(answer.body, bytes) else answer.body]
         answer.stream.subscribe(frames.append, lambda: ended.append(True))
         self.cluster.loop.sleep(2)
         return frames
@@ -101,7 +101,8 @@ class Real:
 
     def watch(self, path, headers):
         """What a watch shows until its time is up."""
-        return [json.loads(line) for line in self._open("GET", path, None, headers)[2].splitlines()]
+        status, _, said = self._open("GET", path, None, headers)
+        return [json.loads(line) for line in said.splitlines()] if status == 200 else [_json(said)]
 
     def _open(self, method, path, body, headers):
         sent = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": AGENT} | headers

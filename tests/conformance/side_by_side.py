@@ -111,6 +111,14 @@ FAULTS = (
     "run-never-finishes",
     "finalizer",
     "long-grace",
+    "zone-changed",
+    "registry-unreachable",
+    "egress-denied",
+    "api-unreachable",
+    "proxy-in-the-way",
+    "sidecar-not-ready",
+    "rival-operator",
+    "laptop-killed",
 )
 #: Objects say the second in which they were written: of two phases that are no further apart neither is the first.
 SAME_S = 1.0

@@ -35,6 +35,14 @@ def test_both_say_the_same(named, control_plane, tmp_path, fault):
     assert theirs.compared == ours.compared
 
 
+def test_a_long_grace_shows_on_nodes_that_say_that_they_are_hollow(tmp_path):
+    """Their servers stop at SIGTERM unless they are told not to, on whatever cluster they are."""
+    said = on_embedded(spec(tmp_path), "long-grace")
+    assert said.verdict == "exposed"
+    assert "terminationGracePeriodSeconds" in said.cause
+    assert "told to go" in said.bites
+
+
 def test_what_differs_shows_in_the_report():
     ours = Told("exposed", "401 Unauthorized", ("triggered",), None)
     theirs = Told("exposed", "403 Forbidden", ("triggered", "pods_gone"), None)

@@ -88,7 +88,7 @@ class Aggregation:
             others = [c for c in dig(one, "status", "conditions", default=[]) if c["type"] != "Available"]
             patch = {"status": {"conditions": [*others, said | {"lastTransitionTime": since}]}}
             path = f"/apis/{TABLE[0]}/v1/{TABLE[1]}/{one['metadata']['name']}/status"
-            headers = {"content-type": "application/merge-patch+json"}
+            headers = {"content-type": "application/merge-patch+json", "user-agent": "kube-apiserver/"}
             self.server.handle(Request("PATCH", path, headers=headers, body=patch, user=_SYSTEM))
 
     def _verdict(self, one: Obj) -> _Verdict:

@@ -26,6 +26,8 @@ class Route(NamedTuple):
     plural: str = ""
     name: str = ""
     subresource: str = ""
+    #: ``/api/v1/watch/...``: what clients asked before a parameter said it.
+    watched: bool = False
 
 
 def route(path: str) -> Route:
@@ -38,13 +40,15 @@ def route(path: str) -> Route:
     else:
         return Route()
     namespace = ""
+    watched = parts[0] == "watch" and len(parts) > 1
+    parts = parts[watched:]
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
         if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
             parts = parts[2:]
     name = parts[1] if len(parts) > 1 else ""
     proxied = parts[2:3] == ["proxy"]  # whose path goes on behind it
-    return Route(group, version, namespace, parts[0], name, "proxy" if proxied else "/".join(parts[2:]))
+    return Route(group, version, namespace, parts[0], name, "proxy" if proxied else "/".join(parts[2:]), watched)
 
 
 class Call(Struct):
@@ -117,13 +121,13 @@ class Call(Struct):
 def verb_of(request: Request, at: Route) -> str:
     """The verb that authorization is asked about."""
     verb = _VERBS.get(request.method, request.method.lower())
+    if at.watched and verb == "get":
+        return "watch"
     if not at.name:
         if verb == "get":
             return "watch" if request.flag("watch") else "list"
         if verb == "delete":
             return "deletecollection"
-    elif verb == "get" and not at.subresource and request.flag("watch"):
-        return "watch"
     return verb
 
 

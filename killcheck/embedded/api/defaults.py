@@ -99,6 +99,8 @@ def _daemon_set(obj: Obj) -> None:
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
+    elif isinstance(strategy.get("rollingUpdate"), dict):  # numbers of the internal type, which always has them
+        strategy["rollingUpdate"] = {"maxUnavailable": 0, "maxSurge": 0} | strategy["rollingUpdate"]
     spec.setdefault("revisionHistoryLimit", 10)
     poddefaults.template(spec)
 
@@ -383,6 +385,12 @@ def _resource_slice(obj: Obj, now: datetime) -> None:
             taint.setdefault("timeAdded", format_time(now))
 
 
+def _api_service(obj: Obj) -> None:
+    service = (obj.get("spec") or {}).get("service")
+    if service:
+        service.setdefault("port", 443)
+
+
 _BY_KIND: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("", "Pod"): poddefaults.pod,
     ("", "PodTemplate"): _pod_template,
@@ -418,6 +426,7 @@ _BY_KIND: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _admission_policy,
     ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _admission_binding,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _crd,
+    ("apiregistration.k8s.io", "APIService"): _api_service,
     ("resource.k8s.io", "ResourceClaim"): _resource_claim,
     ("resource.k8s.io", "ResourceClaimTemplate"): _resource_claim_template,
 }

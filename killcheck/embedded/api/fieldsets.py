@@ -54,8 +54,22 @@ def fields_of(obj: Obj | None, lists: ApplyLists = BUILT_IN) -> Fields:
 
 
 def applied_fields(config: Obj, lists: ApplyLists = BUILT_IN) -> Fields:
-    """Every field that an applied configuration owns: what it names, but no map and no list as such."""
-    return _named(fields_of(config, lists))
+    """Every field that an applied configuration owns: what it names, but no map and no list as such.
+
+    A list that is merged by its items and has none is nothing (typed/tofieldset.go).
+    """
+    return _named(fields_of(_without_empty(config, (), lists), lists))
+
+
+def _without_empty(value: Any, path: tuple[str, ...], lists: ApplyLists) -> Any:
+    if not isinstance(value, dict) or (path and lists.is_atomic(path)):
+        return value
+    found = {}
+    for name, inner in value.items():
+        left = _without_empty(inner, (*path, name), lists)
+        if (left or not inner) and not (inner == [] and lists.keys((*path, name)) is not None):
+            found[name] = left
+    return found
 
 
 def _named(fields: Fields, *, item: bool = False) -> Fields:
@@ -103,8 +117,12 @@ def _diff(old: Any, new: Any, path: tuple[str, ...], lists: ApplyLists, existed:
         if not existed:
             tree = {".": {}} | tree
         return tree or None
+    if not new and old and isinstance(new, dict) and isinstance(old, dict) and not lists.is_atomic(path):
+        return None  # members went, and none came
     if isinstance(new, list):
         keys = lists.keys(path)
+        if keys is not None and not new and existed and old:
+            return None
         if keys is not None and new:
             return _items(old if isinstance(old, list) else [], new, path, lists, keys=keys, existed=existed)
     return {}

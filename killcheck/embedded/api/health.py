@@ -41,6 +41,7 @@ _HOOKS = (
     "apiservice-status-local-available-controller",
     "apiservice-status-remote-available-controller",
     "apiservice-registration-controller",
+    "apiservice-wait-for-first-sync",
     "apiservice-discovery-controller",
     "kube-apiserver-autoregistration",
     "apiservice-openapi-controller",
@@ -51,8 +52,9 @@ _CHECKS = (
     "log",
     "loopback-serving-certificate",
     "etcd",
-    *(f"poststarthook/{hook}" for hook in _HOOKS),
+    *(f"poststarthook/{hook}" for hook in _HOOKS[:-2]),
     "autoregister-completion",
+    *(f"poststarthook/{hook}" for hook in _HOOKS[-2:]),
 )
 #: What only one of the three paths asks as well.
 _MORE = {"readyz": ("etcd-readiness", "informer-sync", "shutdown")}

@@ -16,6 +16,7 @@ from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.fieldsets import Fields, changed, fields_of, merged, subtract
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.mergekeys import ApplyLists
+from killcheck.embedded.api.scalepaths import replicas_fields
 from killcheck.embedded.api.store import Key, Table
 from killcheck.kube.objects import Obj, format_time
 
@@ -25,6 +26,8 @@ __all__ = ["ManagedFields", "Manager"]
 MAX_NOTES = 16
 #: Of how many objects that are gone their managers are still known, for answers and watches that tell of the end.
 MAX_GONE = 256
+#: What entries of a Scale say of their version.
+_SCALE = "autoscaling/v1"
 
 
 class Manager(NamedTuple):
@@ -34,6 +37,8 @@ class Manager(NamedTuple):
     operation: str
     api_version: str
     subresource: str = ""
+    #: A second entry of the same manager, which a write of the Scale leaves; the next write of anything drops it.
+    again: bool = False
 
 
 class _Note(NamedTuple):
@@ -87,6 +92,8 @@ class ManagedFields:
         An apply that changes nothing but who manages what has no time of its own (managedfieldsupdater.go), which is
         what ``timed=False`` says. ``untyped``: what was sent does not fit the type.
         """
+        if call.subresource == "scale":  # whose writer says it: :meth:`scaled`
+            return
         manager = Manager(call.manager, operation, call.kind.resource.api_version, call.subresource)
         self.note(call.kind, key, manager, new, old=old, applied=applied, timed=timed, untyped=untyped)
 
@@ -108,8 +115,7 @@ class ManagedFields:
             record = self._records[kind.table, key] = _Record(ApplyLists(kind))
             self._gone.pop((kind.table, key), None)
         notes = record.notes
-        bare = not timed or (kind.crd is not None and manager.subresource == "scale")
-        time = "" if bare else format_time(self.loop.now())
+        time = format_time(self.loop.now()) if timed else ""
         again = notes and notes[-1].manager == manager and not untyped and not notes[-1].untyped
         if again and applied is None and notes[-1].old is not None:
             notes[-1] = notes[-1]._replace(new=new, time=time)  # the same writer again: one note for both
@@ -118,6 +124,52 @@ class ManagedFields:
         notes.append(_Note(manager, old, new, time, applied, since, untyped))
         if len(notes) > MAX_NOTES:
             _fold(record)
+
+    def scaled(self, call: Call, *, before: int, after: int | None, applied: bool, since: int) -> None:
+        """Note a write of the Scale from ``before`` replicas to ``after`` (None: applied without any).
+
+        A Scale shows managers of these alone, and a zero as nothing: what
+        nobody manages nobody comes to manage by an update. Entries that come back from it have no time.
+        Source: apimachinery/pkg/util/managedfields/scalehandler.go; fields of a manager are told apart by version.
+        """
+        record = self._records.get((call.kind.table, call.key))
+        if record is None:
+            return
+        _fold(record)
+        _drop_seconds(record)
+        path = replicas_fields(call.kind)
+        operation, version = ("Apply" if applied else "Update"), call.kind.resource.api_version
+        me = Manager(call.manager, operation, version if applied else _SCALE, call.subresource)
+        claims = [manager for manager, fields in record.sets.items() if not subtract(path, fields)]
+        left = {one if one.operation == "Apply" else one._replace(api_version=_SCALE) for one in claims}
+        if applied:
+            left = {me} if after is not None and (after != before or not after) else left | {me}
+            left -= {me} if after is None else set()
+        elif left and before != after:
+            left = {me} if after else set()
+        for manager in claims:
+            if manager in left:
+                left.discard(manager)
+            else:
+                _assign(record, manager, subtract(record.sets[manager], path))
+        for manager in left:
+            mine = manager._replace(api_version=version)
+            _assign(record, mine._replace(again=mine in record.sets), path)
+        _mark(record, since)
+
+    def of_scale(self, call: Call) -> list[Obj]:
+        """The managedFields of the Scale, which it shows in refusals alone."""
+        record = self._records.get((call.kind.table, call.key))
+        if record is None:
+            return []
+        path = replicas_fields(call.kind)
+        shown: Fields = {"f:spec": {"f:replicas": {}}}
+        sets = self.sets(call.kind.table, call.key)
+        return [
+            _entry(manager._replace(api_version=_SCALE), shown, record.times[manager])
+            for manager in _ordered(sets, record.times)
+            if not subtract(path, sets[manager])
+        ]
 
     def previewed(
         self,
@@ -159,7 +211,7 @@ class ManagedFields:
         if record is None:
             return {}
         _fold(record)
-        return record.sets
+        return {manager: fields for manager, fields in record.sets.items() if not manager.again}
 
     def first_applied(self, kind: Kind, live: Obj, lists: ApplyLists) -> dict[Manager, Fields]:
         """The sets of an object that nobody manages and somebody applies: all that is there is of before.
@@ -228,9 +280,12 @@ class ManagedFields:
             return obj
         _fold(record)
         sets, times = _as_of(record, int(obj["metadata"].get("resourceVersion") or 0))
-        ordered = sorted(sets, key=lambda manager: (manager.operation, times[manager], *manager))
-        entries = [_entry(manager, sets[manager], times[manager]) for manager in ordered]
+        entries = [_entry(manager, sets[manager], times[manager]) for manager in _ordered(sets, times)]
         return obj | {"metadata": obj["metadata"] | {"managedFields": entries}} if entries else obj
+
+
+def _ordered(sets: dict[Manager, Fields], times: dict[Manager, str]) -> list[Manager]:
+    return sorted(sets, key=lambda manager: (manager.operation, times[manager], *manager))
 
 
 def _entry(manager: Manager, fields: Fields, time: str) -> Obj:
@@ -247,6 +302,8 @@ def _sorted(fields: Fields) -> Fields:
 def _fold(record: _Record) -> None:
     """Work the notes into the sets."""
     notes, record.notes = record.notes, []
+    if notes:
+        _drop_seconds(record)
     for note in notes:
         touched = changed(record.lists.empty if note.old is None else note.old, note.new, record.lists)
         gone: Fields = {}
@@ -264,6 +321,11 @@ def _fold(record: _Record) -> None:
         mine = merged(record.sets.get(note.manager, {}), touched) if applied is None else applied
         _assign(record, note.manager, mine, note.time)
         _mark(record, note.since)
+
+
+def _drop_seconds(record: _Record) -> None:
+    for manager in [one for one in record.sets if one.again]:
+        _assign(record, manager, {})
 
 
 def _mark(record: _Record, since: int | None = None) -> None:

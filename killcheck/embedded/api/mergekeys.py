@@ -177,7 +177,7 @@ _MAP_OF_KIND: dict[tuple[str, Path], tuple[str, ...]] = {
     ("ValidatingAdmissionPolicy", ("spec", "variables")): ("name",)
 }
 #: What a key field left out of an item counts as.
-KEY_DEFAULTS = {"protocol": "TCP"}
+KEY_DEFAULTS = {"protocol": "TCP", "type": ""}
 
 
 class ApplyLists:

@@ -104,9 +104,14 @@ def renderer(call: Call, loop: Loop) -> Callable[[Obj], Obj] | None:
 
     def as_table(obj: Obj) -> Obj:
         meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-        table = shaped(shape, call, [converted(kind, obj)], meta, loop.now())
+        if "name" in obj["metadata"]:
+            table = shaped(shape, call, [converted(kind, obj)], meta, loop.now())
+        else:  # a bookmark
+            from killcheck.embedded.api import tables
+
+            table = tables.of_nothing(kind, obj, meta, f"meta.k8s.io/{shape.version}")
         if not first[0]:  # columns are told once
-            table["columnDefinitions"] = []
+            table["columnDefinitions"] = None
         first[0] = False
         return table
 

@@ -43,6 +43,7 @@ from killcheck.embedded.api.patch import (
     strategic_patch,
 )
 from killcheck.embedded.api.status import StatusError
+from killcheck.embedded.api.strategy import kept_by_status
 from killcheck.embedded.api.unstructured import Misfit, restored
 from killcheck.kube.objects import Obj, copy, dig
 
@@ -211,6 +212,9 @@ class Patcher:
         else:
             own = old.get("kind") == call.kind.resource.kind
             whole = self.server.managed.shown(call.kind, call.key, old) if own else old
+            entries = self.server.managed.of_scale(call) if call.subresource == "scale" else []
+            if entries:
+                whole = old | {"metadata": old["metadata"] | {"managedFields": entries}}
             whole = schemas.in_order(schema, whole) if schema else _by_name(whole)
             new = merge_patch(whole, parsed.value) if content_type == MERGE else json_patch(whole, parsed.value)
             shown = dumps(_as_merged(new, parsed.value))
@@ -231,6 +235,8 @@ class Patcher:
         applied = applied_fields(config, lists)
         if "status" in call.kind.subresources:  # what the strategy resets, nobody comes to manage
             applied.pop("f:spec" if call.subresource == "status" else "f:status", None)
+            if call.subresource == "status":
+                applied = _without_meta(applied, kept_by_status(call.kind))
         if self.store.get(call.kind.table, call.key) is None:
             if call.subresource:
                 raise status.not_found(call.kind.resource.plural, call.kind.resource.group, call.name)
@@ -277,7 +283,8 @@ class Patcher:
         if config.get("apiVersion") != api_version or config.get("kind") != kind:
             have = str(config.get("apiVersion", ""))
             have = have if "/" in have else f"/{have}"
-            raise status.bad_request(f"invalid object type: {have}, Kind={config.get('kind') or ''}")
+            said = config.get("kind")
+            raise status.bad_request(f"invalid object type: {have}, Kind={said if isinstance(said, str) else ''}")
         meta = config.get("metadata")
         if meta is None:
             meta = config["metadata"] = {}
@@ -352,7 +359,7 @@ class Patcher:
             own = of_last_applied(old, call.kind.resource.api_version, lists) if call.manager == KUBECTL else {}
             others = [(manager, rest) for manager, hit in conflicts if (rest := subtract(hit, own))]
             if others:
-                raise self._conflict(call, others)
+                raise self.conflict(call, others)
         if config.refusal is not None:
             raise config.refusal
         if not known and not call.dry_run:
@@ -368,24 +375,35 @@ class Patcher:
         left = remove_fields(as_asked, dropped, lists) if dropped else as_asked
         return Applied(new, differs if conflicts else {}, left != old)
 
-    def _conflict(self, call: Call, conflicts: list[tuple[Manager, Fields]]) -> StatusError:
+    def conflict(self, call: Call, conflicts: list[tuple[Manager, Fields]]) -> StatusError:
+        """409 of an apply that changes what others manage (managedfields/internal/conflict.go)."""
         causes = []
-        by_manager: dict[str, list[str]] = {}
-        for manager, fields in conflicts:
+        lines = []
+        for manager, fields in sorted(conflicts, key=lambda one: _identifier(one[0])):
             who = _show_manager(manager, "autoscaling/v1" if call.subresource == "scale" else manager.api_version)
-            for path in paths(fields):
-                field = show_path(path)
-                by_manager.setdefault(who, []).append(field)
-                causes.append({"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field})
-        if len(causes) == 1:
-            text = f"Apply failed with 1 conflict: conflict with {who}: {causes[0]['field']}"
-        else:
-            lines = [
-                f"conflicts with {who}:\n" + "\n".join(f"- {field}" for field in fields)
-                for who, fields in sorted(by_manager.items())
+            shown = [show_path(path) for path in paths(fields)]
+            causes += [
+                {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field} for field in shown
             ]
+            lines.append("\n".join([f"conflicts with {who}:", *(f"- {field}" for field in shown)]))
+        if len(causes) == 1:
+            text = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+        else:
             text = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
         return StatusError(409, "Conflict", text, details={"causes": causes})
+
+
+def _without_meta(fields: Fields, names: tuple[str, ...]) -> Fields:
+    meta = {key: tree for key, tree in fields.get("f:metadata", {}).items() if key.removeprefix("f:") not in names}
+    rest = {key: tree for key, tree in fields.items() if key != "f:metadata"}
+    return rest | ({"f:metadata": meta} if meta else {})
+
+
+def _identifier(manager: Manager) -> str:
+    """How managers are told apart there, and sorted: an entry as JSON, an applier's without its version."""
+    entry = {"manager": manager.name, "operation": manager.operation}
+    entry |= {"apiVersion": manager.api_version} if manager.operation == "Update" else {}
+    return dumps(entry | ({"subresource": manager.subresource} if manager.subresource else {}))
 
 
 def _check_home(call: Call, obj: Obj) -> None:

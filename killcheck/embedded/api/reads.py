@@ -8,7 +8,7 @@ import json
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from killcheck.embedded.api import heartbeats, negotiation, status
+from killcheck.embedded.api import heartbeats, negotiation, schemas, status
 from killcheck.embedded.api.body import GoJSONError, parse_json
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.conversion import converted
@@ -248,6 +248,8 @@ class Reader:
         if call.over_wire:
             stream.finish = lambda obj: self._finished(kind, obj)
         stream.bookmarks = call.request.flag("allowWatchBookmarks")
+        if stream.bookmarks and kind.schema:
+            stream.empty = schemas.decode(kind.schema, {}).obj
         asked = call.request.param("resourceVersion")
         initial = call.request.param("sendInitialEvents")
         wants_initial = call.request.flag("sendInitialEvents") if initial else asked in ("", "0")
@@ -255,7 +257,7 @@ class Reader:
             for _, obj in self.store.items(kind.table, where.namespace):
                 if where.wants(obj):
                     stream.push("ADDED", obj)
-            if initial:
+            if initial and stream.bookmarks:
                 stream.push_bookmark(kind.resource.kind, kind.resource.api_version, self.store.revision, initial=True)
         elif asked not in ("", "0"):
             refused = self._replay(stream, kind.table, _revision(asked))

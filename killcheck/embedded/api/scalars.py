@@ -126,6 +126,10 @@ def _int_or_string(value: Any) -> Any:
 
 
 def _bytes(value: Any) -> Any:
+    if isinstance(value, list):  # a list of bytes is as good
+        if not all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < 256 for one in value):
+            raise Mismatch(value, "uint8")
+        return base64.b64encode(bytes(value)).decode()
     if not isinstance(value, str):
         raise Mismatch(value, "[]uint8")
     text = value.replace("\n", "").replace("\r", "")

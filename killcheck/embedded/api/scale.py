@@ -5,18 +5,19 @@ Recording 25 is the yardstick: a zero is sent as ``"spec": {}``, and a spec with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from killcheck.embedded.api import status
-from killcheck.embedded.api.applying import Configuration
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.decoding import check_name, decode_object
-from killcheck.embedded.api.fieldsets import applied_fields
+from killcheck.embedded.api.fieldsets import applied_fields, subtract
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.mergekeys import ApplyLists
+from killcheck.embedded.api.managedfields import Manager
 from killcheck.embedded.api.patching import APPLY
+from killcheck.embedded.api.scalepaths import path_of, put_at, replicas_fields
 from killcheck.kube.objects import Obj, copy, dig
 from killcheck.kube.selectors import format_selector
 
@@ -56,18 +57,13 @@ class Scaler:
         check_name(call, scale)
         return self._write(call, lambda _: scale)
 
-    def _write(self, call: Call, change: Any, *, applied: Obj | None = None) -> Response:
+    def _write(self, call: Call, change: Callable[[Obj], Obj], *, applied: Obj | None = None) -> Response:
+        """Write what ``change`` makes of the Scale; ``applied``: the configuration that it comes from."""
         kind, server = call.kind, self.server
         old = server.reader.find(call)
         before = scale_of(kind, old)
         scale = change(before)
-        uid = dig(scale, "metadata", "uid")
-        if uid and uid != old["metadata"]["uid"]:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
-            raise status.conflict(f"{kind.resource.plural}/scale", kind.resource.group, call.name, why)
-        version = dig(scale, "metadata", "resourceVersion")
-        if version not in (None, "", "0", old["metadata"]["resourceVersion"]):
-            raise status.conflict(kind.resource.plural, kind.resource.group, call.name)
+        _check_preconditions(call, scale, old)
         admitted = server.admit(call, "UPDATE", scale, before, dry_run=call.dry_run, subresource="scale")
         replicas = dig(admitted, "spec", "replicas", default=0)
         if replicas < 0 and kind.crd is None:  # a custom resource's own schema says it
@@ -82,53 +78,70 @@ class Scaler:
 
         def scaled(obj: Obj) -> Obj:
             new = copy(obj)
-            _put_at(new, _path(kind, "specReplicasPath", "spec.replicas"), replicas)
+            put_at(new, path_of(kind, "specReplicasPath", "spec.replicas"), replicas)
             return new
 
-        operation = "Apply" if applied is not None else "Update"
-        fields = applied_fields(applied) if applied is not None else None
-        updated = server.writer.update(call, scaled, operation=operation, applied=fields, admit=False)
-        if not replicas and not call.dry_run:  # a Scale without replicas says that nobody manages them
-            shape: Obj = {}
-            _put_at(shape, _path(kind, "specReplicasPath", "spec.replicas"), 0)
-            server.managed.release(kind.table, call.key, applied_fields(shape), None)
+        updated = server.writer.update(call, scaled, admit=False)
+        if not call.dry_run:
+            server.managed.scaled(
+                call,
+                before=dig(before, "spec", "replicas", default=0),
+                after=replicas if applied is None else dig(applied, "spec", "replicas"),
+                applied=applied is not None,
+                since=int(updated["metadata"]["resourceVersion"]),
+            )
         return Response(200, scale_of(kind, updated))
 
     def _apply(self, call: Call) -> Response:
-        """Apply: what is zero counts as not set, and so as nobody's."""
-        patcher = self.server.patcher
-        config = patcher.applied_config(call, schema=SCHEMA, api_version=API_VERSION, kind="Scale").typed
+        """Apply. Raises StatusError 409 where others manage the replicas that it changes."""
+        config = self.server.patcher.applied_config(call, schema=SCHEMA, api_version=API_VERSION, kind="Scale").typed
         old = self.server.reader.find(call)
-        replicas = dig(config, "spec", "replicas", default=0)
-        shape: Obj = {"metadata": {}}
-        path = _path(call.kind, "specReplicasPath", "spec.replicas")
-        _put_at(shape, path, replicas)
-        # A Scale does not show a zero: whoever applies one changes it, whatever there is.
-        seen = old if dig(old, *path, default=0) else _without(old, path)
-        forced = patcher.applied(
-            call, seen, Configuration(shape, shape), applied_fields(shape), ApplyLists(call.kind)
-        ).forced
+        asked = dig(config, "spec", "replicas")
+        current = dig(scale_of(call.kind, old), "spec", "replicas", default=0)
+        if asked is not None and (asked != current or not asked):  # a Scale does not show a zero: it would be new
+            self._refuse_of_others(call, current)
 
         def change(before: Obj) -> Obj:
             meta = dig(config, "metadata", "resourceVersion")
-            spec = before["spec"] | ({"replicas": replicas} if "spec" in config else {})
+            spec = before["spec"] | ({"replicas": asked or 0} if "spec" in config else {})
             extra = {"resourceVersion": meta} if meta else {}
             return before | {"spec": spec, "metadata": before["metadata"] | extra}
 
-        response = self._write(call, change, applied=shape)
-        patcher.take(call, forced)
-        return response
+        return self._write(call, change, applied=config)
+
+    def _refuse_of_others(self, call: Call, current: int) -> None:
+        """Where nobody manages the replicas, whoever set them did so before the first apply (skipnonapplied.go)."""
+        path, kind = replicas_fields(call.kind), call.kind
+        sets = self.server.managed.sets(kind.table, call.key)
+        claims = [manager for manager, fields in sets.items() if not subtract(path, fields)]
+        if not claims and current:
+            claims = [Manager("before-first-apply", "Update", API_VERSION, "scale")]
+        me = Manager(call.manager, "Apply", kind.resource.api_version, "scale")
+        others = [(manager, applied_fields({"spec": {"replicas": 0}})) for manager in claims if manager != me]
+        if others and not call.request.flag("force"):
+            raise self.server.patcher.conflict(call, others)
+
+
+def _check_preconditions(call: Call, scale: Obj, old: Obj) -> None:
+    """Raises StatusError 409 where the Scale is one of another object, or of another state of it."""
+    kind, meta = call.kind, old["metadata"]
+    uid, version = dig(scale, "metadata", "uid"), dig(scale, "metadata", "resourceVersion")
+    if uid and uid != meta["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"
+        raise status.conflict(f"{kind.resource.plural}/scale", kind.resource.group, call.name, why)
+    if version not in (None, "", "0", meta["resourceVersion"]):
+        raise status.conflict(kind.resource.plural, kind.resource.group, call.name)
 
 
 def scale_of(kind: Kind, obj: Obj) -> Obj:
     """The Scale of an object (of a version that ``kind`` serves)."""
     meta = obj["metadata"]
-    replicas = dig(obj, *_path(kind, "specReplicasPath", "spec.replicas"))
-    current: Obj = {"replicas": int(dig(obj, *_path(kind, "statusReplicasPath", "status.replicas"), default=0))}
+    replicas = dig(obj, *path_of(kind, "specReplicasPath", "spec.replicas"))
+    current: Obj = {"replicas": int(dig(obj, *path_of(kind, "statusReplicasPath", "status.replicas"), default=0))}
     if kind.crd is None:
         selector = format_selector(dig(obj, "spec", "selector"))
     else:
-        path = _path(kind, "labelSelectorPath", "")
+        path = path_of(kind, "labelSelectorPath", "")
         selector = str(dig(obj, *path, default="")) if path else ""
     if selector:
         current["selector"] = selector
@@ -139,24 +152,3 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
         "spec": {"replicas": int(replicas)} if replicas else {},
         "status": current,
     }
-
-
-def _path(kind: Kind, name: str, fallback: str) -> list[str]:
-    scale = (kind.crd_version.get("subresources") or {}).get("scale") or {}
-    text = str(scale.get(name, "")).lstrip(".") if kind.crd else fallback
-    return text.split(".") if text else []
-
-
-def _without(obj: Obj, path: list[str]) -> Obj:
-    """The object without one field (a copy of what leads there)."""
-    if path[0] not in obj:
-        return obj
-    if len(path) == 1:
-        return {key: value for key, value in obj.items() if key != path[0]}
-    return obj | {path[0]: _without(obj[path[0]], path[1:])}
-
-
-def _put_at(obj: Obj, path: list[str], value: Any) -> None:
-    for step in path[:-1]:
-        obj = obj.setdefault(step, {})
-    obj[path[-1]] = value

@@ -335,6 +335,12 @@ class ApiServer:
             return Response(200, {"paths": openapi.paths(self.kinds)})
         if path.rstrip("/") in ("/openid/v1/jwks", "/.well-known/openid-configuration") and self.issuer is not None:
             jwks = path.startswith("/openid")
+            accept, served = (
+                request.headers.get("accept", ""),
+                "application/jwk-set+json" if jwks else "application/json",
+            )
+            if accept:
+                negotiation.check_media(accept, (served,))
             host = request.headers.get("host", "127.0.0.1")
             body = self.issuer.jwks() if jwks else self.issuer.discovery(f"https://{host}/openid/v1/jwks")
             kept = {

@@ -11,7 +11,7 @@ from datetime import datetime
 from killcheck.embedded.api.kinds import Kind
 from killcheck.kube.objects import Obj, copy, dig, format_time
 
-__all__ = ["PARTS", "TEMPLATE_GENERATION", "as_read_back", "prepare_for_create", "prepare_for_update"]
+__all__ = ["PARTS", "TEMPLATE_GENERATION", "as_read_back", "kept_by_status", "prepare_for_create", "prepare_for_update"]
 
 _NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
 _INITIAL_STATUS: dict[tuple[str, str], Obj] = {
@@ -102,6 +102,13 @@ def prepare_for_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
 #: Subresources of pods that write a part of the spec which the pod itself keeps closed.
 PARTS = ("ephemeralcontainers", "resize")
 _OF_STATUS = ("labels", "annotations", "finalizers", "ownerReferences")
+#: What of the metadata a writer of the status does not change: most types let him change all of it.
+_KEPT_OF_STATUS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("apps", "deployments"): ("labels",),
+    ("", "pods"): ("ownerReferences",),
+    ("resource.k8s.io", "resourceclaims"): _OF_STATUS,
+    ("storage.k8s.io", "volumeattachments"): _OF_STATUS,
+}
 
 
 def _part_only(new: Obj, old: Obj, subresource: str) -> Obj:
@@ -124,7 +131,7 @@ def _part_only(new: Obj, old: Obj, subresource: str) -> Obj:
                 ]
     meta = {k: v for k, v in new["metadata"].items() if k not in _OF_STATUS}
     meta |= {k: old["metadata"][k] for k in _OF_STATUS if k in old["metadata"]}
-    return new | {"metadata": meta, "spec": spec}
+    return new | {"metadata": meta, "spec": spec, "status": old.get("status", {})}
 
 
 _RESIZED = ("resources", "resizePolicy")
@@ -137,13 +144,19 @@ def _status_only(kind: Kind, new: Obj, old: Obj) -> Obj:
         kept = dict(old["metadata"])
         kept["resourceVersion"] = meta.get("resourceVersion", kept["resourceVersion"])
         meta = kept
-    elif kind.table not in (("", "pods"), ("", "nodes")):
-        labels = old["metadata"].get("labels")
-        meta = {k: v for k, v in meta.items() if k != "labels"} | ({"labels": labels} if labels else {})
+    else:
+        kept_of = kept_by_status(kind)
+        before = old["metadata"]
+        meta = {k: v for k, v in meta.items() if k not in kept_of} | {k: before[k] for k in kept_of if k in before}
     result["metadata"] = meta
     if "status" in new:
         result["status"] = new["status"]
     return result
+
+
+def kept_by_status(kind: Kind) -> tuple[str, ...]:
+    """The metadata that a writer of the status does not change, and so does not come to manage."""
+    return _KEPT_OF_STATUS.get(kind.table, ())
 
 
 def _spec_changed(kind: Kind, new: Obj, old: Obj) -> bool:

@@ -15,7 +15,7 @@ from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.tablecolumns import WORDS, Ages, Column
 from killcheck.kube.objects import Obj, parse_time
 
-__all__ = ["Wanted", "render"]
+__all__ = ["Wanted", "of_nothing", "render"]
 
 _NAME = Column("Name", "string", "name", WORDS["Name"])
 _AGE: Obj = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -58,6 +58,30 @@ def render(kind: Kind, items: list[Obj], now: datetime, list_meta: Obj, wanted: 
         "columnDefinitions": [column.definition() for column in columns],
         "rows": rows,
     }
+
+
+def of_nothing(kind: Kind, blank: Obj, list_meta: Obj, api_version: str) -> Obj:
+    """The Table of a bookmark: one row of an object in which nothing is set."""
+    columns = list(tablerows.printer(kind).columns) if kind.crd is None else _custom(kind, [], Ages(datetime.min))[0]
+    shown = {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": blank["metadata"]}
+    row = {"cells": [_blank(column) for column in columns], "object": shown}
+    return {
+        "kind": "Table",
+        "apiVersion": api_version,
+        "metadata": list_meta,
+        "columnDefinitions": [column.definition() for column in columns],
+        "rows": [row],
+    }
+
+
+def _blank(column: Column) -> Any:
+    if column.name in _BLANK:
+        return _BLANK[column.name]
+    return {"integer": 0, "number": 0, "boolean": False}.get(column.type, "")
+
+
+#: What is printed of a time that is not there, and of what is counted in a column of text.
+_BLANK: dict[str, Any] = {"Age": "<unknown>", "Created At": "0001-01-01T00:00:00Z", "Data": 0}
 
 
 def _builtin(kind: Kind, items: list[Obj], ages: Ages) -> tuple[list[Column], list[Obj]]:

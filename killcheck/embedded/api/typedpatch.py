@@ -128,6 +128,7 @@ def _walk(value: Any, at: _Type, path: Path, shown: str, lists: ApplyLists) -> I
             found = at.fields.get(name) or at.items
             if found is None:
                 yield f"{shown}.{name}: field not declared in schema"
+                return  # nobody looks further in this one
             else:
                 yield from _walk(inner, found, (*path, name), f"{shown}.{name}", lists)
     else:
@@ -149,7 +150,7 @@ def _items(value: list[Any], at: _Type, path: Path, shown: str, lists: ApplyList
             return
         if keys and isinstance(item, dict):
             wanted = {key: item.get(key, KEY_DEFAULTS.get(key)) for key in sorted(keys)}
-            by = ",".join(f"{key}={json.dumps(given)}" for key, given in wanted.items() if given is not None)
+            by = ",".join(f"{key}={_go_shown(given)}" for key, given in wanted.items() if given is not None)
             element = f"{shown}[{by}]"
             if element in seen:
                 yield f"{shown}: duplicate entries for key [{by}]"
@@ -169,6 +170,15 @@ def _of_scalar(value: Any, sort: str) -> str | None:
     if sort == "scalar" and isinstance(value, dict | list):
         return f"expected any scalar, got &{{{go_value(value)}}}"
     return None
+
+
+def _go_shown(value: Any) -> str:
+    """A value in a path (value.ToString)."""
+    if isinstance(value, dict):
+        return "".join(f"{key}={_go_shown(inner)}" for key, inner in value.items())
+    if isinstance(value, list):
+        return f"[{','.join(map(_go_shown, value))}]"
+    return json.dumps(value)
 
 
 def _go_type(value: Any) -> str:

@@ -60,6 +60,8 @@ class WatchStream:
         #: What a reader outside this process sees beside what is stored; done when a frame is delivered.
         self.finish: Callable[[Obj], Obj] | None = None
         self.bookmarks = False
+        #: An object of the type in which nothing is set: what a bookmark shows.
+        self.empty: Obj = {}
         self.revision = 0
         self._frames: deque[Obj] = deque()
         self._on_frame: Callable[[Obj], None] | None = None
@@ -94,10 +96,12 @@ class WatchStream:
 
     def push_bookmark(self, kind: str, api_version: str, revision: int, *, initial: bool = False) -> None:
         """Tell the reader how far it is."""
-        meta: Obj = {"resourceVersion": str(revision), "creationTimestamp": None}
+        meta: Obj = {"resourceVersion": str(revision)}
         if initial:
             meta["annotations"] = {INITIAL_END: "true"}
-        self.push_frame({"type": "BOOKMARK", "object": {"kind": kind, "apiVersion": api_version, "metadata": meta}})
+        blank = {"kind": kind, "apiVersion": api_version} | self.empty | {"metadata": meta}
+        shown = blank if self.render is None else self.render(blank)
+        self.push_frame({"type": "BOOKMARK", "object": shown})
 
     def end(self) -> None:
         """The server closes the stream, after the frames that are queued."""

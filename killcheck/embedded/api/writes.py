@@ -180,7 +180,7 @@ class Writer:
             _check_version(str(obj["metadata"].get("resourceVersion") or ""))
             return Response(201, self.answer(call, self.create(call, obj)))
         needs_version = call.kind.crd is not None or call.kind.table in _CONDITIONAL
-        if needs_version and not obj["metadata"].get("resourceVersion"):
+        if needs_version and (obj["metadata"].get("resourceVersion") or "0") == "0":
             resource = call.kind.resource
             uid, there = obj["metadata"].get("uid"), self.store.get(call.kind.table, call.key)
             if uid and there is not None and uid != there["metadata"]["uid"]:

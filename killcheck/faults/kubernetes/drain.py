@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import ClassVar
 
+from killcheck.embedded import HOLLOW
 from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked, none_scaled
 from killcheck.faults.kubernetes.helper_pod import Helper, helpers, started
 from killcheck.kube import resources as r
@@ -342,8 +343,8 @@ class LongGrace(Fault):
                 )
                 with stage.journal.change(f"revision of {namespace}/{name} with the changed template", sweep):
                     pass
-            # The embedded cluster's hollow servers handle SIGTERM unless they are told not to.
-            notes = {"killcheck.dev/ignores-sigterm": "true"} if stage.cluster.capabilities.nodes is not None else {}
+            # Hollow servers handle SIGTERM unless they are told not to, on whatever cluster they are.
+            notes = {"killcheck.dev/ignores-sigterm": "true"} if self._hollow(stage) else {}
             template = {
                 "spec": {"terminationGracePeriodSeconds": grace_s},
                 "metadata": {"labels": {LABEL: stage.run}} | ({"annotations": notes} if notes else {}),
@@ -356,6 +357,14 @@ class LongGrace(Fault):
                 "update starts the new pod first: its GPUs must be free, or the strategy Recreate)"
             )
         return done
+
+    @staticmethod
+    def _hollow(stage: Stage) -> bool:
+        """Whether nobody's server runs in the pods: each is on a node that says of itself that it is hollow."""
+        nodes = [stage.scene.nodes.get(pod.node) for pod in stage.scene.gpu_pods()]
+        return stage.cluster.capabilities.nodes is not None or (
+            bool(nodes) and all(node is not None and _says_hollow(node) for node in nodes)
+        )
 
     @classmethod
     def _own_graces(cls, stage: Stage, layer: LayerRun) -> dict[str, int]:
@@ -422,3 +431,8 @@ class LongGrace(Fault):
     def _told(pod: Obj, grace_s: int) -> datetime:
         """When a pod that is Terminating was told to go."""
         return parse_time(pod["metadata"]["deletionTimestamp"]) - timedelta(seconds=grace_s)
+
+
+def _says_hollow(node: Obj) -> bool:
+    taints = dig(node, "spec", "taints", default=[])
+    return HOLLOW in labels_of(node) or any(taint.get("key") == HOLLOW for taint in taints)

@@ -93,10 +93,18 @@ def test_fields_and_namespaces_narrow_a_watch(world):
 
 def test_one_object_can_be_watched_by_name(world):
     world.kube.create(r.CONFIGMAPS, configmap("a"))
-    frames = world.watch("/api/v1/namespaces/default/configmaps/a?watch=true")
+    frames = world.watch("/api/v1/watch/namespaces/default/configmaps/a")
     world.kube.create(r.CONFIGMAPS, configmap("b"))
     world.settle()
     assert seen(frames) == [("ADDED", "a")]
+
+
+def test_a_watch_that_is_asked_of_one_object_is_a_read(world):
+    """The verb of a path with a name is get (requestinfo.go); as kube-apiserver v1.36.2 answers."""
+    world.kube.create(r.CONFIGMAPS, configmap("a"))
+    url = "/api/v1/namespaces/default/configmaps/{}?watch=true"
+    assert world.raw("GET", url.format("a")).body["kind"] == "ConfigMap"
+    assert world.raw("GET", url.format("b")).status == 404
 
 
 def test_initial_events_end_with_a_bookmark(world):

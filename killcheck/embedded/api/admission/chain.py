@@ -15,6 +15,7 @@ from killcheck.embedded.api.admission.mutatingadmissionpolicy import BINDINGS as
 from killcheck.embedded.api.admission.mutatingadmissionpolicy import MutatingAdmissionPolicy
 from killcheck.embedded.api.admission.namespace_lifecycle import NamespaceLifecycle
 from killcheck.embedded.api.admission.nodetaint import TaintNodes
+from killcheck.embedded.api.admission.podresize import PodResize
 from killcheck.embedded.api.admission.podsecurity import TEMPLATES, PodSecurity
 from killcheck.embedded.api.admission.priority import CLASSES, Priority
 from killcheck.embedded.api.admission.rbac_escalation import BINDINGS, ROLES, RbacEscalation
@@ -72,7 +73,7 @@ class Chain:
             NODES: (TaintNodes(),),
         } | dict.fromkeys((CLAIMS, VOLUMES), (StorageObjectInUseProtection(),))
         self._validators: dict[Table, tuple[Validator, ...]] = {
-            PODS: (limits, security),
+            PODS: (limits, PodResize(store), security),
             CLAIMS: (limits,),
             NAMESPACES: (security,),
             CLASSES: (priority,),

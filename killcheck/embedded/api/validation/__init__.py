@@ -50,6 +50,7 @@ _MODULES = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): "extensions",
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "extensions",
     ("apiextensions.k8s.io", "CustomResourceDefinition"): "extensions",
+    ("apiregistration.k8s.io", "APIService"): "aggregation",
 }
 
 

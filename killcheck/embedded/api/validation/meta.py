@@ -24,7 +24,7 @@ def path_segment(value: str) -> list[str]:
 
 
 def create(meta: Obj, rule: NameRule, *, core: bool = True) -> Causes:
-    """A new object's metadata; ``rule`` says what is wrong with a name; ``core``: see :func:`_finalizers`."""
+    """A new object's metadata; ``rule`` says what is wrong with a name; ``core``: :func:`_standard_finalizers` too."""
     causes: Causes = []
     generate = meta.get("generateName")
     if generate:
@@ -87,7 +87,7 @@ _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def _standard_finalizers(meta: Obj) -> Causes:
-    """What the types that share core's metadata rules ask of finalizers besides (all but leases, webhooks and CRDs)."""
+    """What types that share core's metadata rules ask of finalizers besides (not budgets, leases, webhooks, CRDs)."""
     words = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid(f"metadata.finalizers[{i}]", name, words)

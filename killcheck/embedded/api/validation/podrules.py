@@ -104,13 +104,14 @@ def _tolerations(spec: Obj, before: Obj) -> Causes:
 
 def _gates(spec: Obj, before: Obj) -> Causes:
     there = {gate.get("name") for gate in before.get("schedulingGates") or []}
+    last = {gate.get("name"): i for i, gate in enumerate(spec.get("schedulingGates") or [])}
     return [
         forbidden(
             f"spec.schedulingGates[{i}].name",
-            f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'",
+            f"only deletion is allowed, but found new scheduling gate '{name}'",
         )
-        for i, gate in enumerate(spec.get("schedulingGates") or [])
-        if gate.get("name") not in there
+        for name, i in last.items()
+        if name not in there
     ]
 
 

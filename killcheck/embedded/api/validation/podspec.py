@@ -55,6 +55,7 @@ def pod_spec(spec: Obj, path: str, *, pod: bool) -> Causes:
     causes += security.pod(spec, f"{path}.securityContext")
     causes += placement.affinity(spec.get("affinity") or {}, f"{path}.affinity")
     causes += security.dns(spec, f"{path}.dnsConfig")
+    causes += _readiness_gates(spec.get("readinessGates") or [], f"{path}.readinessGates")
     causes += _scheduling_gates(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
     causes += placement.spread(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
     causes += _names(spec, path)
@@ -92,7 +93,7 @@ def _choice(path: str, value: str, known: tuple[str, ...]) -> Causes:
 def _names(spec: Obj, path: str) -> Causes:
     causes: Causes = []
     for field in ("serviceAccountName", "nodeName", "priorityClassName", "runtimeClassName"):
-        if spec.get(field):
+        if spec.get(field) or (field == "runtimeClassName" and spec.get(field) is not None):
             causes += names.dns_subdomain_cause(f"{path}.{field}", spec[field])
     return causes
 
@@ -155,6 +156,14 @@ def _host_ports(spec: Obj, path: str, *, pod: bool) -> Causes:
                     )
                 )
     return causes
+
+
+def _readiness_gates(gates: list[Obj], path: str) -> Causes:
+    return [
+        invalid(f"{at(path, i)}.conditionType", gate.get("conditionType", ""), words)
+        for i, gate in enumerate(gates)
+        for words in names.qualified_name(gate.get("conditionType", ""))
+    ]
 
 
 def _scheduling_gates(gates: list[Obj], path: str) -> Causes:

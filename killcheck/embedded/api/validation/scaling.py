@@ -36,14 +36,15 @@ _TARGETS = ("Utilization", "Value", "AverageValue")
 def create(kind: Kind, new: Obj) -> Causes:
     """A new autoscaler or budget."""
     if kind.resource.kind == "PodDisruptionBudget":
-        return meta.create(new["metadata"], meta.path_segment) + _budget(new.get("spec") or {})
+        return meta.create(new["metadata"], meta.path_segment, core=False) + _budget(new.get("spec") or {})
     return meta.create(new["metadata"], names.dns_subdomain) + _autoscaler(kind, new["spec"])
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed autoscaler or budget."""
-    causes = meta.update(new["metadata"], old["metadata"])
-    if kind.resource.kind == "PodDisruptionBudget":
+    budget = kind.resource.kind == "PodDisruptionBudget"
+    causes = meta.update(new["metadata"], old["metadata"], core=not budget)
+    if budget:
         return causes + _budget(new.get("spec") or {})
     return causes + _autoscaler(kind, new["spec"])
 
