@@ -174,6 +174,17 @@ class Machine:
             return self.path(CALLS).read_text("utf-8", "replace").splitlines()
         return []
 
+    def cannot_write(self) -> str | None:
+        """What a program of the machine is told that writes to its disk; None: it can, or there is none."""
+        folders = [folder for folder in self._data() if folder != STATE]
+        for folder in folders:
+            tried = self.run(
+                Command(("/bin/sh", "-c", f"date > {folder}/.tried; code=$?; rm -f {folder}/.tried; exit $code"))
+            )
+            if not tried.ok:
+                return (tried.errors or tried.why).strip().splitlines()[-1][:300]
+        return None
+
     def lose_script(self, name: str, how: str) -> None:
         """Let a script of the spec's folder be ``gone``, or have lost its ``mode``."""
         self.lost[name] = how

@@ -22,6 +22,10 @@ PATH = KillPath("test", (Target("box", "apps/v1", "Deployment", "inference", "bo
 #: Faults whose evidence may be a try of the drill's own: a layer that does without what is gone survives by that.
 TRIED = {
     "clock-behind",
+    "disk-full",
+    "disk-read-only",
+    "lock-held",
+    "lock-stale",
     "podsecurity",
     "registry-quota",
     "registry-refuses",

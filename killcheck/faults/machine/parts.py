@@ -104,7 +104,7 @@ class _Lock(MachineFault):
     """The lock that the layer's program takes is not free."""
 
     family = "schedule"
-    shows = Evidence.CALL
+    shows = Evidence.TRIED
 
     def __init__(self) -> None:
         self._taken: tuple[str, ...] = ()
@@ -150,8 +150,8 @@ class _Lock(MachineFault):
         """Through the journal. Raises OSError."""
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """The layer's program looked at it while it was taken, or named it when it gave up."""
-        if stage.timeline is None or not self._taken:
+        """The layer's program looked at it while it was taken, or named it when it gave up; or it did without."""
+        if stage.timeline is None or not self._taken or layer.ran is None:
             return None
         machine, command = present(stage.cluster.capabilities.machine), layer.layer.command
         for path in self._taken:
@@ -159,7 +159,8 @@ class _Lock(MachineFault):
             if met is not None and met >= stage.timeline.start:
                 return f"{command} looked at {path} while it was taken"
         names = "|".join(re.escape(PurePath(path).name) for path in self._taken)
-        return said_by(layer.ran, re.compile(rf"(?<![\w.])({names})(?!\w)")) if layer.ran is not None else None
+        said = said_by(layer.ran, re.compile(rf"(?<![\w.])({names})(?!\w)"))
+        return said or f"{', '.join(self._taken)} was taken while {layer.ran.command} ran, which did without"
 
 
 class LockStale(_Lock):
@@ -203,7 +204,7 @@ class DiskReadOnly(MachineFault):
     simulates = "the machine's disk is mounted read-only after an error"
     family = "orchestrator"
     failures = (57,)
-    shows = Evidence.EXECUTOR
+    shows = Evidence.TRIED
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The folders that the machine's programs write to."""
@@ -215,8 +216,11 @@ class DiskReadOnly(MachineFault):
         return [self.simulates]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """The layer's program was refused, in the kernel's words."""
-        return said_by(layer.ran, self.refusal) if layer.ran is not None else None
+        """The layer's program was refused, in the kernel's words; or a try of the machine's is, and it did without."""
+        if layer.ran is None:
+            return None
+        refused = present(stage.cluster.capabilities.machine).cannot_write()
+        return said_by(layer.ran, self.refusal) or (refused and f"{refused}; {layer.ran.command} did without") or None
 
     #: As the C library, Python, Go and Node say it.
     refusal: ClassVar[re.Pattern[str]] = re.compile(r"read-only file ?system|\bEROFS\b|\[Errno 30\]", re.IGNORECASE)
