@@ -150,7 +150,7 @@ class _Lock(MachineFault):
         """Through the journal. Raises OSError."""
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """The layer's program looked at it while it was taken, or named it when it gave up; or it did without."""
+        """The layer's program looked at it while it was taken, or named it when it gave up; or neither was seen."""
         if stage.timeline is None or not self._taken or layer.ran is None:
             return None
         machine, command = present(stage.cluster.capabilities.machine), layer.layer.command
@@ -160,7 +160,7 @@ class _Lock(MachineFault):
                 return f"{command} looked at {path} while it was taken"
         names = "|".join(re.escape(PurePath(path).name) for path in self._taken)
         said = said_by(layer.ran, re.compile(rf"(?<![\w.])({names})(?!\w)"))
-        return said or f"{', '.join(self._taken)} was taken while {layer.ran.command} ran, which did without"
+        return said or f"{', '.join(self._taken)} was taken while {layer.ran.command} ran, and no look at it was seen"
 
 
 class LockStale(_Lock):
@@ -216,11 +216,15 @@ class DiskReadOnly(MachineFault):
         return [self.simulates]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """The layer's program was refused, in the kernel's words; or a try of the machine's is, and it did without."""
+        """The layer's program was refused, in the kernel's words; or a try of the machine's is, and it said nothing."""
         if layer.ran is None:
             return None
         refused = present(stage.cluster.capabilities.machine).cannot_write()
-        return said_by(layer.ran, self.refusal) or (refused and f"{refused}; {layer.ran.command} did without") or None
+        return (
+            said_by(layer.ran, self.refusal)
+            or (refused and f"{refused}; {layer.ran.command} said nothing of it")
+            or None
+        )
 
     #: As the C library, Python, Go and Node say it.
     refusal: ClassVar[re.Pattern[str]] = re.compile(r"read-only file ?system|\bEROFS\b|\[Errno 30\]", re.IGNORECASE)
