@@ -102,6 +102,14 @@ def test_executor_that_fails_after_its_write_has_turned_it_off(tmp_path: Path) -
     assert "its executor wrote it (Pod/serving/lights-out-killcheck-" in result.why
 
 
+@pytest.mark.parametrize(("kind", "second"), [("StatefulSet", False), ("StatefulSet", True), ("Deployment", True)])
+def test_who_takes_gpus_out_of_a_template_has_turned_off_what_rolls_long_after(
+    kind: str, second: bool, tmp_path: Path
+) -> None:
+    result = Composition(kind=kind, replicas=4, style="resources-out", second=second).drill(tmp_path / "path")
+    assert (str(result.verdict), result.off_by) == ("survived", "lights-out"), result.why
+
+
 @pytest.mark.parametrize("packing", ["kustomize", "argo"])
 def test_what_a_tool_wrote_down_says_the_same(packing: str, tmp_path: Path) -> None:
     result = Composition(packing=packing).drill(tmp_path / "path")
