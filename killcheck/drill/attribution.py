@@ -140,7 +140,8 @@ def _went_off(old: Obj | None, new: Obj | None) -> bool:
     """Whether a change took an object's replicas to zero, or the GPUs out of all that it runs."""
     if old is None or new is None or old.get("spec") == new.get("spec"):
         return False
-    return bool(dig(old, "spec", "replicas")) and dig(new, "spec", "replicas") == 0 or _asks(old) and not _asks(new)
+    scaled = bool(dig(old, "spec", "replicas")) and dig(new, "spec", "replicas") == 0
+    return scaled or (_asks(old) and not _asks(new))
 
 
 def _asks(obj: Obj) -> bool:

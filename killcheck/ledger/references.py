@@ -47,7 +47,8 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
             yield f"it belongs to {owner.get('kind')} {owner.get('name')}"
     for path, value in leaves:
         for held in stakes.targets:
-            if _named(value, held) and not _elsewhere(body, path, held) and not _at_home(body, path, held, home, spoken):
+            elsewhere = _elsewhere(body, path, held) or _at_home(body, path, held, home, spoken)
+            if _named(value, held) and not elsewhere:
                 yield f"{format_path(path)} names {held}"
         for held in stakes.targets if (home, value) in stakes.config_maps else ():
             if _manifest_of(held, stakes.config_maps[home, value]):

@@ -148,6 +148,19 @@ def test_what_lint_calls_an_error_is_answered(tmp_path: Path) -> None:
     assert said["CronJob/serving/lights-out", "lint says forbid-hung-job"] is Status.EXECUTED
 
 
+@pytest.mark.parametrize(("host", "verdict"), [("k8s.gcr.io", "inconclusive"), ("registry.example.net", "survived")])
+def test_image_of_a_registry_that_was_shut_is_not_pulled_by_a_drill_of_this_process(
+    host: str, verdict: str, tmp_path: Path
+) -> None:
+    objects = Composition().objects
+    (switch,) = [obj for obj in objects if obj["kind"] == "CronJob"]
+    container = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    container["image"] = f"{host}/kubectl:v1.30.1"
+    result = Composition.drill(_Fixed(objects), tmp_path / "path")
+    assert str(result.verdict) == verdict, result.why
+    assert ("nothing was pulled here" in result.why) is (verdict == "inconclusive")
+
+
 def test_quota_that_leaves_no_room_for_the_job_is_an_exposure(tmp_path: Path) -> None:
     """The schedule's own Job would be refused by it just as well."""
     meta = {"name": "no-jobs", "namespace": "serving"}
