@@ -17,7 +17,8 @@ class Inventory:
     """``live``: the objects are a real cluster's, whose controllers run; ``unread``: why a kind could not be listed.
 
     ``loaded``: where the objects were written. ``not_read``: (document, why) of manifests that were passed over and
-    may hold anything. ``kept``: what was found out about it once, by whoever found it out.
+    may hold anything; ``refused``: (object, why) of those that the API server of a drill did not take. ``kept``: what
+    was found out about it once, by whoever found it out.
     """
 
     objects: Sequence[Obj] = ()
@@ -25,4 +26,5 @@ class Inventory:
     unread: Mapping[str, str] = field(default_factory=dict)
     loaded: Loaded | None = None
     not_read: Sequence[tuple[str, str]] = ()
+    refused: Sequence[tuple[Obj, str]] = ()
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)

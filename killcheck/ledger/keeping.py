@@ -16,11 +16,11 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
-from killcheck.kube.workloads import root_of
+from killcheck.kube.workloads import devices_of, root_of
 from killcheck.ledger import admission, gitops, injection, kinds, left_on, placing, reading, unseen, workloads
 from killcheck.ledger.assume import settled
 from killcheck.ledger.references import bookkeeping, concern, gpus_in
-from killcheck.ledger.stakes import Held, Stakes, home_of
+from killcheck.ledger.stakes import Held, Stakes, home_of, scaled_by
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.watch import starts
 
@@ -29,6 +29,9 @@ __all__ = ["keep", "of_drill", "told_by_cluster"]
 _SETTLES = (
     "drill it on a cluster where its controller runs (--on CONTEXT), or say under assume: why it turns nothing on"
 )
+_MENDED = "render it or mend it, leave it out with --exclude, or say under assume: what it is"
+#: Built-in kinds that hold pods up, and with them a switch: with one more a Job may not start, or reach nobody.
+_BOUNDS = frozenset({"LimitRange", "ResourceQuota", "NetworkPolicy", "PodDisruptionBudget", "Namespace"})
 #: The label of Nodes that ``killcheck nodes up`` registered.
 _HOLLOW = "killcheck.dev/hollow"
 
@@ -80,6 +83,7 @@ def keep(
     book = _Book(inventory, stakes, models, kube, today)
     entries = [
         *book.entries(),
+        *(book.refused(obj, why) for obj, why in inventory.refused),
         *_not_run(not_run, stakes, kube),
         *reading.entries(inventory, stakes),
         *left_on.entries(inventory, stakes),
@@ -137,6 +141,26 @@ class _Book:
         for obj in self.inventory.objects:
             if controller_of(obj) is None:
                 yield self._entry_of(obj)
+
+    def refused(self, obj: Obj, why: str) -> Entry:
+        """The entry of a manifest that no API server takes: on a cluster it is as it was before, or not at all."""
+        kind, ref = str(obj.get("kind")), ref_of(obj)
+        homes = {*self.stakes.namespaces, *(one.namespace for one in self.stakes.switches)}
+        bounds = kind in _BOUNDS and (name_of(obj) if kind == "Namespace" else home_of(obj)) in homes
+        scales = scaled_by(obj) and any(self.stakes.scales(obj, held) for held in self.stakes.targets)
+        if not (bounds or scales) and self._idle(obj):
+            return Entry(ref, Status.HARMLESS, "no API server takes it, and it could turn nothing on")
+        because = f"no API server takes it ({why}): what a cluster has in its place was not there"
+        return Entry(ref, Status.NOT_MODELLED, because, _MENDED)
+
+    def _idle(self, obj: Obj) -> bool:
+        """Whether an object would turn nothing on, whatever became of it."""
+        if str(obj.get("kind")) in kinds.INERT | _BOUNDS and kinds.is_builtin(obj):
+            return True
+        holds = devices_of(obj, wanted=True)
+        if str(obj.get("kind")) in workloads.KINDS and kinds.is_builtin(obj):
+            return not (holds or workloads.power_of(obj, self.stakes) or self.stakes.is_target(obj))
+        return not (holds or gpus_in(obj) or concern(obj, self.stakes))
 
     def _entry_of(self, obj: Obj) -> Entry:
         """Its entry; an open one for what cannot be read."""
@@ -286,7 +310,7 @@ def _unread(inventory: Inventory) -> Iterator[Entry]:
             where,
             Status.NOT_MODELLED,
             f"it was not read ({why}): it may hold anything",
-            "render it or mend it, leave it out with --exclude, or say under assume: what it is",
+            _MENDED,
         )
     if inventory.unread:
         why = next(iter(inventory.unread.values()))

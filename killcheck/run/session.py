@@ -209,8 +209,10 @@ class Session:
         """The manifests as the ledgers of its drills take them; what is found out about them is found out once."""
         objects = self.objects
         if self._inventory is None:
-            not_read = [(one.place, one.why) for one in self.unseen if one.undermines]
-            self._inventory = Inventory(objects, loaded=self._loaded, not_read=not_read)
+            told = {one for one, _ in self.refused}
+            not_read = [(one.place, one.why) for one in self.unseen if one.undermines and one not in told]
+            refused = [(obj, one.why) for one, obj in self.refused]
+            self._inventory = Inventory(objects, loaded=self._loaded, not_read=not_read, refused=refused)
         return self._inventory
 
     def load(self, *, schemas: bool = True) -> Loaded:
@@ -383,6 +385,7 @@ class Session:
         self._loaded = replace(loaded, manifests=kept, skipped=(*loaded.skipped, refused))
         self._objects = [obj for obj in self.objects if obj is not found.obj]
         self.refused.append((refused, found.obj))
+        self._inventory = None  # what is rested on is what was taken
 
     def _names(self, obj: Obj) -> bool:
         """Whether the kill path names an object."""
