@@ -1,8 +1,8 @@
 """Programs that stop something which nothing here is: switches that miss what they were meant for.
 
 A selector that matches nothing, a name of another day, a ReplicaSet, a Job or a pod that somebody's controller makes
-again, a restart of the target, the schedule of a run that goes on. Beside a target that no layer turns off such a
-program is what somebody relies on: it is drilled, and its GPUs tell.
+again, a restart of the target, its scaler, the schedule of a run that goes on. Beside a target that no layer turns off
+such a program is what somebody relies on: it is drilled, and its GPUs tell.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def meant_for(reading: Reading, objects: Sequence[Obj], targets: Sequence[Target
     """Those of ``targets`` in whose namespace a program stops workloads that are not among ``objects``.
 
     Also those that it calls by kind and name, in a namespace that is not theirs; that it restarts; of which it deletes
-    pods that no manifest here makes; and runs of a CronJob that it suspends.
+    the scaler, or pods that no manifest here makes; and runs of a CronJob that it suspends.
     """
     stray = [call for call in reading.writes if _stops(call) and not _found(call, objects)]
     stray += [call for call in reading.writes if _ends_pods(call) and not _found_below(call, objects)]
@@ -40,7 +40,23 @@ def meant_for(reading: Reading, objects: Sequence[Obj], targets: Sequence[Target
 
 def _leaves_on(call: ApiCall, target: Target, objects: Sequence[Obj]) -> bool:
     """Whether it is about a target, and after it as many pods are on."""
-    return _restarts(call, target, objects) or _suspends_its_own(call, target, objects)
+    return any(one(call, target, objects) for one in (_restarts, _suspends_its_own, _frees))
+
+
+def _frees(call: ApiCall, target: Target, objects: Sequence[Obj]) -> bool:
+    """Whether it deletes what scales a target: its replicas stay as they are."""
+    theirs = (obj for obj in objects if call.verb.startswith("delete") and _found(call, [obj]))
+    ref = (target.kind, target.object)
+    return any(
+        (namespace_of(obj) or "default") == target.namespace and _scales(obj) in (ref, ("", target.object))
+        for obj in theirs
+    )
+
+
+def _scales(obj: Obj) -> tuple[str, str]:
+    """(kind, name) of what an object scales; the kind is empty where it says none."""
+    ref = dig(obj, "spec", "scaleTargetRef", default={})
+    return str(ref.get("kind") or ""), str(ref.get("name") or ref.get("deployment") or "")
 
 
 def _ends_pods(call: ApiCall) -> bool:

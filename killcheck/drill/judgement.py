@@ -6,6 +6,7 @@ What may *not* live here: waiting for anything.
 from __future__ import annotations
 
 import math
+import re
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from killcheck.drill.attribution import Attribution, Bystanders
 from killcheck.drill.night import Missed, Relight, WorksOnce
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
-from killcheck.kube.objects import format_time
+from killcheck.kube.objects import condition, format_time, name_of, namespace_of, ref_of
 from killcheck.ledger import injection, keeping, left_on
 from killcheck.spec.killpath import Target
 from killcheck.spec.phases import words_of
@@ -26,6 +27,10 @@ from killcheck.watch.noticing import noticed
 from killcheck.watch.scene import asked_for
 
 __all__ = ["Judged"]
+
+
+#: How the scheduler says that a claim is not there.
+_NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
 class Judged(Watched):
@@ -159,6 +164,7 @@ class Judged(Watched):
             *self._bystanders.own_answers(self._began),
             *self.witnesses.unknown(missing),
             *self._not_injected(),
+            *self._without_volumes(),
         ]
         if unknown:
             raise Inconclusive("; ".join(unknown))
@@ -213,6 +219,23 @@ class Judged(Watched):
             return []
         found = injection.brought(self.cluster.inventory().objects, ref, self.stage.observations.logs.values())
         return [found] if found is not None else []
+
+    def _without_volumes(self) -> list[str]:
+        """PersistentVolumeClaims that the layer's pods wait for and that no manifest holds: state is made by hand."""
+        if self.cluster.real:
+            return []
+        claims = {ref_of(obj) for obj in self.cluster.inventory().objects if obj.get("kind") == "PersistentVolumeClaim"}
+        waiting = [
+            (pod, _NO_CLAIM.search(str((condition(pod, "PodScheduled") or {}).get("message"))))
+            for pod in self.stage.observations.pods.values()
+        ]
+        needed = {f"PersistentVolumeClaim/{namespace_of(pod)}/{found[1]}": pod for pod, found in waiting if found}
+        return [
+            f"Pod {namespace_of(pod)}/{name_of(pod)} needs {claim}, which is not among the manifests: add one like it, "
+            "or drill it on a real cluster (--on CONTEXT)"
+            for claim, pod in needed.items()
+            if claim not in claims
+        ]
 
     def _refuse_to_guess(self, missing: str) -> None:
         """A watch that was cut short proves neither that it comes nor that it does not.

@@ -31,7 +31,7 @@ from killcheck.kube.objects import (
     uid_of,
 )
 from killcheck.kube.permissions import Permission
-from killcheck.layers import carried, firing, slots
+from killcheck.layers import carried, firing, seldom, slots
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.safety.journal import LABEL
@@ -494,11 +494,12 @@ class DeadMan(LayerRun):
         return None
 
     def doubts(self) -> Sequence[Entry]:
-        """Also what its executor keeps where no drill here sees it."""
+        """Also what its executor keeps where no drill here sees it, and weeks in which its schedule does not fire."""
         kube, home = self.stage.cluster.kube, self.ref.namespace
         seen = self.stage.cluster.real  # there its volumes are what they are
         lying = () if seen else carried.on_volumes(self._declared, lambda name: kube.find(r.CONFIGMAPS, name, home))
-        return [*super().doubts(), *lying]
+        rests = seldom.entry(self._declared, self.stage.kill_path, self.layer, self.stage.cluster.loop.now())
+        return [*super().doubts(), *lying, *([rests] if rests is not None else [])]
 
     def idles_s(self) -> float:
         """Not at all."""

@@ -119,6 +119,20 @@ def test_edit_that_leaves_gpus_asked_for_is_no_switch(edit: str, layers: list[st
     assert [layer.name for layer in found(cron(f"kubectl -n inf {edit}")).kill_path.layers] == layers
 
 
+HPA = """
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: %s, namespace: inf}
+spec: {minReplicas: 2, maxReplicas: 4, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: %s}}
+"""
+
+
+@pytest.mark.parametrize(("scaled", "named"), [("llm", ["off"]), ("cache", [])])
+def test_who_deletes_the_scaler_of_a_target_leaves_its_replicas_on(scaled: str, named: list[str]) -> None:
+    discovery = found(cron("kubectl -n inf delete hpa mine"), yaml.safe_load(HPA % ("mine", scaled)))
+    assert [layer.name for layer in discovery.kill_path.layers] == named
+
+
 def test_who_applies_the_manifest_again_in_the_morning_is_no_switch() -> None:
     data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "inf"}}
     data["data"] = {"llm.yaml": TARGET.replace("spec:\n  sel", "spec:\n  replicas: 1\n  sel")}

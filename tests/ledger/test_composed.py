@@ -161,6 +161,22 @@ def test_image_of_a_registry_that_was_shut_is_not_pulled_by_a_drill_of_this_proc
     assert ("nothing was pulled here" in result.why) is (verdict == "inconclusive")
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_claim_of_the_switch_that_no_manifest_holds_is_no_exposure(there: bool, tmp_path: Path) -> None:
+    """As with Secrets and ServiceAccounts: what people make by hand is asked for."""
+    objects = Composition().objects
+    (switch,) = [obj for obj in objects if obj["kind"] == "CronJob"]
+    pod = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "s", "persistentVolumeClaim": {"claimName": "state"}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "s", "mountPath": "/state"}]
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "standard", "resources": {"requests": {"storage": 1}}}
+    meta = {"name": "state", "namespace": "serving"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    result = Composition.drill(_Fixed([*objects, *([claim] if there else [])]), tmp_path / "path")
+    assert (str(result.verdict) == "inconclusive") is not there, result.why
+    assert ("needs PersistentVolumeClaim/serving/state" in result.why) is not there
+
+
 def test_quota_that_leaves_no_room_for_the_job_is_an_exposure(tmp_path: Path) -> None:
     """The schedule's own Job would be refused by it just as well."""
     meta = {"name": "no-jobs", "namespace": "serving"}

@@ -1,0 +1,50 @@
+"""Schedules that leave their targets on for weeks: the night that a drill plays is one of those in which they fire."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from killcheck.entries import Entry, Status
+from killcheck.kube import schedule
+from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.layers import slots
+from killcheck.spec.killpath import KillPath, Layer
+
+__all__ = ["entry"]
+
+#: The longest that a switch may rest: a week, and what a change of clocks adds to it.
+RESTS_AT_MOST = timedelta(days=7, hours=1)
+_YEAR = timedelta(days=366)
+_SETTLES = "let it fire on every night of the year, or say under assume: what turns them off in between"
+
+
+def entry(cron_job: Obj, kill_path: KillPath, layer: Layer, now: datetime) -> Entry | None:
+    """An open entry of a CronJob that does not fire for more than a week of the year to come; None: it fires.
+
+    Not where another layer turns off all that this one does: it may be meant for what that one left.
+    """
+    others = (one for one in kill_path.layers if one.name != layer.name)
+    if any(set(layer.covers) <= set(one.covers) for one in others):
+        return None
+    text = str(dig(cron_job, "spec", "schedule", default=""))
+    try:
+        found = _rest(slots.parsed(cron_job), now)
+    except schedule.ScheduleError:
+        return None
+    if found is None:
+        return None
+    begun, ended = found
+    until = f"{ended:%Y-%m-%d}" if ended is not None else "then on"
+    told = f"its schedule {text} does not fire from {begun:%Y-%m-%d} to {until}: nothing turns them off in that time"
+    return Entry(ref_of(cron_job), Status.NOT_MODELLED, told, _SETTLES)
+
+
+def _rest(when: schedule.Schedule, now: datetime) -> tuple[datetime, datetime | None] | None:
+    """The first rest that is too long, of the year to come; its end is None where it has none within five years."""
+    moment = now
+    while moment < now + _YEAR:
+        due = when.next(moment)
+        if due is None or due - moment > RESTS_AT_MOST:
+            return moment, due
+        moment = max(due, moment + timedelta(days=1))
+    return None

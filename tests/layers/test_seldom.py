@@ -1,0 +1,59 @@
+"""Schedules that rest for weeks: a night in which they fire proves nothing of the others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from killcheck.layers import seldom
+from killcheck.spec import specfile
+
+SPEC = """
+apiVersion: killcheck/v1
+name: p
+targets: [{name: llm, kind: Deployment, namespace: lab, object: llm}]
+layers:
+- {name: nightly, type: dead-man, covers: [llm], cronJob: {namespace: lab, name: nightly}}
+"""
+BESIDE = "- {name: more, type: dead-man, covers: [llm], cronJob: {namespace: lab, name: more}}\n"
+NOW = datetime(2026, 1, 15, 12, tzinfo=UTC)
+
+
+def _entry(text: str, spec: str = SPEC) -> str | None:
+    path = specfile.loads(spec)
+    meta = {"name": "nightly", "namespace": "lab"}
+    cron_job = {
+        "kind": "CronJob",
+        "metadata": meta,
+        "spec": yaml.safe_load(f"{{schedule: '{text}', timeZone: Asia/Kolkata}}"),
+    }
+    found = seldom.entry(cron_job, path, path.layers[0], NOW)
+    return found.because if found is not None else None
+
+
+@pytest.mark.parametrize("text", ["0 20 * * *", "0 20 * * 1-5", "0 20 * * 5", "*/5 * * * *", "@daily", "@every 24h"])
+def test_what_fires_each_week_is_no_question(text: str) -> None:
+    assert _entry(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("0 20 * 1 *", "from 2026-02-01 to 2027-01-01"),
+        ("* 20 * 1 *", "from 2026-02-01 to 2027-01-01"),
+        ("0 20 1,15 * *", "from 2026-01-16 to 2026-02-01"),
+        ("0 20 31 2 *", "from 2026-01-15 to then on"),
+    ],
+)
+def test_weeks_without_a_firing_are_named(text: str, rest: str) -> None:
+    assert rest in str(_entry(text))
+
+
+def test_beside_a_layer_that_turns_the_same_off_it_may_rest() -> None:
+    assert _entry("0 20 1 * *", SPEC + BESIDE) is None
+
+
+def test_what_cannot_be_read_is_told_elsewhere() -> None:
+    assert _entry("0 0 20 * * *") is None
