@@ -40,10 +40,7 @@ UNKNOWN: tuple[Unknown, ...] = (
         "single controllers", "timers beside such a path that start something and that no layer names", Becomes.OPEN
     ),
     Unknown("single controllers", "systemd itself: units are read, their programs run", Becomes.SAID),
-    Unknown("spot", "no spot to be had, and how often a type is reclaimed", Becomes.UNSEEN),
-    Unknown(
-        "spot", "half a checkpoint's interval as the loss to expect; handlers that act on rebalancing", Becomes.UNSEEN
-    ),
+    Unknown("spot", "how often a type is reclaimed, and when spot is to be had again", Becomes.UNSEEN),
     Unknown("spot", "traffic out of the cloud; bills by label and owner", Becomes.UNSEEN),
     Unknown("alerts", "whether Alertmanager tells anybody", Becomes.SAID),
     Unknown("alerts", "series of exporters other than kube-state-metrics and dcgm-exporter", Becomes.UNPROVEN),
