@@ -34,7 +34,7 @@ from killcheck.text.values import replace
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Rehearsed
 
-__all__ = ["Found", "find", "plural_of"]
+__all__ = ["Found", "buys_spot_alone", "find", "lands_only_on", "plural_of"]
 
 #: KEDA's ``cooldownPeriod`` and the HTTP add-on's ``scaledownPeriod`` where they are not given, in seconds.
 KEDA_COOLDOWN_S = 300.0
@@ -454,9 +454,9 @@ class _Finder:
     def _spot(self, others: bool) -> Iterator[Layer]:
         """Where nothing else turns targets off, and their pools are spot alone: the cloud does, at a notice's time."""
         every = [obj for obj in self.objects if r.is_of(obj, r.NODEPOOLS)]
-        pools = [obj for obj in every if _is_spot(obj)]
+        pools = [obj for obj in every if buys_spot_alone(obj)]
         # Of a target that may as well be on another pool, a spot notice says nothing.
-        covers = tuple(t.name for t in self.targets if _lands_only_on(self.by_target[t.name], pools, every))
+        covers = tuple(t.name for t in self.targets if lands_only_on(self.by_target[t.name], pools, every))
         if covers and not others:
             self.found.notes.append(
                 f"{ref_of(pools[0])} buys on the spot market: what its notices set off is drilled as a layer; tell the "
@@ -498,7 +498,7 @@ def _schedule(cron_job: Obj) -> Schedule | None:
         return None
 
 
-def _is_spot(pool: Obj) -> bool:
+def buys_spot_alone(pool: Obj) -> bool:
     """Whether a Karpenter pool buys nothing but spot."""
     return any(
         r.get("key") == "karpenter.sh/capacity-type" and r.get("operator") == "In" and r.get("values") == ["spot"]
@@ -506,7 +506,7 @@ def _is_spot(pool: Obj) -> bool:
     )
 
 
-def _lands_only_on(workload: Obj, some: Sequence[Obj], every: Sequence[Obj]) -> bool:
+def lands_only_on(workload: Obj, some: Sequence[Obj], every: Sequence[Obj]) -> bool:
     """Whether pods of a workload can be on some of these Karpenter pools, and on no other."""
     found = [pool for pool in every if any(_can_land(t.spec, pool) for t in templates(workload))]
     return bool(found) and all(pool in some for pool in found)
