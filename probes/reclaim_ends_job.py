@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
-from killcheck.discover.layers import buys_spot_alone, lands_only_on
+from killcheck.discover.spot_pools import is_spot, lands_only_on
 from killcheck.kube.objects import Obj, dig
 
 __all__ = ["ReclaimEndsJob"]
@@ -33,7 +33,7 @@ class ReclaimEndsJob(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """GPU Jobs whose pods land on spot alone, and what their spec says of a pod that failed."""
         every = list(world.of("NodePool"))
-        spot = [pool for pool in every if buys_spot_alone(pool)]
+        spot = [pool for pool in every if is_spot(pool)]
         for holder in world.holders if spot else ():
             job = holder.obj
             if job.get("kind") != "Job" or _retried(job) or not lands_only_on(job, spot, every):

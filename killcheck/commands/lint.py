@@ -166,9 +166,9 @@ def _world(options: dict[str, Any]) -> Any:
 def _rehearsed(loaded: Loaded, folders: list[Path]) -> dict[str, Any]:
     """The programs of manifests, and of the timers beside them, each fired once and watched."""
     from killcheck.clock import wall_now
-    from killcheck.run import reading
+    from killcheck.run import rehearsing
 
-    return dict(reading.rehearsed(loaded, wall_now(), beside=folders))
+    return dict(rehearsing.rehearsed(loaded, wall_now(), beside=folders))
 
 
 def _headline(session: Session, options: dict[str, Any]) -> None:
@@ -189,7 +189,7 @@ def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
     from killcheck.kube.listing import read
     from killcheck.lint import asking
     from killcheck.probes import live
-    from killcheck.run import reading
+    from killcheck.run import rehearsing
 
     kube = connect(options["on"], kubeconfig=options["kubeconfig"], loop=WallLoop())
     listed = read(kube, _kinds(kill_path))
@@ -200,7 +200,7 @@ def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
         live=True,
         unread=listed.unread,
         listed=listed.kinds,
-        rehearsed=reading.rehearsed(listed.objects, wall_now(), live=True) if options["exec_mode"] == "host" else {},
+        rehearsed=rehearsing.rehearsed(listed.objects, wall_now(), live=True) if options["exec_mode"] == "host" else {},
     )
     world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
     return world, (*notes, *_written(kube, world.kill_path))

@@ -363,7 +363,7 @@ class _Reader:
         body = self.command.flag("p", "patch") or self.files.get(self.command.flag("patch-file"), "")
         away = removes_only(body) if body else _marks_off(words[1:])
         body = body or (amounts if amounts.startswith("set resources") else "")
-        body = body or " ".join(word for word in words[1:] if "=" in word)
+        body = body or (verb if default else " ".join(word for word in words[1:] if "=" in word))
         subresource = self.command.flag("subresource")
         for resource, name in self.objects(default):
             yield self.reading(resource, name)
