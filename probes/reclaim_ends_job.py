@@ -52,7 +52,7 @@ def _retried(job: Obj) -> bool:
     if "backoffLimit" not in spec or int(spec["backoffLimit"]) > 0:
         return True
     rules = dig(spec, "podFailurePolicy", "rules", default=[])
-    first = next(
+    first: Obj = next(
         (rule for rule in rules if any(one.get("type") == _DISRUPTED for one in rule.get("onPodConditions") or ())),
         {},
     )
