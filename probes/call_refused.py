@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.bindings import mended_binding
-from killcheck.probes.where import command_path
+from killcheck.probes.where import command_path, complaints
 from killcheck.probes.world import SCALED, Executor, World
 
 from killcheck.kube.objects import name_of
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CallRefused", "is_own_limit", "mistaken"]
 
+#: What programs say of a file that is not there, and shells of a variable.
+_UNREAD = re.compile(r"no such file|can't open|cannot open|not found|permission denied|unbound variable", re.I)
 #: How alike names are of which one is the other misspelt (0 to 1).
 _MISSPELT = 0.8
 
@@ -54,10 +57,18 @@ class CallRefused(Probe):
             world,
             one.owner,
             path,
-            f"{call}{_near(world, call)}",
+            f"{call}{_near(world, call)}{_nameless(call, first)}",
             remedy=_remedy(world, one, call),
             severity="error" if call.writes or not first.off or mistaken(call, first) else "warning",
         )
+
+
+def _nameless(call: Call, first: Firing) -> str:
+    """Of a request that named nobody: what the program said of a file or a variable that it could not read."""
+    if call.status != 401 and "system:anonymous" not in call.answer:
+        return ""
+    said = next((words for ending in first.endings for words in complaints(ending.log, _UNREAD)), None)
+    return f'; it says "{said}"' if said else ""
 
 
 def is_own_limit(call: Call) -> bool:
@@ -122,6 +133,8 @@ def _near(world: World, call: Call) -> str:
 def _remedy(world: World, one: Executor, call: Call) -> str:
     group, resource, verb = call.asked
     where = f" in namespace {call.namespace}." if call.namespace else " in a ClusterRole, by a ClusterRoleBinding."
+    if "system:anonymous" in call.answer:
+        return "Let it send its token: the file is /var/run/secrets/kubernetes.io/serviceaccount/token."
     if call.status == 401:
         return "Let it read its token anew for each call, for the audience that the API server takes."
     if call.status == 403 and (home := _home(call)):

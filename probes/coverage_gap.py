@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.world import World, namespace_or_default
+from killcheck.probes.world import Executor, World, namespace_or_default
 
-from killcheck.kube.objects import Obj, name_of
+from killcheck.discover import Holder
+from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.passed_over import Cause
+from killcheck.kube.plurals import plural_of
 from killcheck.kube.workloads import templates
 
 __all__ = ["CoverageGap"]
@@ -28,14 +30,17 @@ class CoverageGap(Probe):
         """Holders that are no target, and targets that no layer covers."""
         covered = {name for layer in world.kill_path.layers for name in layer.covers}
         guarded = {id(obj) for target, obj in world.targets if target.name in covered}
-        unread = _unread_timers(world)
+        unfired = _unfired(world)
         for holder in world.holders:
             if id(holder.obj) in guarded or self._is_named(world, holder.obj, covered):
                 continue
             path = templates(holder.obj)[0].path if templates(holder.obj) else ()
             devices = f"{holder.devices} GPU{'s' if holder.devices != 1 else ''}"
-            if unread:
-                why = f"{unread[0]} was not fired" + (f", nor {len(unread) - 1} more" if len(unread) > 1 else "")
+            unread = _unread(world, holder)
+            if unfired or unread:
+                why = unread or f"{unfired[0]} was not fired" + (
+                    f", nor {len(unfired) - 1} more" if len(unfired) > 1 else ""
+                )
                 yield self.unproven(
                     world, holder.obj, f"whether anything turns off its {devices}: no layer does, and {why}"
                 )
@@ -49,8 +54,36 @@ class CoverageGap(Probe):
         return any((t.kind, t.namespace, t.object) == wanted for t in world.kill_path.targets if t.name in covered)
 
 
-def _unread_timers(world: World) -> list[str]:
-    """The systemd timers beside the manifests whose programs nobody fired: one of them may turn anything off."""
-    fired = {Path(one.beside.file).with_suffix("") for one in world.rehearsed.values() if one.beside and one.known}
-    unseen = [Path(one.file) for one in world.loaded.unseen] if world.loaded else []
-    return [str(file) for file in unseen if file.suffix == ".timer" and file.with_suffix("") not in fired]
+def _unfired(world: World) -> list[str]:
+    """The schedules beside the manifests that act from outside Kubernetes, and that nobody fired: any of them may turn
+    something off."""
+    fired = {one.beside.by for one in world.rehearsed.values() if one.beside and one.known}
+    unseen = [one for one in world.loaded.unseen if one.cause is Cause.OUTSIDE] if world.loaded else []
+    return list(dict.fromkeys(one.file for one in unseen if one.file not in fired))
+
+
+def _unread(world: World, holder: Holder) -> str | None:
+    """Why a program that nobody saw may turn a holder off: what it does could not be read, and its rights allow it;
+    or what fires it is not known here. None: there is no such program."""
+    named = {target.name for target, obj in world.targets if obj is holder.obj}
+    for other in world.fired_elsewhere:
+        if named & set(other.targets) and dig(other.obj, "spec", "suspend") is not True:
+            return f"what fires {ref_of(other.obj)} is not drilled"
+    for one in world.executors:
+        if one.seen is None and one.reading.not_understood and _may_scale(world, one, holder):
+            return f"what {ref_of(one.owner)} does could not all be read ({one.reading.not_understood[0]})"
+    return None
+
+
+def _may_scale(world: World, one: Executor, holder: Holder) -> bool:
+    """Whether an executor's account may scale a holder."""
+    return world.permissions.allows(
+        one.account,
+        one.namespace,
+        verb="patch",
+        group=str(holder.obj.get("apiVersion", "")).rpartition("/")[0],
+        resource=plural_of(str(holder.obj.get("kind"))),
+        subresource="scale",
+        name=name_of(holder.obj),
+        namespace=holder.namespace,
+    )

@@ -82,6 +82,9 @@ def _told(one: Rehearsed) -> Iterator[str]:
         yield f"ends with exit code 0 although '{lost}' was refused (rehearsed with a cloud that refuses everything)"
     if not one.known:
         return
+    if first.outcome.name == "NOT_STARTED":
+        yield f"it never starts: {first.why}"
+        return
     well = first.exit_code == 0
     refused = [call for call in first.refused if call.resource != "namespaces"]
     for missed in refused:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.where import command_path
+from killcheck.probes.where import command_path, complaints
 from killcheck.probes.world import World
 
 from killcheck.spec.killpath import LayerType
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["NoEffect"]
 
 _WRONG = re.compile(r"\b(error|fatal|unknown|unrecognized|not found|no such|cannot|denied|failed|traceback)\b", re.I)
-#: Characters of a line that are quoted.
-_QUOTED = 160
 
 
 class NoEffect(Probe):
@@ -72,18 +70,14 @@ def _how(first: Firing) -> str | None:
     tried = [call for call in first.calls if call.dry_run]
     if tried and not calls:
         return f"it asked for a dry run alone: {tried[-1]}; nothing went off"
+    cordoned = [call for call in calls if call.resource == "nodes" and "unschedulable" in call.body]
+    if cordoned and len(cordoned) == len(calls):
+        return f"it only cordons {len(cordoned)} node(s), and pods stay on a cordoned node: {_shown(calls[-1])}"
     if calls:
         return f"nothing went off: {_shown(calls[-1])}"
-    complaint = next((words for ending in first.endings for words in _complaints(ending.log)), None)
+    complaint = next((words for ending in first.endings for words in complaints(ending.log, _WRONG)), None)
     said = f'; it says "{complaint}"' if complaint else ""
     return f"it asked for no change at all: nothing went off{said}"
-
-
-def _complaints(log: str) -> Iterator[str]:
-    """Lines in which a program says that something went wrong, the first first, and each at most so long."""
-    for line in log.splitlines():
-        if _WRONG.search(line):
-            yield " ".join(line.split())[:_QUOTED]
 
 
 def _shown(call: Call) -> str:

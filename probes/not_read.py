@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
@@ -44,10 +43,8 @@ class NotRead(Probe):
                     one.line,
                     failures=self.failures,
                 )
-        fired = {Path(seen.beside.file).with_suffix("") for seen in world.rehearsed.values() if seen.beside}
-        left = [
-            one for one in unseen if Path(one.file).suffix != ".timer" or Path(one.file).with_suffix("") not in fired
-        ]
+        fired = {seen.beside.by for seen in world.rehearsed.values() if seen.beside}
+        left = [one for one in unseen if one.file not in fired]
         for line in summed_up(one for one in left if not _is_wrong(one)):
             yield self.unproven(world, None, line)
         for surprise in world.loaded.surprises:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from killcheck.probes.base import Finding, Probe
+from killcheck.probes.base import Evidence, Finding, Probe
 from killcheck.probes.firings import schedule_of
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
-from killcheck.kube.schedule import Schedule
+from killcheck.kube.plurals import plural_of
+from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.workloads import devices_of
 from killcheck.text.yamlfile import Path
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Call
 
 __all__ = ["SecondStarter"]
 
@@ -39,6 +44,7 @@ class SecondStarter(Probe):
             limit = dig(obj, "spec", "jobTemplate", "spec", "activeDeadlineSeconds")
             if devices_of(obj, wanted=True) and (limit is None or limit > _LONG_H * 3600):
                 yield from self._scheduled(world, obj, "starts a Job with GPUs", ("spec", "schedule"))
+        yield from self._of_machines(world)
         for target, obj in world.targets:
             for key in ("downscaler/uptime", "downscaler/force-uptime"):
                 if key in annotations_of(obj) and world.zeroes(target):
@@ -47,19 +53,59 @@ class SecondStarter(Probe):
 
     def _scheduled(self, world: World, obj: Obj, what: str, path: Path) -> Iterable[Finding]:
         """An error where a start of the coming year comes within hours of a stop, and the next stop much later."""
-        start = schedule_of(obj)
-        stops = [found for layer, o in world.schedules if o is not obj for found in [schedule_of(o)] if found]
-        first = start.next(world.now) if start else None
-        if start is None or first is None:
-            return
-        gaps = [(_hours(moment, stops), moment) for moment in start.of_a_year(world.now)]
-        if not gaps or any(hours is None for hours, _ in gaps):
-            yield self.finding(world, obj, path, f"{what}, and no schedule stops it")
-            return
-        hours, moment = max(((hours or 0.0, moment) for hours, moment in gaps), key=lambda gap: gap[0])
-        if hours > _LONG_H:
-            on = "" if (gaps[0][0] or 0.0) > _LONG_H else f", on {moment:%Y-%m-%d} for one"
-            yield self.finding(world, obj, path, f"{what}: the next stop comes {hours:.0f} h later{on}")
+        told = _too_long(world, schedule_of(obj), what, obj)
+        if told:
+            yield self.finding(world, obj, path, told)
+
+    def _of_machines(self, world: World) -> Iterable[Finding]:
+        """The timers and crontab lines beside the manifests that were seen to scale a target up."""
+        for ref, one in world.rehearsed.items():
+            ups = [call for call in one.first.writes if call.replicas and _is_named(world, call)]
+            if one.beside is None or not ups:
+                continue
+            what = f"{ups[0].method} {ups[0].path} writes {ups[0].replicas}"
+            told = _too_long(world, _schedule_beside(one.beside.schedule, one.beside.time_zone), what, None)
+            if told:
+                started = Evidence(ref, "ExecStart", " ".join(one.beside.argv)[:_SHOWN])
+                yield Finding(
+                    self.id,
+                    self.severity,
+                    ref,
+                    told,
+                    self.remedy,
+                    (started,),
+                    "",
+                    one.beside.file,
+                    one.beside.line,
+                    failures=self.failures,
+                    basis="seen",
+                )
+
+
+def _too_long(world: World, start: Schedule | None, what: str, own: Obj | None) -> str | None:
+    """What is wrong with a start: a stop comes many hours later, or never. None: nothing, or it is not known when."""
+    stops = [found for _, o in world.schedules if o is not own for found in [schedule_of(o)] if found]
+    beside = [_schedule_beside(one.schedule, one.time_zone) for one in world.kill_path.layers if one.command]
+    stops += [found for found in beside if found]
+    first = start.next(world.now) if start else None
+    if start is None or first is None:
+        return None
+    gaps = [(_hours(moment, stops), moment) for moment in start.of_a_year(world.now)]
+    if not gaps or any(hours is None for hours, _ in gaps):
+        return f"{what}, and no schedule stops it"
+    hours, moment = max(((hours or 0.0, moment) for hours, moment in gaps), key=lambda gap: gap[0])
+    if hours <= _LONG_H:
+        return None
+    on = "" if (gaps[0][0] or 0.0) > _LONG_H else f", on {moment:%Y-%m-%d} for one"
+    return f"{what}: the next stop comes {hours:.0f} h later{on}"
+
+
+def _schedule_beside(cron: str | None, zone: str | None) -> Schedule | None:
+    """The schedule of a machine's program; None: it has none that is known."""
+    try:
+        return parse(cron, zone or None) if cron else None
+    except ScheduleError:
+        return None
 
 
 def _hours(moment: datetime, stops: Sequence[Schedule]) -> float | None:
@@ -74,5 +120,15 @@ def _is_target(world: World, call: ApiCall) -> bool:
     )
 
 
+def _is_named(world: World, call: Call) -> bool:
+    """Whether a request that was seen is about a target."""
+    return any(
+        call.about[1:] == (plural_of(target.kind), target.namespace, target.object)
+        for target in world.kill_path.targets
+    )
+
+
+#: Characters of a command that are shown.
+_SHOWN = 200
 #: Hours: longer than any working day from a start to the next stop.
 _LONG_H = 18.0

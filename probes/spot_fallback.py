@@ -36,14 +36,28 @@ class SpotFallback(Probe):
         """NodePools that name both, and what an hour of on-demand is at most."""
         for pool in world.of("NodePool"):
             for index, one in enumerate(dig(pool, "spec", "template", "spec", "requirements", default=[])):
-                values = set(map(str, one.get("values") or ()))
-                if one.get("key") != _CAPACITY or one.get("operator") != "In" or not {"spot", "on-demand"} <= values:
+                if one.get("key") != _CAPACITY or not _both(one):
                     continue
                 bill = _dearest(pool)
                 cost = f": {bill}" if bill else ""
                 message = f"falls back to on-demand where no spot is to be had{cost}"
-                path = ("spec", "template", "spec", "requirements", index, "values")
+                path = (
+                    "spec",
+                    "template",
+                    "spec",
+                    "requirements",
+                    index,
+                    "values" if one.get("values") else "operator",
+                )
                 yield self.finding(world, pool, path, message)
+
+
+def _both(requirement: Obj) -> bool:
+    """Whether it leaves room for spot machines and for on-demand ones."""
+    values, operator = set(map(str, requirement.get("values") or ())), requirement.get("operator")
+    if operator == "In":
+        return values >= {"spot", "on-demand"}
+    return operator == "Exists" or (operator == "NotIn" and not values & {"spot", "on-demand"})
 
 
 def _dearest(pool: Obj) -> str | None:

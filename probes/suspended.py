@@ -48,6 +48,15 @@ class Suspended(Probe):
                     "every Job that it makes is suspended: none ever has a pod, and nothing says so",
                     remedy="Take suspend out of the jobTemplate.",
                 )
+        for other in world.fired_elsewhere:
+            if dig(other.obj, "spec", "suspend") is True:
+                yield self.finding(
+                    world,
+                    other.obj,
+                    ("spec", "suspend"),
+                    f"is suspended: it never fires ({', '.join(other.targets)} would go off by it)",
+                    patch=merge_patch(other.obj, {"spec": {"suspend": False}}),
+                )
         yield from self._left_out(world)
 
     def _left_out(self, world: World) -> Iterable[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from posixpath import basename
 
@@ -11,7 +12,10 @@ from killcheck.executor.kubectl_calls import CommandLine, command_line
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.text.yamlfile import Path
 
-__all__ = ["calls_by_name", "command_path", "kubectl"]
+__all__ = ["calls_by_name", "command_path", "complaints", "kubectl"]
+
+#: Characters of a line that are quoted.
+_QUOTED = 160
 
 
 def command_path(executor: Executor) -> Path:
@@ -19,6 +23,13 @@ def command_path(executor: Executor) -> Path:
     path, container = executor.containers[-1]
     part = next((name for name in ("args", "command") if container.get(name)), "image")
     return (*path, part)
+
+
+def complaints(log: str, wrong: re.Pattern[str]) -> Iterator[str]:
+    """Lines in which a program says that something went ``wrong``, the first first, and each at most so long."""
+    for line in log.splitlines():
+        if wrong.search(line):
+            yield " ".join(line.split())[:_QUOTED]
 
 
 def calls_by_name(executor: Executor) -> bool:

@@ -17,6 +17,8 @@ from msgspec import Struct
 
 from killcheck import executor
 from killcheck.discover import Holder, holders
+from killcheck.discover.other_programs import Elsewhere, fired_elsewhere
+from killcheck.discover.stopping import Stopping
 from killcheck.executor import ApiCall, Reading
 from killcheck.kube import gpus
 from killcheck.kube.manifests import Loaded, Manifest
@@ -238,6 +240,14 @@ class World(Struct, dict=True):
     def layer_executors(self) -> list[Executor]:
         """Those that are layers of the kill path."""
         return [one for one in self.executors if one.layer is not None]
+
+    @cached_property
+    def fired_elsewhere(self) -> list[Elsewhere]:
+        """Objects of other kinds of which a program turns targets off, or may: workflows, pipelines."""
+        path, by_target = self.kill_path, {target.name: obj for target, obj in self.targets}
+        named = [target for target in path.targets if target.name in by_target]
+        stopping = Stopping(self.objects, named, by_target, self.permissions)
+        return [one for one in fired_elsewhere(stopping, self.config_maps) if one.obj.get("kind") != "Job"]
 
     def _layer_of(self, obj: Obj) -> Layer | None:
         key = (str(obj.get("kind")), namespace_or_default(obj), name_of(obj))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ __all__ = [
     "MessageQueue",
     "ModelledCloud",
     "Nodes",
+    "RefusedMachine",
     "Registry",
     "RegistryHost",
     "Wire",
@@ -154,6 +155,26 @@ class CloudMachine(Protocol):
         """Whether its metadata tells of either."""
 
 
+class RefusedMachine(Protocol):
+    """A machine that was asked for and not to be had."""
+
+    @property
+    def type(self) -> str:
+        """Its type's name."""
+
+    @property
+    def devices(self) -> int:
+        """How many GPUs that has."""
+
+    @property
+    def by(self) -> str:
+        """Who asked."""
+
+    @property
+    def at(self) -> datetime:
+        """When."""
+
+
 class MessageQueue(Protocol):
     """What the cloud tells a handler of interruptions."""
 
@@ -163,9 +184,17 @@ class MessageQueue(Protocol):
 
 
 class ModelledCloud(Protocol):
-    """A cloud that is killcheck's own. ``metadata_blocked``: instance metadata is out of pods' reach."""
+    """A cloud that is killcheck's own. ``metadata_blocked``: instance metadata is out of pods' reach.
+
+    ``no_spot``: no spot machine is to be had.
+    """
 
     metadata_blocked: bool
+    no_spot: bool
+
+    @property
+    def spot_refused(self) -> Sequence[RefusedMachine]:
+        """Who asked for a spot machine all the same."""
 
     @property
     def metadata_unheard(self) -> Collection[str]:

@@ -143,7 +143,7 @@ def _discover(
         if exec_mode == "none":
             return discover.from_objects(loaded, name, complete=False)
         from killcheck.clock import wall_now
-        from killcheck.run.reading import rehearsed
+        from killcheck.run.rehearsing import rehearsed
 
         seen = rehearsed(loaded, wall_now(), beside=folders)
         return discover.from_objects(loaded, name, seen, complete=False)
@@ -151,7 +151,7 @@ def _discover(
 
 def _rehearse_copies(objects: list[Obj]) -> Mapping[str, Rehearsed]:
     from killcheck.clock import wall_now
-    from killcheck.run.reading import rehearsed
+    from killcheck.run.rehearsing import rehearsed
 
     return rehearsed(objects, wall_now(), live=True)
 

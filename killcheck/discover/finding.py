@@ -148,6 +148,7 @@ def from_objects(
     path = killpath.KillPath(
         name=name or targets[0].namespace or "kill-path",
         targets=targets,
+        folder=seen.folder or "",
         nodes=pools.pools,
         layers=tuple(deadline_sums.after_idling(layer, deadlines.deadlines) for layer in seen.layers),
         deadlines=deadlines.deadlines,

@@ -14,12 +14,12 @@ from killcheck.discover.other_programs import fired_elsewhere, told_as_opaque
 from killcheck.discover.other_scalers import others
 from killcheck.discover.seen import Seen
 from killcheck.discover.seen import of as seen_of
+from killcheck.discover.spot_pools import is_spot, lands_only_on
 from killcheck.discover.stopping import Stopping
 from killcheck.discover.strays import meant_for
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.instances.reclaims import NOTICE_S
-from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.kube import resources as r
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
@@ -45,37 +45,6 @@ _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|se
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
 #: What a notice leaves where Karpenter's machines are not AWS', by the group of their node classes, in seconds.
 _OTHER_NOTICES = {"karpenter.azure.com": NOTICE_S["azure"], "karpenter.k8s.gcp": NOTICE_S["gcp"]}
-#: Labels that nodes of Karpenter carry whether or not their pool says so.
-_WELL_KNOWN = frozenset(
-    {
-        "kubernetes.io/arch",
-        "kubernetes.io/os",
-        "kubernetes.io/hostname",
-        "node.kubernetes.io/instance-type",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "karpenter.sh/capacity-type",
-        "karpenter.sh/nodepool",
-        *(
-            f"karpenter.k8s.aws/instance-{part}"
-            for part in (
-                "category",
-                "family",
-                "generation",
-                "size",
-                "cpu",
-                "memory",
-                "gpu-name",
-                "gpu-manufacturer",
-                "gpu-count",
-                "gpu-memory",
-                "accelerator-name",
-                "accelerator-manufacturer",
-                "accelerator-count",
-            )
-        ),
-    }
-)
 #: Where the arithmetic of schedules begins: a week like any other.
 _ANY_MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -90,6 +59,8 @@ class Found(Struct):
     misses: list[str] = field(default_factory=list)
     cron_jobs: list[Obj] = field(default_factory=list)
     evidence: dict[str, str] = field(default_factory=dict)
+    #: The folder that paths in machines' commands begin at; None: no layer is one.
+    folder: str | None = None
 
 
 def find(
@@ -130,6 +101,8 @@ class _Finder:
         self.opaque: list[Obj] = []
         #: Schedules whose programs touch no target, as they were read.
         self.strays: list[tuple[Obj, Reading]] = []
+        #: Schedules that cordon nodes, as they were seen or read, and turn nothing off.
+        self.cordoning: list[Obj] = []
 
     def find(self, *, strays: bool) -> Found:
         """The layers of every object, then those that only show in several of them together."""
@@ -138,12 +111,14 @@ class _Finder:
             layers += self._layers_of(obj)
         layers += self._beside()
         layers += self._self_terminating()
+        layers += self._cordons({name for layer in layers for name in layer.covers})
         if strays:
             layers += self._missing({name for layer in layers for name in layer.covers})
         layers += self._sentinels()
         layers += self._spot(bool(layers))
         self.unread += others(self.objects, self.targets, self.by_target)
-        self.unread += [*fired_elsewhere(self.stopping, self.config_maps), *told_as_opaque(self.opaque)]
+        self.unread += [one.said for one in fired_elsewhere(self.stopping, self.config_maps)]
+        self.unread += told_as_opaque(self.opaque)
         self.found.layers = tuple(_named_apart(list(self._without_twins(self._without_starters(layers)))))
         self.found.not_understood = tuple(dict.fromkeys(self.unread))
         return self.found
@@ -216,8 +191,11 @@ class _Finder:
         self._asked_a_cloud(obj)
         covers = self._touched(obj, reading, spec) if seen is None else self._seen_to_touch(obj, seen, reading, spec)
         if not covers:
-            if seen is None and not dig(obj, "spec", "suspend"):
+            if not dig(obj, "spec", "suspend") and not (seen and seen.lit):
                 self.strays.append((obj, reading))
+            cordons = any(call.resource == "nodes" and call.body == "cordon" for call in reading.writes)
+            if not dig(obj, "spec", "suspend") and (cordons or (seen is not None and seen.cordons)):
+                self.cordoning.append(obj)
             self._missed(obj, reading if seen is None else Reading())
             return
         yield self._scheduled(obj, reading, spec, covers, seen)
@@ -233,6 +211,17 @@ class _Finder:
                 did = "; ".join(str(call) for call in reading.writes[:3])
                 self.found.notes.append(f"{who} is taken to be meant for {', '.join(meant)}, and misses: it does {did}")
                 yield self._scheduled(obj, reading, templates(obj)[0].spec, meant, None)
+
+    def _cordons(self, covered: Collection[str]) -> Iterator[Layer]:
+        """Of targets that nothing turns off: what only cordons nodes, which leaves their pods where they are."""
+        left = tuple(target.name for target in self.targets if target.name not in covered)
+        for obj in self.cordoning if left else ():
+            who = ref_of(obj)
+            self.found.misses = [miss for miss in self.found.misses if not miss.startswith(f"{who} touches")]
+            self.found.notes.append(f"{who} is taken to be meant for {', '.join(left)}, and misses: it cordons nodes")
+            if self._seen(obj) is not None:
+                self.found.evidence[name_of(obj)] = "fired once in a rehearsal, it turned off nothing"
+            yield self._scheduled(obj, Reading(), templates(obj)[0].spec, left, Seen())
 
     def _scheduled(self, obj: Obj, reading: Reading, spec: Obj, covers: tuple[str, ...], seen: Seen | None) -> Layer:
         """The layer of a CronJob."""
@@ -260,8 +249,14 @@ class _Finder:
                 continue
             covers = self._seen_beside(who, one)
             if not covers:
-                self.found.misses.append(f"{who} touches no target: it was fired in a rehearsal, and none went off")
+                how = "it was fired in a rehearsal, and none went off" if one.ran else one.why_unknown
+                self.found.misses.append(f"{who} touches no target: {how}")
                 continue
+            self.found.folder = self.found.folder or one.beside.folder
+            if one.beside.folder != self.found.folder:
+                self.found.notes.append(
+                    f"{who} is a layer whose paths begin at {one.beside.folder}: drill it from there"
+                )
             often = _is_often(one.beside.schedule)
             yield Layer(
                 who.partition("/")[2],
@@ -454,9 +449,9 @@ class _Finder:
     def _spot(self, others: bool) -> Iterator[Layer]:
         """Where nothing else turns targets off, and their pools are spot alone: the cloud does, at a notice's time."""
         every = [obj for obj in self.objects if r.is_of(obj, r.NODEPOOLS)]
-        pools = [obj for obj in every if _is_spot(obj)]
+        pools = [obj for obj in every if is_spot(obj)]
         # Of a target that may as well be on another pool, a spot notice says nothing.
-        covers = tuple(t.name for t in self.targets if _lands_only_on(self.by_target[t.name], pools, every))
+        covers = tuple(t.name for t in self.targets if lands_only_on(self.by_target[t.name], pools, every))
         if covers and not others:
             self.found.notes.append(
                 f"{ref_of(pools[0])} buys on the spot market: what its notices set off is drilled as a layer; tell the "
@@ -496,38 +491,6 @@ def _schedule(cron_job: Obj) -> Schedule | None:
         return parse(str(dig(cron_job, "spec", "schedule", default="")), dig(cron_job, "spec", "timeZone"))
     except ScheduleError:
         return None
-
-
-def _is_spot(pool: Obj) -> bool:
-    """Whether a Karpenter pool buys nothing but spot."""
-    return any(
-        r.get("key") == "karpenter.sh/capacity-type" and r.get("operator") == "In" and r.get("values") == ["spot"]
-        for r in dig(pool, "spec", "template", "spec", "requirements", default=[])
-    )
-
-
-def _lands_only_on(workload: Obj, some: Sequence[Obj], every: Sequence[Obj]) -> bool:
-    """Whether pods of a workload can be on some of these Karpenter pools, and on no other."""
-    found = [pool for pool in every if any(_can_land(t.spec, pool) for t in templates(workload))]
-    return bool(found) and all(pool in some for pool in found)
-
-
-def _can_land(spec: Obj, pool: Obj) -> bool:
-    """By the pool's taints, the labels it is known to give, and what its requirements allow."""
-    from killcheck.embedded import alternatives, tolerates
-
-    template = dig(pool, "spec", "template", default={})
-    if tolerates(spec, dig(template, "spec", "taints", default=[])) is not None:
-        return False
-    labels = {**dig(template, "metadata", "labels", default={}), "karpenter.sh/nodepool": name_of(pool)}
-    try:
-        offered = Requirements.of(dig(template, "spec", "requirements", default=[]), labels)
-        return any(
-            not offered.conflicts(wanted) and not offered.undefined(wanted, _WELL_KNOWN)
-            for wanted in alternatives(spec)
-        )
-    except RequirementError:
-        return True
 
 
 def _floor(obj: Obj) -> int:

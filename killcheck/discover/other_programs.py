@@ -19,7 +19,7 @@ from killcheck.kube.objects import Obj, dig, namespace_of, ref_of
 from killcheck.kube.plurals import plural_of
 from killcheck.text.yamlfile import YamlError, documents
 
-__all__ = ["fired_elsewhere", "told_as_opaque"]
+__all__ = ["Elsewhere", "fired_elsewhere", "told_as_opaque"]
 
 #: Kinds whose programs are read as layers, or that are made by others.
 _READ_AS_LAYERS = frozenset({"CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
@@ -39,8 +39,16 @@ class _Program(Struct, frozen=True):
     calls: tuple[ApiCall, ...] = ()
 
 
-def fired_elsewhere(stopping: Stopping, config_maps: ConfigMaps) -> Iterator[str]:
-    """A sentence for each object of which a program turns a target off, or may, whoever fires it."""
+class Elsewhere(Struct, frozen=True):
+    """An object of which a program turns off the targets of these names, or may; ``said``: in a sentence."""
+
+    obj: Obj
+    targets: tuple[str, ...]
+    said: str
+
+
+def fired_elsewhere(stopping: Stopping, config_maps: ConfigMaps) -> Iterator[Elsewhere]:
+    """Each object of which a program turns a target off, or may, whoever fires it."""
     for obj in stopping.objects:
         if obj.get("kind") in _READ_AS_LAYERS | _NO_PROGRAMS or dig(obj, "metadata", "ownerReferences"):
             continue
@@ -56,7 +64,7 @@ def told_as_opaque(opaque: Sequence[Obj]) -> Iterator[str]:
         yield f"what these do is in their images, and their rights allow them to turn targets off: {names}{more}"
 
 
-def _told(obj: Obj, program: _Program, stopping: Stopping, config_maps: ConfigMaps) -> Iterator[str]:
+def _told(obj: Obj, program: _Program, stopping: Stopping, config_maps: ConfigMaps) -> Iterator[Elsewhere]:
     if spec_devices(program.spec):
         return  # a holder itself
     namespace = namespace_of(obj) or "default"
@@ -64,11 +72,14 @@ def _told(obj: Obj, program: _Program, stopping: Stopping, config_maps: ConfigMa
     covers = stopping.named_by(reading, ref_of(obj))
     if covers:
         how = next(iter((*map(str, reading.writes), *reading.outside, *reading.not_understood)), "")
-        yield f"{ref_of(obj)} turns off {', '.join(covers)} ({how}): what fires it is not drilled"
+        said = f"{ref_of(obj)} turns off {', '.join(covers)} ({how}): what fires it is not drilled"
+        yield Elsewhere(obj, covers, said)
     elif reading.not_understood:
-        may = [str(t) for t in stopping.targets if stopping.may_stop(obj, program.spec, t)]
+        may = [t for t in stopping.targets if stopping.may_stop(obj, program.spec, t)]
         if may:
-            yield f"{ref_of(obj)} may turn off {', '.join(may[:_NAMED])} by its rights: {reading.not_understood[0]}"
+            named = ", ".join(str(t) for t in may[:_NAMED])
+            said = f"{ref_of(obj)} may turn off {named} by its rights: {reading.not_understood[0]}"
+            yield Elsewhere(obj, tuple(t.name for t in may), said)
 
 
 def _account(node: Obj) -> object:

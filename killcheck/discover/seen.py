@@ -24,7 +24,7 @@ class Seen(Struct, frozen=True):
     """Names of targets: ``off`` went off; ``tried`` were asked for and stayed, at least in part; ``lit`` were put up.
 
     ``asked``: those of ``off`` that had no pod to lose, as nothing in a rehearsal acts on their kind: they ask for none
-    now. ``ended_well``: it was run to its end, with exit code 0.
+    now. ``ended_well``: it was run to its end, with exit code 0. ``cordons``: it keeps nodes from taking new pods.
     """
 
     off: tuple[str, ...] = ()
@@ -32,6 +32,7 @@ class Seen(Struct, frozen=True):
     lit: tuple[str, ...] = ()
     ended_well: bool = False
     asked: tuple[str, ...] = ()
+    cordons: bool = False
 
 
 def of(rehearsed: Rehearsed, targets: Sequence[Target], by_target: Mapping[str, Obj]) -> Seen:
@@ -52,10 +53,11 @@ def of(rehearsed: Rehearsed, targets: Sequence[Target], by_target: Mapping[str, 
         elif (
             any(change.after < change.before for change in changes)
             or any(_meant(call, target) for call in first.refused if not call.replicas)
-            or any(_is_of(call, target) for call in first.writes)
+            or any(_is_of(call, target) or _ends_one_of(call, target) for call in first.writes)
         ):
             tried.append(target.name)
-    return Seen(tuple(off), tuple(tried), tuple(lit), first.exit_code == 0, tuple(asked))
+    cordons = any(call.resource == "nodes" and "unschedulable" in call.body for call in first.writes)
+    return Seen(tuple(off), tuple(tried), tuple(lit), first.exit_code == 0, tuple(asked), cordons)
 
 
 def _is(change: Change, obj: Obj) -> bool:
@@ -79,6 +81,14 @@ def _raises(call: Call, target: Target, changes: list[Change]) -> bool:
 
 def _is_of(call: Call, target: Target) -> bool:
     return call.about[1:] == (plural_of(target.kind), target.namespace, target.object)
+
+
+def _ends_one_of(call: Call, target: Target) -> bool:
+    """Whether a write takes away what a target's controller made of it: its ReplicaSet, a pod."""
+    if (call.resource, call.namespace) not in (("replicasets", target.namespace), ("pods", target.namespace)):
+        return False
+    ends = call.verb == "delete" or call.subresource == "eviction" or call.replicas == 0
+    return ends and bool(target.object) and call.name.startswith(f"{target.object}-")
 
 
 def _meant(call: Call, target: Target) -> bool:

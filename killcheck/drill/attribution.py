@@ -15,6 +15,7 @@ from killcheck import layers
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
+from killcheck.kube.workloads import devices_of
 from killcheck.layers.base import LayerError, LayerRun, Observations, Stage
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.text.values import replace
@@ -38,6 +39,8 @@ class Bystanders:
         self.stage = stage
         #: Resource version of the write that turned each target off, by kind and uid.
         self.off_at: dict[str, int] = {}
+        #: When a template was seen to ask for no GPU any more, by uid: its pods go later, one by one perhaps.
+        self._taken_out: dict[str, datetime] = {}
         self._kinds = {target.kind for target in kill_path.covered_by(drilled)}
         self.runs: dict[str, LayerRun] = {}
         #: One sentence for each layer whose doing cannot be seen here.
@@ -58,8 +61,17 @@ class Bystanders:
         if new.get("kind") in self._kinds and (change == "deleted" or _went_off(old, new)):
             version = str(new["metadata"].get("resourceVersion", ""))
             self.off_at[uid_of(new)] = int(version) if version.isdigit() else 0
+            self._taken_out[uid_of(new)] = self.stage.cluster.loop.now()
+        elif new.get("kind") in self._kinds and _went_off(new, old):
+            self._taken_out.pop(uid_of(new), None)
         for run in self.runs.values():
             run.notice(change, old, new)
+
+    def taken_out_at(self, objects: Sequence[Obj]) -> datetime | None:
+        """When the last of some objects was seen to ask for no GPU any more; None where one of them still does."""
+        times = [self._taken_out.get(uid_of(obj)) for obj in objects]
+        known = [at for at in times if at is not None]
+        return max(known) if known and len(known) == len(times) else None
 
     def refuse_own_answers(self, since: datetime, *, own: bool) -> None:
         """Raises Unproven where a zero rests on what only this cluster says; arguments as of :meth:`own_answers`."""
@@ -124,6 +136,13 @@ class Bystanders:
         return None
 
 
-def _went_off(old: Obj | None, new: Obj) -> bool:
-    """Whether a change took an object's replicas to zero."""
-    return old is not None and bool(dig(old, "spec", "replicas")) and dig(new, "spec", "replicas") == 0
+def _went_off(old: Obj | None, new: Obj | None) -> bool:
+    """Whether a change took an object's replicas to zero, or the GPUs out of all that it runs."""
+    if old is None or new is None or old.get("spec") == new.get("spec"):
+        return False
+    scaled = bool(dig(old, "spec", "replicas")) and dig(new, "spec", "replicas") == 0
+    return scaled or (_asks(old) and not _asks(new))
+
+
+def _asks(obj: Obj) -> bool:
+    return devices_of(obj) > 0

@@ -23,6 +23,7 @@ from killcheck.text.durations import format_duration
 from killcheck.verdict import DrillResult, Verdict
 from killcheck.watch.cost import bill
 from killcheck.watch.noticing import noticed
+from killcheck.watch.scene import asked_for
 
 __all__ = ["Judged"]
 
@@ -141,6 +142,11 @@ class Judged(Watched):
     def _zero_at(self) -> datetime:
         assert self.progress is not None
         reached = self.progress.timeline.reached
+        covered = [target for target in self.kill_path.covered_by(self.layer) if target.kind]
+        asking = [obj for target in covered for obj in self.scene.objects_of(target) if asked_for(obj)]
+        taken_out = self._bystanders.taken_out_at(asking)
+        if "scale_written" not in reached and taken_out is not None:
+            return taken_out  # its replicas go on without GPUs: they were rolled one by one after that
         return next(reached[one] for one in ("scale_written", "pods_gone", "instance_gone") if one in reached).at
 
     def _hand(self, zero_at: datetime) -> Attribution:

@@ -198,6 +198,7 @@ class Cluster:
         for one in bootstrap.priority_classes():
             self.server.managed.disown(("scheduling.k8s.io", "priorityclasses"), ("", one["metadata"]["name"]))
         bootstrap.install_roles(self.server)
+        bootstrap.install_api_services(self.server)
         for obj in crds():
             self._create(obj)
 

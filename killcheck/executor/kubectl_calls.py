@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -17,6 +18,7 @@ from killcheck.executor.api_calls import ApiCall, removes_only, replicas_in
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube import resources
 from killcheck.kube.resources import Resource
+from killcheck.kube.workloads import devices_of
 from killcheck.text.values import replace
 
 __all__ = ["CommandLine", "Kubectl", "command_line", "read"]
@@ -45,6 +47,8 @@ _SWITCHES = frozenset(
 )
 #: How alike flags are of which one is the other misspelt (0 to 1).
 _MISSPELT = 0.85
+#: What ``-f`` reads of a folder (k8s.io/cli-runtime resource.FileExtensions).
+_MANIFESTS = (".json", ".yaml", ".yml")
 _SHORT = {
     "po": "pods",
     "no": "nodes",
@@ -226,6 +230,15 @@ def _known() -> tuple[Resource, ...]:
     return (*(value for value in vars(resources).values() if isinstance(value, Resource)), *_MORE)
 
 
+def _lit(manifest: Mapping[str, Any]) -> int | None:
+    """The replicas of pods with GPUs that a manifest writes; None where it says no number, or none of them has any."""
+    spec = manifest.get("spec")
+    replicas = spec.get("replicas") if isinstance(spec, dict) else None
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        return None
+    return replicas if not replicas or devices_of(dict(manifest), wanted=True) else None
+
+
 class _Reader:
     """One method for each kubectl command, named ``read_`` and the command."""
 
@@ -235,6 +248,8 @@ class _Reader:
         self.files = files
         self.stdin = stdin
         self.everywhere = bool(command.flag("A", "all-namespaces"))
+        #: The replicas of GPU pods that the manifest read last asks for; None where it says none, or has no GPUs.
+        self.replicas: int | None = None
 
     # -- what is meant ---------------------------------------------------------------------------------------
     def objects(self, default: str = "") -> Iterator[tuple[Resource, str]]:
@@ -255,20 +270,29 @@ class _Reader:
     def _objects_in_files(self) -> Iterator[tuple[Resource, str]]:
         from killcheck.text.yamlfile import YamlError, documents
 
-        file = self.command.flag("f", "filename")
-        text = self.stdin if file == "-" else self.files.get(file, "")
-        if not text:
-            return
-        try:
-            found = [doc.value for doc in documents(text, file) if isinstance(doc.value, dict)]
-        except YamlError:
-            return
-        for obj in found:
-            resource = _resource(str(obj.get("kind", "")))
-            if resource is not None:
-                metadata = obj.get("metadata") or {}
-                self.namespace = str(metadata.get("namespace") or self.namespace)
-                yield resource, str(metadata.get("name", ""))
+        for file, text in self._texts(self.command.flag("f", "filename")):
+            try:
+                found = [doc.value for doc in documents(text, file) if isinstance(doc.value, dict)]
+            except YamlError:
+                continue
+            for obj in found:
+                resource = _resource(str(obj.get("kind", "")))
+                if resource is not None:
+                    metadata = obj.get("metadata") or {}
+                    self.namespace = str(metadata.get("namespace") or self.namespace)
+                    self.replicas = _lit(obj)
+                    yield resource, str(metadata.get("name", ""))
+
+    def _texts(self, file: str) -> Iterator[tuple[str, str]]:
+        """(path, text) of what ``-f`` names: standard input, a file, or the files of a folder."""
+        if file == "-":
+            yield file, self.stdin
+        elif file in self.files:
+            yield file, self.files[file]
+        elif file:
+            folder = file.rstrip("/") + "/"
+            inside = [path for path in self.files if path.startswith(folder) and path.endswith(_MANIFESTS)]
+            yield from ((path, self.files[path]) for path in sorted(inside) if "/" not in path.removeprefix(folder))
 
     def call(
         self,
@@ -339,7 +363,7 @@ class _Reader:
         body = self.command.flag("p", "patch") or self.files.get(self.command.flag("patch-file"), "")
         away = removes_only(body) if body else _marks_off(words[1:])
         body = body or (amounts if amounts.startswith("set resources") else "")
-        body = body or " ".join(word for word in words[1:] if "=" in word)
+        body = body or (verb if default else " ".join(word for word in words[1:] if "=" in word))
         subresource = self.command.flag("subresource")
         for resource, name in self.objects(default):
             yield self.reading(resource, name)
@@ -400,14 +424,14 @@ class _Reader:
         """``apply``: patch what is there, create what is not."""
         for resource, name in self.objects():
             yield self.call("get", resource, name)
-            yield self.call("patch", resource, name)
+            yield self.call("patch", resource, name, replicas=self.replicas)
             yield self.call("create", resource)
 
     def read_replace(self) -> Iterator[ApiCall]:
         """``replace``: read, then PUT."""
         for resource, name in self.objects():
             yield self.call("get", resource, name)
-            yield self.call("update", resource, name)
+            yield self.call("update", resource, name, replicas=self.replicas)
 
     def read_autoscale(self) -> Iterator[ApiCall]:
         """``autoscale``: an HPA for what is named."""

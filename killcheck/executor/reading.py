@@ -29,9 +29,10 @@ _PYTHONS = re.compile(r"python(\d(\.\d+)?)?|pypy3?|uv")
 #: Words of the shell itself: no program is needed for them.
 _BUILTINS = frozenset(
     """
-    : . [ [[ alias bg break cd command continue declare echo eval exec exit export false fg getopts hash jobs kill let
-    local printf pwd read readonly return set shift source test times trap true type typeset ulimit umask unalias unset
-    wait
+    : . [ [[ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo
+    enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd printf
+    pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset ulimit
+    umask unalias unset wait
 """.split()
 )
 #: Programs that act on something outside Kubernetes.
@@ -268,11 +269,14 @@ class _Reader(Struct):
         found = kubectl_calls.read(words, self.namespace, self.files, command.stdin or "")
         if found.unknown:
             self.not_understood.append(found.unknown.replace(UNKNOWN, "..."))
+        line = kubectl_calls.command_line(words[1:])
+        if line.words[:2] == ["config", "set-context"]:  # what follows is asked in that namespace
+            self.namespace = line.flag("n", "namespace") or self.namespace
         if found.empty:
             self.false_green.append(f"kubectl {found.empty}")
             return
         self.calls += found.calls
-        aside = kubectl_calls.command_line(words[1:]).words[:1] in (["annotate"], ["label"])
+        aside = line.words[:1] in (["annotate"], ["label"])
         if any(call.writes for call in found.calls) and not aside:  # marks for people turn nothing off
             self._exit_code(_shown(words[:3]), command)
 

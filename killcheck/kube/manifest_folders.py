@@ -136,9 +136,10 @@ class Folders(Struct):
                 continue
             is_link = listed.is_symlink()  # one may lead in a circle
             is_folder = (path / listed.name).is_dir() if is_link else listed.is_dir(follow_symlinks=False)
-            if not is_folder and self._left_out is None and not listed.name.endswith(_READ):
-                continue
             entry = path / listed.name
+            fires = not is_folder and outside_schedules.is_crontab(entry)
+            if not is_folder and self._left_out is None and not fires and not listed.name.endswith(_READ):
+                continue
             if entry in known:
                 continue
             if self._is_left_out(entry):
@@ -152,7 +153,7 @@ class Folders(Struct):
                 yield entry
             elif entry.suffix in _SUFFIXES:
                 self._pass(entry, "a link that leads nowhere, or no file", Cause.UNREADABLE)
-            elif entry.suffix in _SCHEDULES:
+            elif entry.suffix in _SCHEDULES or (fires and entry.is_file()):
                 self._scheduled(entry)
             elif entry.suffix in _TEMPLATES and Path(entry.stem).suffix in ("", *_SUFFIXES) and entry.is_file():
                 self._template(entry)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-__all__ = ["WORKFLOWS", "in_file", "in_text"]
+__all__ = ["WORKFLOWS", "in_file", "in_text", "is_crontab"]
 
 #: Where GitHub's workflows are, in a folder that is hidden.
 WORKFLOWS = (".github", "workflows")
@@ -34,7 +34,18 @@ _ACTS = re.compile(
     r"(scale|stop|start|delete|resize|drain|destroy|apply|upgrade|uninstall|patch|deallocate|suspend|resume|set|up"
     r"|terminate-\S+|stop-\S+|start-\S+|update-\S+|set-\S+)\b"
 )
+#: A line of a crontab that fires something.
+_CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+\S")
+#: A command line of Kubernetes or a cloud, or a script of somebody's own.
+_OWN = re.compile(
+    r"(?<![\w./-])(?:kubectl|oc|helm|curl|wget|gcloud|aws|az)\s|/(?:usr/local|opt|home|root|srv)/\S|\.(?:sh|py)\b"
+)
 _TIMER = re.compile(r"^\s*On(?:Calendar|BootSec|UnitActiveSec)\s*=\s*(.+)$", re.M)
+
+
+def is_crontab(path: Path) -> bool:
+    """By its name or its folder's."""
+    return path.name == "crontab" or path.suffix == ".cron" or path.parent.name in ("cron.d", "crontabs")
 
 
 def in_file(path: Path, text: str) -> str | None:
@@ -44,6 +55,9 @@ def in_file(path: Path, text: str) -> str | None:
     if path.suffix == ".timer":
         found = _TIMER.search(text)
         return f"a systemd timer ({found[1].strip()})" if found else None
+    if is_crontab(path):
+        fires = [line for line in text.splitlines() if _CRON_LINE.match(line) and _OWN.search(line)]
+        return f"a crontab ({' '.join(fires[0].split())[:60]})" if fires else None
     if path.parent.name == WORKFLOWS[1]:
         found, acts = _CI.search(text), _ACTS.search(text)
         return f"a workflow on a schedule, which runs {acts[0].strip()[:60]!r}" if found and acts else None

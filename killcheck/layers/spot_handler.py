@@ -6,29 +6,45 @@ work goes on from its checkpoint, on spot again: an on-demand node in its place 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from random import Random
 
 from msgspec import Struct
 
 from killcheck.capabilities.offered import present
 from killcheck.capabilities.programs import Ran
 from killcheck.entries import Entry, Status
+from killcheck.instances.catalogue import shipped
 from killcheck.instances.reclaims import NAMES, NOTICE_S, cloud_of
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.kube.objects import (
+    Obj,
+    annotations_of,
+    condition,
+    dig,
+    labels_of,
+    name_of,
+    namespace_of,
+    parse_time,
+    ref_of,
+)
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.machine.programs import CountUnknown, counted
 from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer, LayerType
 from killcheck.text.values import replace
+from killcheck.watch.cost import instance_type
 
 __all__ = ["SpotHandler", "is_spot"]
 
 #: Between two looks at the checkpoint, in seconds.
 LOOK_S = 10.0
+#: What makes the embedded cluster run a pod that holds a GPU.
+RUN = "killcheck.dev/run"
 #: Labels by which node provisioners say that a node is spot, and the value that says so.
 _SPOT = {
     "karpenter.sh/capacity-type": "spot",
@@ -47,6 +63,17 @@ _HANDS = {
     "remediator.kubernetes.azure.com/unschedulable": "AKS' node auto-drain",
     "remediator.aks.microsoft.com/unschedulable": "AKS' node auto-drain",
 }
+#: Who may go on at which price is said by pools.
+_TWO_POOLS = (
+    "let the pool take spot alone; or make the on-demand one a pool of its own, with a lower weight and limits, and "
+    "state its bill under fences: maxUsdPerHour"
+)
+_MORE_TYPES = (
+    "let the pool take more instance types and zones; where the work cannot wait, give it an on-demand pool of its own "
+    "with a lower weight and limits"
+)
+_RETRIED = "make the Job anew with retries left, and a podFailurePolicy that ignores DisruptionTarget"
+_CHECKPOINT = "let the worker write down how far it is, every few minutes and when it is told to stop"
 #: What would have heard it, by cloud.
 _EARS = {
     "aws": "give Karpenter its interruption queue (settings.interruptionQueue) or run a node termination handler on "
@@ -64,11 +91,26 @@ def is_spot(node: Obj) -> bool:
     return any(labels.get(key) == value for key, value in _SPOT.items())
 
 
+def _started(pod: Obj) -> datetime | None:
+    """When its first container began to run; None: none runs."""
+    begun = [
+        parse_time(at)
+        for status in dig(pod, "status", "containerStatuses", default=[])
+        if (at := dig(status, "state", "running", "startedAt"))
+    ]
+    return min(begun, default=None)
+
+
 class _Progress(Struct, frozen=True):
     """How far the work was, as its checkpoint had it at a moment."""
 
     at: datetime
     items: int
+
+
+def _changes(seen: Sequence[_Progress]) -> list[datetime]:
+    """When the checkpoint was first seen with another count, :data:`LOOK_S` late at most."""
+    return [now.at for old, now in pairwise(seen) if now.items != old.items]
 
 
 class SpotHandler(LayerRun):
@@ -94,6 +136,9 @@ class SpotHandler(LayerRun):
         self._unproven: str | None = None
         self._seen: list[_Progress] = []
         self._wrong = ""
+        #: Since when the pod on the node works, and whether it was seen to write nothing down.
+        self._working: datetime | None = None
+        self._never = False
 
     # -- before --------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -147,6 +192,9 @@ class SpotHandler(LayerRun):
             self._unproven = "no node that runs a target says that it is spot capacity: there is nothing to reclaim"
             return self._unproven
         self.node = min(spot, key=name_of)
+        holders = {(pod.namespace, pod.name) for pod in self.stage.scene.gpu_pods() if pod.node == name_of(self.node)}
+        pods = [pod for pod in self.stage.scene.pods.values() if (namespace_of(pod), name_of(pod)) in holders]
+        self._working = min((at for pod in pods if (at := _started(pod))), default=None)
         self._instance = self._provider_id().rpartition("/")[2]
         self._unproven = self._too_long()
         if self._unproven:
@@ -155,12 +203,43 @@ class SpotHandler(LayerRun):
             return f"node {name_of(self.node)} gets the notice; no checkpoint is named, so what is lost is not counted"
         # Work that begins anew writes its first checkpoint again: only a second, higher one tells it from the old.
         self.stage.cluster.loop.run_until(self._has_worked, self.stage.kill_path.deadlines_for(self.layer).held_s)
-        if not self._moved():
+        self._never = self._wrote_nothing(pods)
+        if not self._moved() and not self._never:
             self._unproven = self._wrong or (
                 "the checkpoint was not written twice before the notice: what is lost could not be told"
             )
             return self._unproven
-        return f"node {name_of(self.node)} gets the notice; {self._seen[-1].items} item(s) were safe before it"
+        return self._draw()
+
+    def _draw(self) -> str:
+        """Wait for the moment of the notice: any between two checkpoints, as a reclaim asks nobody."""
+        loop, every_s, known = self.stage.cluster.loop, self._every_s(), self._seen[-1].items
+        said = f"node {name_of(self.node)} gets the notice; {known} item(s) were safe before it"
+        if every_s is None:
+            return said
+        # On a real cluster each run tries another moment; elsewhere a path has its own, and a drill is as it was.
+        path = self.stage.kill_path.name
+        drawn = Random(f"{self.stage.run if self.stage.cluster.real else path}/{self.layer.name}")  # noqa: S311
+        wait_s = drawn.random() * every_s
+        until = loop.now() + timedelta(seconds=wait_s)
+        loop.run_until(lambda: self._looked_until(until), wait_s)
+        self._look()
+        return f"{said}; checkpoints come every {every_s:.0f} s, the notice at a drawn {wait_s:.0f} s after one"
+
+    def _looked_until(self, until: datetime) -> bool:
+        self._has_worked()
+        return self.stage.cluster.loop.now() >= until
+
+    def _wrote_nothing(self, pods: Sequence[Obj]) -> bool:
+        """Whether programs that really run were seen to write no item down, for as long as was waited."""
+        if self._wrong or not self._seen or not pods or any(seen.items for seen in self._seen):
+            return False
+        idle = {(namespace_of(pod), name_of(pod)) for pod, _ in self.stage.cluster.not_run()}
+        return all(
+            self.stage.cluster.real
+            or (annotations_of(pod).get(RUN) == "true" and (namespace_of(pod), name_of(pod)) not in idle)
+            for pod in pods
+        )
 
     def _provider_id(self) -> str:
         return str(dig(self.node, "spec", "providerID", default=""))
@@ -182,10 +261,15 @@ class SpotHandler(LayerRun):
         if not self._seen or (now - self._seen[-1].at).total_seconds() >= LOOK_S:
             self._look()
             self.stage.cluster.loop.call_later(LOOK_S, self.stage.scene.wake)
-        return self._moved()
+        return self._moved() and self._every_s() is not None
 
     def _moved(self) -> bool:
         return len({s.items for s in self._seen if s.items}) > 1
+
+    def _every_s(self) -> float | None:
+        """Seconds between the last two checkpoints before the notice; None: two were not seen."""
+        written = [at for at in _changes(self._seen) if self._noticed is None or at <= self._noticed]
+        return (written[-1] - written[-2]).total_seconds() if len(written) > 1 else None
 
     # -- the trigger ---------------------------------------------------------------------------------------
     def trigger(self) -> str:
@@ -234,8 +318,21 @@ class SpotHandler(LayerRun):
             self._hand = self._hand or next((hand for key, hand in _HANDS.items() if key in keys), "")
         elif change == "added" and self.stage.scene.in_pool(new) and not is_spot(new):
             self._flaw = self._flaw or (
-                f"on-demand node {name_of(new)} came in the place of spot node {self.only_node()}"
+                f"on-demand node {name_of(new)} ({self._machine(new)}) came in the place of spot node "
+                f"{self.only_node()}"
             )
+            self.remedy = _TWO_POOLS
+
+    def _usd_per_hour(self, node: Obj) -> float | None:
+        """On demand: the spec's price, or the catalogue's; None: not known."""
+        kind = instance_type(node)
+        found = shipped().get(kind)
+        return self.stage.kill_path.prices.get(kind, found.usd_per_hour if found else None)
+
+    def _machine(self, node: Obj) -> str:
+        """Its type, and what an hour of it is on demand."""
+        usd = self._usd_per_hour(node)
+        return (instance_type(node) or "of no type") + ("" if usd is None else f", ${usd:.2f} an hour")
 
     def _again(self) -> None:
         self._look()
@@ -283,7 +380,7 @@ class SpotHandler(LayerRun):
     def afterwards(self) -> Sequence[str]:
         """Whether the work goes on, from where, and what was lost."""
         if self.layer.checkpoint is None:
-            return ()
+            return self._at_stake()
         self._look()
         self.stage.cluster.loop.sleep(LOOK_S)
         if self._wrong or not self._seen or self._noticed is None:
@@ -293,25 +390,98 @@ class SpotHandler(LayerRun):
         after = [s for s in self._seen if s.at > self._noticed]
         lost = max((s.items - t.items for s, t in zip(self._seen, self._seen[1:], strict=False)), default=0)
         last = self._seen[-1].items
-        if lost > 0:
-            self._flaw = self._flaw or (
-                f"the work did not go on from its checkpoint: {lost} item(s) that were safe are to be done again"
-            )
-        elif last <= self._safe():
-            self._flaw = self._flaw or (
-                f"the work does not go on: {last} item(s) were done {self._since():.0f} s after the notice, as when "
-                "the node went"
-            )
+        if self._flaw is None:
+            self._flaw = self._stalled(lost, last)
         return [
             f"checkpoint: {before} item(s) before the notice, {self._safe()} when the node was gone, {last} at the "
-            f"end ({len(after)} looks); {max(0, lost)} lost"
+            f"end ({len(after)} looks); {max(0, lost)} lost",
+            *self._lost_work(),
+            *self._waiting(),
         ]
+
+    def _stalled(self, lost: int, last: int) -> str | None:
+        """What of the work is to be done again, or is not done; None: nothing."""
+        if self._never and not last:
+            self.remedy = _CHECKPOINT
+            return f"nothing was ever written down: all that {self.only_node()} did{self._worked()} is to be done again"
+        if lost > 0:
+            return f"the work did not go on from its checkpoint: {lost} item(s) that were safe are to be done again"
+        if last > self._safe():
+            return None
+        if any(self._waiting()):
+            self.remedy = _MORE_TYPES
+        return (
+            f"the work does not go on: {last} item(s) were done {self._since():.0f} s after the notice, as when "
+            "the node went"
+        )
+
+    def _at_stake(self) -> Sequence[str]:
+        """What a reclaim costs at most, where nobody said how work is kept; a Job that it ended is seen."""
+        failed = next(self._failed(), None)
+        if failed is not None:
+            self._flaw = self._flaw or failed
+            self.remedy = _RETRIED
+        worked = self._worked()
+        return (
+            [f"no checkpoint is named: where none is written, all work{worked} is to be done again"] if worked else ()
+        )
+
+    def _failed(self) -> Iterator[str]:
+        """Jobs among the targets that have failed since the notice, a sentence each."""
+        for target in self.stage.kill_path.covered_by(self.layer):
+            for obj in self.stage.scene.objects_of(target) if target.kind else ():
+                ended = condition(obj, "Failed") or {}
+                at = ended.get("lastTransitionTime")
+                if (
+                    ended.get("status") == "True"
+                    and at
+                    and self._noticed
+                    and parse_time(at) >= self._noticed.replace(microsecond=0)
+                ):
+                    yield (
+                        f"{ref_of(obj)} failed with the reclaim ({ended.get('reason')}: {ended.get('message')}): "
+                        "nobody takes up the work again"
+                    )
+
+    def _worked(self) -> str:
+        """For how long the node's pods had worked when the notice came, and what that cost; empty: not known."""
+        if self._working is None or self._noticed is None:
+            return ""
+        return f" in the {self._cost((self._noticed - self._working).total_seconds())} before the notice"
+
+    def _cost(self, lasted_s: float) -> str:
+        """A time on the node, with its dollars at most."""
+        usd = self._usd_per_hour(self.node)
+        return f"{lasted_s:.0f} s" + ("" if usd is None else f" (${usd * lasted_s / 3600:.2f} on demand)")
+
+    def _lost_work(self) -> Iterator[str]:
+        """What was done since the last checkpoint when the pods went, and what is to be expected of any reclaim."""
+        gone = self.stage.timeline.reached.get("pods_gone") if self.stage.timeline else None
+        every_s = self._every_s()
+        if gone is None or every_s is None or self._noticed is None:
+            return
+        last = _changes(self._until_gone())[-1]
+        if last > self._noticed:
+            yield f"work lost: none; a checkpoint was written after the notice, as one is every {every_s:.0f} s"
+            return
+        since = self._cost((gone.at - last).total_seconds())
+        yield (
+            f"work lost: {since} since the last checkpoint; of one every {every_s:.0f} s half is to be expected: "
+            f"{self._cost(every_s / 2)} a reclaim"
+        )
 
     def _safe(self) -> int:
         """What was written down when the pods were gone."""
+        return max((seen.items for seen in self._until_gone()), default=0)
+
+    def _until_gone(self) -> list[_Progress]:
+        """What the pods that went wrote down: their last words are seen one look later, or in that look's answer."""
         gone = self.stage.timeline.reached.get("pods_gone") if self.stage.timeline else None
         until = gone.at if gone else self._noticed
-        return max((s.items for s in self._seen if until is None or s.at <= until), default=0)
+        if until is None:
+            return self._seen
+        before = sum(seen.at <= until for seen in self._seen)
+        return self._seen[: before + 2]
 
     def _since(self) -> float:
         return (self.stage.cluster.loop.now() - self._noticed).total_seconds() if self._noticed else 0.0
@@ -319,6 +489,13 @@ class SpotHandler(LayerRun):
     def flaw(self) -> str | None:
         """On demand in its place, or work that is not resumed."""
         return self._flaw
+
+    def _waiting(self) -> Iterator[str]:
+        """Pods of the targets that have no node, in the scheduler's words."""
+        for pod in self.stage.scene.pods.values():
+            why = condition(pod, "PodScheduled") or {}
+            if not dig(pod, "spec", "nodeName") and why.get("status") == "False":
+                yield f"pod {namespace_of(pod)}/{name_of(pod)} has no node: {why.get('reason')}: {why.get('message')}"
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """Nobody heard the notice, or pods that take longer to stop than it leaves."""

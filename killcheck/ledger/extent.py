@@ -40,10 +40,7 @@ UNKNOWN: tuple[Unknown, ...] = (
         "single controllers", "timers beside such a path that start something and that no layer names", Becomes.OPEN
     ),
     Unknown("single controllers", "systemd itself: units are read, their programs run", Becomes.SAID),
-    Unknown("spot", "no spot to be had, and how often a type is reclaimed", Becomes.UNSEEN),
-    Unknown(
-        "spot", "half a checkpoint's interval as the loss to expect; handlers that act on rebalancing", Becomes.UNSEEN
-    ),
+    Unknown("spot", "how often a type is reclaimed, and when spot is to be had again", Becomes.UNSEEN),
     Unknown("spot", "traffic out of the cloud; bills by label and owner", Becomes.UNSEEN),
     Unknown("alerts", "whether Alertmanager tells anybody", Becomes.SAID),
     Unknown("alerts", "series of exporters other than kube-state-metrics and dcgm-exporter", Becomes.UNPROVEN),
@@ -56,7 +53,7 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown("policies", "Kyverno, Gatekeeper: rules over pods", Becomes.OPEN),
     Unknown("policies", "any policy over pools, in a fence: those that could widen one", Becomes.UNPROVEN),
     Unknown("policies", "any policy over pools, in a fence: those that could refuse one", Becomes.SAID),
-    Unknown("fences", "capacity blocks; who changed a pool last (managedFields)", Becomes.UNSEEN),
+    Unknown("fences", "capacity blocks", Becomes.UNSEEN),
     Unknown("credentials", "whether External Secrets, Vault and cert-manager go on renewing a Secret", Becomes.SAID),
     Unknown("credentials", "EKS Pod Identity, OIDC keys that rotate, workload identity elsewhere", Becomes.UNSEEN),
     Unknown("network", "sidecars that a webhook injects beside what turns GPUs off", Becomes.OPEN),

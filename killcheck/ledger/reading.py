@@ -27,7 +27,6 @@ __all__ = ["entries"]
 _RAN = frozenset(
     {
         "false-green",
-        "image-gone",
         "image-missing",
         "image-quota",
         "image-unpinned",
@@ -66,6 +65,8 @@ _RAN = frozenset(
         "drain-flags",
     }
 )
+#: Probes whose claim is that an image can be pulled, which only a real cluster does.
+_PULLED = frozenset({"image-gone"})
 #: Probes whose claim is that nodes drain and go: disproved where they were seen to.
 _DRAINED = frozenset(
     {
@@ -104,7 +105,7 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
 
 def _starts(found: Finding, obj: Obj | None, stakes: Stakes) -> bool:
     """Whether an error is about what may turn a target on, and is not that it fails."""
-    return obj is not None and found.probe not in _RAN | _DRAINED and bool(workloads.power_of(obj, stakes))
+    return obj is not None and found.probe not in _RAN | _PULLED | _DRAINED and bool(workloads.power_of(obj, stakes))
 
 
 def _meant(found: Finding, obj: Obj | None, stakes: Stakes) -> bool:
@@ -128,7 +129,8 @@ def _entry(found: Finding, stakes: Stakes, *, live: bool, meant: bool) -> Entry:
         seen = seen or "the drill saw the GPUs go and stay off on this cluster, for as long as it watched"
     if seen:
         return Entry(found.object, Status.MODELLED if meant else Status.EXECUTED, f"{said}; {seen}", told=True)
-    return Entry(found.object, Status.NOT_MODELLED, f"{said}; one night without it does not disprove that", _SETTLES)
+    why = "nothing was pulled here" if found.probe in _PULLED else "one night without it does not disprove that"
+    return Entry(found.object, Status.NOT_MODELLED, f"{said}; {why}", _SETTLES)
 
 
 def _about(stakes: Stakes) -> set[str]:

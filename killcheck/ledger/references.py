@@ -27,6 +27,8 @@ _ACTS = re.compile(
     re.IGNORECASE,
 )
 _MUTATES = re.compile(r"mutat|assign|modifyset|generat|patch", re.IGNORECASE)
+#: Keys by which an object says that it acts in other namespaces, or in other clusters, than its own.
+_SPACES = re.compile(r"namespace|tenant|cluster|project", re.IGNORECASE)
 _MOST_DEPTH = 16
 
 
@@ -39,12 +41,14 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
     body = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
     home = home_of(obj) if (obj.get("metadata") or {}).get("namespace") else ""
     leaves = list(_leaves(body, ()))
+    spoken = " ".join(text for _, text in leaves)
     for owner in owners(obj):
         if any((owner.get("kind"), owner.get("name")) == (held.kind, held.name) for held in stakes.targets):
             yield f"it belongs to {owner.get('kind')} {owner.get('name')}"
     for path, value in leaves:
         for held in stakes.targets:
-            if _named(value, held) and not _elsewhere(body, path, held):
+            elsewhere = _elsewhere(body, path, held) or _at_home(body, path, held, home, spoken)
+            if _named(value, held) and not elsewhere:
                 yield f"{format_path(path)} names {held}"
         for held in stakes.targets if (home, value) in stakes.config_maps else ():
             if _manifest_of(held, stakes.config_maps[home, value]):
@@ -121,6 +125,31 @@ def _elsewhere(body: Obj, path: Path, held: Held) -> bool:
     kind, namespace = node.get("kind"), node.get("namespace")
     others = isinstance(kind, str) and kind.lower() not in (held.kind.lower(), held.plural)
     return others or (isinstance(namespace, str) and namespace not in (held.namespace, "", "*"))
+
+
+def _at_home(body: Obj, path: Path, held: Held, home: str, spoken: str) -> bool:
+    """Whether a reference by kind and name means an object of its own namespace, which is not the target's.
+
+    So ``scaleTargetRef`` and its like are read (API conventions, "Object references": without a namespace in the
+    object's own). Not where the object speaks of the target's namespace, or of namespaces in its own way.
+    """
+    node = _around(body, path)
+    by_kind = isinstance(node.get("kind"), str) and node.get("name") == held.name and "namespace" not in node
+    told = held.namespace in spoken or _SPACES.search(" ".join(_all_keys(body, 0)))
+    return bool(home) and home != held.namespace and by_kind and not told
+
+
+def _all_keys(value: Any, depth: int) -> Iterator[str]:
+    """Every key of every mapping below."""
+    if depth > _MOST_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _all_keys(inner, depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _all_keys(inner, depth + 1)
 
 
 def _of_something_inert(body: Obj, path: Path) -> bool:

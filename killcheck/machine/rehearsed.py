@@ -37,7 +37,11 @@ def rehearse(objects: Sequence[Obj], roots: Sequence[Path], now: datetime) -> di
         lacks = one.lacks or (
             f"the first {MOST} programs of machines are fired, and it comes after" if number >= MOST else None
         )
-        found[one.ref] = _unfired(one, lacks) if lacks else _rehearsed(objects, one, now)
+        if one.broken:
+            never = Firing(Outcome.NOT_STARTED, why=one.broken)
+            found[one.ref] = Rehearsed(one.ref, "", ACCOUNT, never, beside=_beside(one))
+        else:
+            found[one.ref] = _unfired(one, lacks) if lacks else _rehearsed(objects, one, now)
     return found
 
 
@@ -59,7 +63,16 @@ def _rehearsed(objects: Sequence[Obj], one: Scheduled, now: datetime) -> Rehears
 
 def _beside(one: Scheduled) -> Beside:
     env = tuple(sorted(one.command.env.items()))
-    return Beside(one.command.argv, env, str(one.file), one.line, one.schedule or "", one.time_zone)
+    return Beside(
+        one.command.argv,
+        env,
+        str(one.file),
+        one.line,
+        one.schedule or "",
+        one.time_zone,
+        str(one.by or ""),
+        str(one.folder),
+    )
 
 
 def _slot(one: Scheduled, now: datetime) -> datetime:

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from killcheck.machine.calendar import as_cron
 from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed, text_of
+from killcheck.text.suggestions import did_you_mean
 from killcheck.text.values import replace
 
 __all__ = ["Scheduled", "find"]
@@ -30,6 +32,9 @@ _CRON = re.compile(r"\s*(@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(\S.
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*)$")
 #: An assignment that systemd and a shell read alike.
 _PLAIN = re.compile(r"[A-Za-z_]\w*=(?:[\w./:@%+,=-]*|\"[^\"\\$`]*\"|'[^']*')")
+_SPECIFIER = re.compile(r"%([iIpnN%])")
+#: How alike names of units are of which one is the other misspelt (0 to 1).
+_MISSPELT = 0.8
 _USER = re.compile(r"[a-z_][\w-]*")
 #: Units that start a service by themselves.
 WAKING = (".timer", ".path", ".socket")
@@ -58,6 +63,9 @@ class Scheduled(Struct, frozen=True):
     schedule: str | None
     time_zone: str = ""
     lacks: str | None = None
+    #: The timer's own file, or the crontab; why it starts nothing, whatever its command is.
+    by: Path | None = None
+    broken: str | None = None
 
     @property
     def ref(self) -> str:
@@ -86,22 +94,65 @@ def _in(folder: Path) -> Iterator[Scheduled]:
 
 
 def _unit(file: Path) -> Iterator[Scheduled]:
-    """What a timer starts, or a path or socket unit: of these nobody can say when."""
-    unit = sections(file)
-    calendars = [value for _, key, value in unit if key == "OnCalendar" and value]
-    when = as_cron(calendars[0]) if len(calendars) == 1 else None
-    named = next((value for _, key, value in unit if key in ("Unit", "Service")), f"{file.stem}.service")
-    service = file.parent / Path(named).name
-    if not service.is_file() or is_masked(service) or not enclosed(service, file.parent):
+    """What a timer starts, or a path or socket unit: of these nobody can say when. A template: once for each instance
+    that is enabled here."""
+    if not file.stem.endswith("@"):
+        yield from _started(file, file.stem)
         return
-    started, home = sections(service), _home(file.parent)
+    for instance in _instances(file):
+        yield from _started(file, f"{file.stem}{instance}")
+
+
+def _instances(template: Path) -> list[str]:
+    """The instances of a template unit that are enabled: linked from what wants them, else its ``DefaultInstance=``."""
+    links = [
+        link.stem.removeprefix(template.stem)
+        for link in sorted(template.parent.glob(f"*.wants/{template.stem}*{template.suffix}"))
+    ]
+    default = [value for _, key, value in sections(template) if key == "DefaultInstance" and value]
+    return [one for one in links if one] or default[:1]
+
+
+def _started(file: Path, unit: str) -> Iterator[Scheduled]:
+    """What the unit of that name (without its suffix), which is written in ``file``, starts."""
+    written = _specified(sections(file), unit + file.suffix)
+    calendars = [value for _, key, value in written if key == "OnCalendar" and value]
+    when = as_cron(calendars[0]) if len(calendars) == 1 else None
+    given = next((Path(value).name for _, key, value in written if key in ("Unit", "Service")), None)
+    named = given or f"{unit}.service"
+    service, broken = _service(file.parent, named), None
+    if service is None and given:
+        near = get_close_matches(named, [one.name for one in sorted(file.parent.glob("*.service"))], 1, _MISSPELT)
+        service = _service(file.parent, near[0]) if near else None
+        broken = f"it starts {named}, which is not there{did_you_mean(named, near)}"
+    if service is None:
+        return
+    started, home = _specified(sections(service), named), _home(file.parent)
     lines = [value for _, key, value in started if key in ("ExecStartPre", "ExecStart", "ExecStartPost") and value]
     files, lacks = _environment_files(started, file.parent, home)
     command = _command(lines, _identity(started) | environment_of(started), file.parent, home, files)
     if command is not None:
-        yield Scheduled(
-            file.stem, service, _line(service), home, command, when[0] if when else None, when[1] if when else "", lacks
-        )
+        at = (file, 1) if broken else (service, _line(service))
+        schedule, zone = when or (None, "")
+        yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken)
+
+
+def _service(folder: Path, name: str) -> Path | None:
+    """The file of a service: its own, or that of the template of which it is an instance (systemd.unit(5))."""
+    prefix, is_instance, _ = name.partition("@")
+    files: list[Path] = [folder / name, *([folder / f"{prefix}@.service"] if is_instance else ())]
+    for one in files:
+        if one.is_file() and not is_masked(one) and enclosed(one, folder):
+            return one
+    return None
+
+
+def _specified(unit: list[tuple[str, str, str]], name: str) -> list[tuple[str, str, str]]:
+    """A unit's lines with the specifiers that its name gives, and ``%%`` (systemd.unit(5)); others stay as they are."""
+    stem = name.rpartition(".")[0]
+    prefix, _, instance = stem.partition("@")
+    known = {"i": instance, "I": instance.replace("-", "/"), "p": prefix, "n": name, "N": stem, "%": "%"}
+    return [(part, key, _SPECIFIER.sub(lambda found: known[found[1]], value)) for part, key, value in unit]
 
 
 def _home(folder: Path) -> Path:
@@ -160,7 +211,7 @@ def _crontab(file: Path) -> Iterator[Scheduled]:
             if command is not None:
                 zone = env.get("CRON_TZ", "")
                 name = f"{file.name}-{number}"
-                yield Scheduled(name, file, number, _home(file.parent), command, when and when[0], zone)
+                yield Scheduled(name, file, number, _home(file.parent), command, when and when[0], zone, by=file)
 
 
 def _command(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from killcheck.kube.outside_schedules import is_crontab
 from killcheck.machine.starting import assignments, expanded, start_in, unread_in
 from killcheck.spec.killpath import Command
 from killcheck.text.durations import parse_duration
@@ -86,11 +87,6 @@ def folders_below(root: Path) -> Iterator[Path]:
 def is_schedule(file: Path) -> bool:
     """Whether a file starts a program by itself: a timer, a unit that something wakes, a crontab."""
     return file.suffix in _WAKING or is_crontab(file)
-
-
-def is_crontab(file: Path) -> bool:
-    """By its name or its folder's."""
-    return file.name == "crontab" or file.suffix == ".cron" or file.parent.name in ("cron.d", "crontabs")
 
 
 class _Reader:

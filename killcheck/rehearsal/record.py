@@ -195,7 +195,8 @@ def _ends(call: Call) -> bool:
 
 class Beside(Struct, frozen=True):
     """A program of a machine's own schedule. ``argv`` with ``env``, as its unit starts it in ``folder``; ``file`` and
-    ``line``: where that is said; ``schedule`` (cron, in ``time_zone``) empty: not known."""
+    ``line``: where that is said; ``schedule`` (cron, in ``time_zone``) empty: not known. ``by``: the file of its timer,
+    or its crontab."""
 
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
@@ -203,6 +204,8 @@ class Beside(Struct, frozen=True):
     line: int
     schedule: str = ""
     time_zone: str = ""
+    by: str = ""
+    folder: str = ""
 
 
 class Rehearsed(Struct, frozen=True):

@@ -5,7 +5,7 @@ What may *not* live here: anything that changes a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,20 +19,14 @@ from killcheck.kube.objects import Obj
 from killcheck.lint import asking
 from killcheck.lint.asking import LintResult
 from killcheck.probes import live
+from killcheck.run.rehearsing import rehearsed
 from killcheck.run.session import Session
-from killcheck.spec.killpath import API_VERSION, KillPath
+from killcheck.spec.killpath import KillPath
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from killcheck.engine.connection import Engine
-    from killcheck.kube.manifests import Loaded
-    from killcheck.rehearsal.record import Rehearsed
 
-__all__ = ["catalogue_for", "executors", "fences", "findings", "preflight", "rehearsed"]
-
-#: A worker is worth its start from so many programs on.
-PROGRAMS_A_WORKER = 3
+__all__ = ["catalogue_for", "executors", "fences", "findings", "preflight"]
 
 
 def findings(session: Session) -> LintResult:
@@ -59,35 +53,6 @@ def findings(session: Session) -> LintResult:
     else:
         world, notes = asking.world_of([], wall_now(), kill_path=kill_path)
     return asking.lint(world, notes=notes)
-
-
-def rehearsed(
-    found: Loaded | Sequence[Obj],
-    now: datetime,
-    *,
-    live: bool = False,
-    beside: Sequence[Path] = (),
-) -> dict[str, Rehearsed]:
-    """Every program of the manifests, fired once in a sandbox of this host. Raises LoadError, ClusterError.
-
-    ``live``: they were listed in a cluster; copies of them are rehearsed here, and nothing is asked of it.
-    ``beside``: folders whose systemd timers and crontabs are fired too.
-    """
-    from killcheck.kube.manifests import Loaded as _Loaded
-    from killcheck.machine import rehearsed as machines
-    from killcheck.rehearsal.copied import copied
-    from killcheck.rehearsal.programs import programs
-    from killcheck.rehearsal.stage import rehearse
-    from killcheck.run import parallel
-
-    given = found.objects if isinstance(found, _Loaded) else found
-    objects = [o for o in (copied(given) if live else given) if o.get("apiVersion") != API_VERSION]
-    timers = machines.rehearse(objects, beside, now)
-    count = min(parallel.processors(), len(programs(objects)) // PROGRAMS_A_WORKER)
-    if count < 2:
-        return rehearse(objects, now) | timers
-    with parallel.mortal_workers(count) as pool:
-        return rehearse(objects, now, pool=pool, share=count) | timers
 
 
 def fences(session: Session) -> FenceReport:

@@ -28,6 +28,7 @@ from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Skipped
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
 from killcheck.kube.passed_over import Cause, names_accelerators
+from killcheck.run.rehearsing import rehearsed
 from killcheck.spec import specfile
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
 from killcheck.text.problems import Problem
@@ -153,6 +154,9 @@ class Session:
                 loaded = self._loaded = self._loaded or self.load(schemas=False)
                 # Fences and findings need no layer; what misses is drilled, for that is what would run at night.
                 found = discover.from_objects(loaded, complete=False, strays=True)
+                if found.uncovered and self.exec_mode == "host":  # what reading could not follow, a rehearsal sees
+                    seen = rehearsed(loaded, wall_now(), beside=self.folders)
+                    found = discover.from_objects(loaded, rehearsed=seen, complete=False, strays=True)
             if self._objects is None:
                 schemas = bool(found.kill_path.layers) and any(o.get("kind") == r.CRDS.kind for o in loaded.objects)
                 self._take(self.load() if schemas else loaded)  # megabytes of them are for a cluster alone

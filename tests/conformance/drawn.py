@@ -15,6 +15,9 @@ _MADE_UP = re.compile("[bcdfghjklmnpqrstvwxz2456789]{5}")
 _TOLD = re.compile(r"\{(\d+):([\w.]+)\}")
 #: What a distribution's control plane puts in beside Kubernetes' own.
 _DISTRIBUTIONS = "openshift-service-ca.crt"
+_DISTRIBUTIONS_VOLUME = re.compile(
+    r',\{[\\"]*configMap[\\"]*:\{[\\"]*name[\\"]*:[\\"]*openshift-service-ca\.crt.*?\]\}\}'
+)
 _BUILD = frozenset({"gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"})
 _OWN = _BUILD | frozenset(
     {
@@ -108,7 +111,7 @@ def _plain_answer(answer: dict, space: str) -> dict:
     def text(value: str) -> str:
         for name in names:
             value = value.replace(name, aliases[name])
-        value = value.replace(space, "{ns}")
+        value = _DISTRIBUTIONS_VOLUME.sub("", value.replace(space, "{ns}"))
         value = _TIME.sub("<time>", _UID.sub("<uid>", value))
         value = re.sub(r"\b10\.\d+\.\d+\.\d+(?=:?\b)", "<ip>", value)
         value = re.sub(r"\bkube-api-access-\w{5}\b", "kube-api-access-*", value)
@@ -117,6 +120,7 @@ def _plain_answer(answer: dict, space: str) -> dict:
         value = re.sub(r"(?<=pod-template-hash=)\w+", "<hash>", value)
         value = re.sub(r'("resourceVersion\\?":\\?")\d+', r"\1*", value)
         value = re.sub(r'(?<=in scheme ")[^"]*', "*", value)
+        value = re.sub(r"@@ -\d+,(\d+) \+\d+,(\d+) @@", r"@@ \1 \2 @@", value)  # below the distribution's volume
         value = re.sub(
             r"(?<=resource version: )\d+|(?<=record \()\d+(?=\))|(?<=, current: )\d+|(?<=UID in object meta: )\S+",
             "*",

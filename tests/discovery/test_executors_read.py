@@ -468,3 +468,25 @@ def test_what_never_closes_is_an_error_of_its_own(text: str):
     with pytest.raises(ShellSyntaxError):
         shell_script.parse(text)
     assert "cannot be read" in sh(text).not_understood[0]
+
+
+LLM = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llm, namespace: inference}
+spec: {replicas: %s, template: {spec: {containers: [{name: a, resources: {limits: {%s: 1}}}]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("replicas", "holds", "written"),
+    [(2, "nvidia.com/gpu", 2), (0, "nvidia.com/gpu", 0), (0, "cpu", 0), (2, "cpu", None), ("two", "cpu", None)],
+)
+@pytest.mark.parametrize("words", ["apply -f /scripts/llm.yaml", "apply -f /scripts/", "replace -f /scripts"])
+def test_replicas_of_an_applied_manifest_are_what_is_written(
+    words: str, replicas: object, holds: str, written: int | None
+) -> None:
+    data = {"llm.yaml": LLM % (replicas, holds), "notes.txt": LLM % (7, "nvidia.com/gpu")}
+    found = sh(f"kubectl {words}", data=data)
+    changed = [call for call in found.calls if call.verb in ("patch", "update")]
+    assert [(call.resource, call.name, call.replicas) for call in changed] == [("deployments", "llm", written)]

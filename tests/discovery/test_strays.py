@@ -25,6 +25,9 @@ MISSES = (
     "kubectl -n inf scale rs -l app=llm --replicas=0",
     'kubectl -n inf patch job llm-w-0 --type merge -p \'{"spec":{"suspend":true}}\'',
     "kubectl -n inf delete raycluster --all",
+    "kubectl -n inf rollout restart deploy/llm",
+    "kubectl -n inf rollout restart deploy -l tier=gpu",
+    "kubectl -n inf delete pod -l made-by=an-operator",
 )
 #: What stops nothing, stops something elsewhere, or something that is there.
 OTHERS = (
@@ -33,6 +36,9 @@ OTHERS = (
     "kubectl -n inf delete configmap old",
     "kubectl -n inf scale deploy/llm-v1 --replicas=2",
     "kubectl -n inf get deploy",
+    "kubectl -n inf rollout restart deploy/cache",
+    "kubectl -n inf delete pod -l app=cache",
+    'kubectl -n inf patch cronjob backup -p \'{"spec":{"suspend":true}}\'',
 )
 CACHE = TARGET.replace("nvidia.com/gpu: 1", "cpu: 1").replace("llm", "cache")
 
@@ -67,6 +73,29 @@ def test_what_stops_nothing_of_the_kind_is_no_switch(script: str) -> None:
     assert found(cron(script)).kill_path.layers == ()
 
 
+RUN = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train-1, namespace: inf, ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: train, uid: u}]}
+spec:
+  template:
+    spec: {restartPolicy: Never, containers: [{name: a, image: a/b:1, resources: {limits: {nvidia.com/gpu: 1}}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "named"),
+    [
+        ('kubectl -n inf patch cronjob train -p \'{"spec":{"suspend":true}}\'', ["off"]),
+        ('kubectl -n inf patch cronjob train -p \'{"spec":{"suspend":false}}\'', []),
+        ('kubectl -n inf patch cronjob other -p \'{"spec":{"suspend":true}}\'', []),
+    ],
+)
+def test_who_suspends_the_schedule_is_meant_for_the_run_that_goes_on(script: str, named: list[str]) -> None:
+    discovery = from_objects([yaml.safe_load(RUN), cron(script)], complete=False, strays=True)
+    assert [layer.name for layer in discovery.kill_path.layers] == named
+
+
 def test_beside_a_switch_that_hits_one_that_misses_is_none() -> None:
     discovery = found(cron(MISSES[1], "stale"), cron("kubectl -n inf scale deploy/llm --replicas=0"))
     assert [layer.name for layer in discovery.kill_path.layers] == ["off"]
@@ -88,3 +117,14 @@ def test_beside_a_switch_that_hits_one_that_misses_is_none() -> None:
 )
 def test_edit_that_leaves_gpus_asked_for_is_no_switch(edit: str, layers: list[str]) -> None:
     assert [layer.name for layer in found(cron(f"kubectl -n inf {edit}")).kill_path.layers] == layers
+
+
+def test_who_applies_the_manifest_again_in_the_morning_is_no_switch() -> None:
+    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "inf"}}
+    data["data"] = {"llm.yaml": TARGET.replace("spec:\n  sel", "spec:\n  replicas: 1\n  sel")}
+    morning = cron("kubectl apply -f /m/llm.yaml", "on")
+    pod = morning["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "m", "configMap": {"name": "m"}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "m", "mountPath": "/m"}]
+    discovery = found(cron("kubectl -n inf delete deploy llm"), morning, data)
+    assert [layer.name for layer in discovery.kill_path.layers] == ["off"]

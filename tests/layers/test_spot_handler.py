@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
+
+import pytest
+
 from killcheck.kube.objects import copy, dig
 from killcheck.verdict import Verdict
 
 
 def drill(drilled, change=None, folder=None):
     return drilled("spot-training", "spot-reclaim", change, folder=folder, exec_mode="host")
+
+
+def without_checkpoint(edited):
+    def unnamed(path):
+        kept = "    checkpoint:            # how many items are safe: what is read before the notice, and after the work goes on\n"
+        edited(path / "killcheck.yaml", kept, "")
+        edited(path / "killcheck.yaml", "      configMap: {namespace: training, name: pretrain, key: items}\n", "")
+
+    return unnamed
 
 
 def job(change):
@@ -169,3 +183,112 @@ def test_a_checkpoint_that_cannot_be_read_is_no_proof(drilled, edited):
     result = drill(drilled, folder=lambda path: edited(path / "killcheck.yaml", "key: items", "key: steps"))
     assert result.verdict is Verdict.INCONCLUSIVE
     assert "cannot be read" in result.why
+
+
+def test_where_no_spot_is_to_be_had_the_work_waits_and_nothing_is_bought(drilled):
+    result = drilled("spot-training", "spot-reclaim", under=["no-spot"])
+    assert result.verdict is Verdict.EXPOSED, result.why
+    assert "InsufficientInstanceCapacity" in result.bites["no-spot"]
+    assert "the work does not go on" in result.cause
+    assert result.problems == ()
+
+
+#: A stranger's words for the same: namespace, work, pool and types.
+STRANGERS = {
+    "training": "lab-7",
+    "pretrain": "finetune",
+    "gpu-spot": "burst",
+    "g5.2xlarge": "g6e.4xlarge",
+    "g6.2xlarge": "g6.4xlarge",
+}
+
+
+def in_strangers_words(text):
+    for ours, theirs in STRANGERS.items():
+        text = text.replace(ours, theirs)
+    return text
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        {"operator": "In", "values": ["on-demand", "spot"]},
+        {"operator": "Exists"},
+        {"operator": "NotIn", "values": ["reserved"]},
+    ],
+    ids=lambda room: room["operator"],
+)
+def test_a_strangers_pool_that_may_fall_back_is_seen_to_pay_on_demand(drilled, room):
+    """Other names, two workers on machines of other types and in one zone, and room for both kinds of capacity."""
+
+    def theirs(obj):
+        said = json.loads(in_strangers_words(json.dumps(obj)))
+        obj.clear()
+        obj.update(said)
+        if obj["kind"] == "NodePool":
+            wanted = obj["spec"]["template"]["spec"]["requirements"]
+            wanted[:] = [one for one in wanted if one["key"] != "karpenter.sh/capacity-type"]
+            wanted.append({"key": "karpenter.sh/capacity-type"} | room)
+            wanted.append({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1c"]})
+            obj["spec"]["limits"] = {"nvidia.com/gpu": 8}
+        if obj["kind"] == "Job":
+            obj["spec"] |= {"parallelism": 2, "completions": 2}
+
+    def spec(folder):
+        for file in folder.iterdir():
+            file.write_text(in_strangers_words(file.read_text()))
+
+    result = drilled("spot-training", "spot-reclaim", theirs, under=["no-spot"], folder=spec, exec_mode="host")
+    assert result.verdict is Verdict.EXPOSED, result.why
+    assert re.search(r"on-demand node \S+ \(g\S+, \$\d+\.\d\d an hour\) came in the place of spot node", result.cause)
+    assert "burst" in result.bites["no-spot"]
+    assert result.problems == ()
+
+
+def test_what_is_lost_is_what_was_done_since_the_last_checkpoint(drilled):
+    """A worker that writes every third item of 20 s, and not when it is told to stop."""
+    result = drill(drilled, code("    checkpoint()\n    print", "    print"))
+    assert result.verdict is Verdict.SURVIVED, result.why
+    (told,) = [n for n in result.notes if n.startswith("work lost:")]
+    assert "half is to be expected: 30 s ($0.01 on demand) a reclaim" in told
+    assert 0 <= float(told.split(" s ")[0].removeprefix("work lost: ")) <= 72
+
+
+def test_the_moment_of_the_notice_is_drawn_and_the_same_each_time(drilled):
+    said = [[n for n in drill(drilled).notes if "at a drawn" in n] for _ in range(2)]
+    assert len(said[0]) == 1, said
+    assert said[0] == said[1]
+
+
+def test_work_that_writes_nothing_down_is_lost_as_a_whole(drilled):
+    result = drill(drilled, code('{"items": str(done)}', "{}"))
+    assert result.verdict is Verdict.EXPOSED, result.why
+    assert "nothing was ever written down" in result.cause
+    assert "on demand" in result.cause
+    assert result.problems == ()
+
+
+def test_work_that_does_not_run_here_is_not_said_to_write_nothing(drilled):
+    def hollow(obj):
+        if obj["kind"] == "Job":
+            del obj["spec"]["template"]["metadata"]["annotations"]
+
+    result = drill(drilled, hollow)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "was not written twice" in result.why
+
+
+def test_a_job_that_a_reclaim_ends_is_seen_without_a_checkpoint(drilled, edited):
+    def once(obj):
+        if obj["kind"] == "Job":
+            obj["spec"] |= {"backoffLimit": 0}
+            del obj["spec"]["podFailurePolicy"]
+
+    result = drill(drilled, once, without_checkpoint(edited))
+    assert result.verdict is Verdict.EXPOSED, result.why
+    assert "Job/training/pretrain failed with the reclaim (BackoffLimitExceeded" in result.cause
+
+
+def test_without_a_checkpoint_in_the_spec_what_is_at_stake_is_said(drilled, edited):
+    result = drill(drilled, folder=without_checkpoint(edited))
+    assert any("where none is written, all work in the" in note for note in result.notes), result.notes

@@ -102,6 +102,14 @@ def test_executor_that_fails_after_its_write_has_turned_it_off(tmp_path: Path) -
     assert "its executor wrote it (Pod/serving/lights-out-killcheck-" in result.why
 
 
+@pytest.mark.parametrize(("kind", "second"), [("StatefulSet", False), ("StatefulSet", True), ("Deployment", True)])
+def test_who_takes_gpus_out_of_a_template_has_turned_off_what_rolls_long_after(
+    kind: str, second: bool, tmp_path: Path
+) -> None:
+    result = Composition(kind=kind, replicas=4, style="resources-out", second=second).drill(tmp_path / "path")
+    assert (str(result.verdict), result.off_by) == ("survived", "lights-out"), result.why
+
+
 @pytest.mark.parametrize("packing", ["kustomize", "argo"])
 def test_what_a_tool_wrote_down_says_the_same(packing: str, tmp_path: Path) -> None:
     result = Composition(packing=packing).drill(tmp_path / "path")
@@ -138,6 +146,19 @@ def test_what_lint_calls_an_error_is_answered(tmp_path: Path) -> None:
     said = {(e.object, e.because.split(":")[0]): e.status for e in kept.telling}
     assert said["ScaledObject/serving/of-a-stranger", "lint says keda-floor"] is Status.NOT_MODELLED
     assert said["CronJob/serving/lights-out", "lint says forbid-hung-job"] is Status.EXECUTED
+
+
+@pytest.mark.parametrize(("host", "verdict"), [("k8s.gcr.io", "inconclusive"), ("registry.example.net", "survived")])
+def test_image_of_a_registry_that_was_shut_is_not_pulled_by_a_drill_of_this_process(
+    host: str, verdict: str, tmp_path: Path
+) -> None:
+    objects = Composition().objects
+    (switch,) = [obj for obj in objects if obj["kind"] == "CronJob"]
+    container = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    container["image"] = f"{host}/kubectl:v1.30.1"
+    result = Composition.drill(_Fixed(objects), tmp_path / "path")
+    assert str(result.verdict) == verdict, result.why
+    assert ("nothing was pulled here" in result.why) is (verdict == "inconclusive")
 
 
 def test_quota_that_leaves_no_room_for_the_job_is_an_exposure(tmp_path: Path) -> None:

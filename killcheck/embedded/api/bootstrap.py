@@ -20,13 +20,47 @@ from killcheck.kube.objects import Obj, format_time, name_of, namespace_of
 if TYPE_CHECKING:
     from killcheck.embedded.api.server import ApiServer
 
-__all__ = ["SERVICE_IP", "authentication", "install_roles", "namespaces", "objects", "priority_classes", "roles"]
+__all__ = [
+    "SERVICE_IP",
+    "authentication",
+    "install_api_services",
+    "install_roles",
+    "namespaces",
+    "objects",
+    "priority_classes",
+    "roles",
+]
 
 RBAC = "rbac.authorization.k8s.io"
 API = f"{RBAC}/v1"
 #: ClusterIP of the Service ``kubernetes`` in a cluster with kubeadm's service network.
 SERVICE_IP = "10.96.0.1"
 
+#: How far in front a group comes, and a version in its group (a v1.36.2 API server's own APIServices).
+_PRIORITIES = {
+    "v1": (18000, 1),
+    "admissionregistration.k8s.io/v1": (16700, 15),
+    "apiextensions.k8s.io/v1": (16700, 15),
+    "apps/v1": (17800, 15),
+    "authentication.k8s.io/v1": (17700, 15),
+    "authorization.k8s.io/v1": (17600, 15),
+    "autoscaling/v1": (17500, 15),
+    "autoscaling/v2": (17500, 30),
+    "batch/v1": (17400, 15),
+    "certificates.k8s.io/v1": (17300, 15),
+    "coordination.k8s.io/v1": (16500, 15),
+    "discovery.k8s.io/v1": (16200, 15),
+    "events.k8s.io/v1": (17750, 15),
+    "flowcontrol.apiserver.k8s.io/v1": (16100, 21),
+    "networking.k8s.io/v1": (17200, 15),
+    "node.k8s.io/v1": (16300, 15),
+    "policy/v1": (17100, 15),
+    "rbac.authorization.k8s.io/v1": (17000, 15),
+    "resource.k8s.io/v1": (16200, 21),
+    "scheduling.k8s.io/v1": (16600, 15),
+    "storage.k8s.io/v1": (16800, 15),
+}
+_API_SERVICES = next(kind for kind in builtin() if kind.resource.kind == "APIService")
 _ROLE_KINDS = {kind.resource.kind: kind for kind in builtin() if kind.resource.group == RBAC}
 
 
@@ -117,6 +151,31 @@ def install_roles(server: ApiServer) -> None:
         meta = role["metadata"] | {"uid": server.new_uid(), "creationTimestamp": now}
         stored = server.store.put(kind.table, key, role | {"metadata": meta})
         server.managed.note(kind, key, Manager("kube-apiserver", "Update", API), stored)
+
+
+def install_api_services(server: ApiServer) -> None:
+    """Put an APIService in the store for every group and version that is served here, as a server does at its start."""
+    now = format_time(server.loop.now())
+    manager = Manager("kube-apiserver", "Update", _API_SERVICES.resource.api_version)
+    local = {"reason": "Local", "message": "Local APIServices are always available"}
+    condition = {"type": "Available", "status": "True", "lastTransitionTime": now} | local
+    for api_version, (group_priority, version_priority) in _PRIORITIES.items():
+        group, _, version = api_version.rpartition("/")
+        asked: Obj = {
+            "kind": "APIService",
+            "apiVersion": _API_SERVICES.resource.api_version,
+            "metadata": {
+                "name": f"{version}.{group}",
+                "uid": server.new_uid(),
+                "creationTimestamp": now,
+                "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"},
+            },
+            "spec": ({"group": group} if group else {})
+            | {"version": version, "groupPriorityMinimum": group_priority, "versionPriority": version_priority},
+        }
+        key = ("", name_of(asked))
+        stored = server.store.put(_API_SERVICES.table, key, asked | {"status": {"conditions": [condition]}})
+        server.managed.note(_API_SERVICES, key, manager, asked | {"metadata": stored["metadata"]})
 
 
 def _service(endpoint: tuple[str, int]) -> list[Obj]:

@@ -11,7 +11,10 @@ from killcheck.embedded.api.kinds import builtin
 from killcheck.embedded.api.status import StatusError, bad_request, invalid
 from killcheck.kube.objects import Obj, copy, dig
 
-__all__ = ["check_name", "decode_object", "say_strict", "strict_problems"]
+__all__ = ["SCHEME", "check_name", "decode_object", "registered", "say_strict", "strict_problems"]
+
+#: What Kubernetes' own types are looked up in.
+SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 
 
 def strict_problems(duplicates: list[str], unknown: list[str]) -> list[str]:
@@ -46,11 +49,11 @@ def decode_object(
     got_kind, got_version = str(obj.get("kind") or want_kind), str(obj.get("apiVersion") or want_version)
     if call.kind.crd is not None and schema is None:
         _check_custom(got_kind, got_version, call, obj)
-    elif (got_kind, got_version) != (want_kind, want_version) and not _registered(got_kind, got_version):
+    elif (got_kind, got_version) != (want_kind, want_version) and not registered(got_kind, got_version):
         raise bad_request(
             f'{got_kind} in version "{got_version.rpartition("/")[2]}" cannot be handled as a {want_kind}: no kind '
             f'"{got_kind}" is registered for version "{got_version}" in scheme '
-            '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
+            f'"{SCHEME}"'
         )
     if got_kind != want_kind:
         raise _wrong_kind(str(got_kind), str(got_version), want_kind, want_version)
@@ -105,7 +108,7 @@ def _builtin() -> frozenset[tuple[str, str]]:
     return frozenset((kind.resource.kind, kind.resource.api_version) for kind in builtin())
 
 
-def _registered(kind: str, api_version: str) -> bool:
+def registered(kind: str, api_version: str) -> bool:
     """Whether the server's scheme has such a type."""
     if (kind, api_version) in _builtin():
         return True

@@ -15,6 +15,7 @@ from killcheck.embedded.api import schemas, status
 from killcheck.embedded.api.body import PROTOBUF, GoJSONError, parse_json, parse_yaml, read_protobuf
 from killcheck.embedded.api.call import Call, bad_dry_run
 from killcheck.embedded.api.conversion import converted
+from killcheck.embedded.api.decoding import SCHEME
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.store import Key
@@ -296,10 +297,7 @@ class Deleter:
         if isinstance(raw, dict):
             kind, version = str(raw.get("kind") or "DeleteOptions"), str(raw.get("apiVersion") or "v1")
             if kind != "DeleteOptions":
-                raise status.bad_request(
-                    f'no kind "{kind}" is registered for version "{version}" in scheme '
-                    '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
-                )
+                raise status.bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
             return options_from(schemas.decode("V1DeleteOptions", raw, partial=True).obj, call)
         body: Obj = {}
         for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents"):

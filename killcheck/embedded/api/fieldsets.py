@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from killcheck.embedded.api.mergekeys import KEY_DEFAULTS, ApplyLists
+from killcheck.embedded.api.mergekeys import KEY_DEFAULTS, LIST_DEFAULTS, ApplyLists
 from killcheck.kube.objects import Obj
 
 __all__ = [
@@ -147,9 +147,9 @@ def _items(
     existed: bool,
 ) -> Fields | None:
     found: Fields = {} if existed else {".": {}}
-    before = {item_element(item, keys): item for item in old}
+    before = {item_element(item, keys, path): item for item in old}
     for item in new:
-        element = item_element(item, keys)
+        element = item_element(item, keys, path)
         if element.startswith("v:") or not isinstance(item, dict) or lists.items_are_atomic(path):
             if element not in before:
                 found[element] = {}
@@ -163,11 +163,12 @@ def _items(
     return found or None
 
 
-def item_element(item: Any, keys: tuple[str, ...]) -> str:
+def item_element(item: Any, keys: tuple[str, ...], path: tuple[str, ...]) -> str:
     """The path element of an item: ``k:{"name":"x"}``, or ``v:"x"`` in a set."""
     if not keys or not isinstance(item, dict):
         return "v:" + json.dumps(item, separators=(",", ":"))
-    given = {key: item.get(key, KEY_DEFAULTS.get(key)) for key in sorted(keys)}
+    defaults = LIST_DEFAULTS.get(path[-1], KEY_DEFAULTS)
+    given = {key: item.get(key, defaults.get(key)) for key in sorted(keys)}
     present = {key: value for key, value in given.items() if value is not None or key in item}
     return "k:" + json.dumps(present, separators=(",", ":"))
 

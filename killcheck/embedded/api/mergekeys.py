@@ -178,6 +178,8 @@ _MAP_OF_KIND: dict[tuple[str, Path], tuple[str, ...]] = {
 }
 #: What a key field left out of an item counts as.
 KEY_DEFAULTS = {"protocol": "TCP", "type": ""}
+#: The same where a field of that name has no such default elsewhere (``LocalObjectReference``).
+LIST_DEFAULTS = {"imagePullSecrets": {"name": ""}}
 
 
 class ApplyLists:

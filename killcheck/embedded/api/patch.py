@@ -20,7 +20,9 @@ __all__ = [
     "go_value",
     "json_patch",
     "merge_patch",
+    "opened",
     "remove_fields",
+    "spent",
     "strategic_patch",
 ]
 
@@ -49,6 +51,9 @@ def json_patch(obj: Obj, operations: list[Obj]) -> Any:
     import jsonpatch
     import jsonpointer
 
+    for operation in operations:
+        if operation.get("op") in _BELOW and "" in (operation.get("path"), operation.get("from")):
+            raise PatchFailed("the whole document is in no other")
     try:
         return _lenient(jsonpatch)(operations).apply(obj)
     except jsonpatch.JsonPatchTestFailed as error:
@@ -57,6 +62,8 @@ def json_patch(obj: Obj, operations: list[Obj]) -> Any:
         raise PatchFailed(str(error)) from error
 
 
+#: What is done to a member of something, and so never to the whole.
+_BELOW = frozenset({"add", "remove", "move", "copy"})
 _patch_class: list[Any] = []
 
 
@@ -84,13 +91,37 @@ def _lenient(jsonpatch: Any) -> Any:
             added = {"op": "add", "path": self.location, "value": None}
             return jsonpatch.AddOperation(added, pointer_cls=self.pointer_cls).apply(obj)
 
+    class Test(jsonpatch.TestOperation):  # type: ignore[misc]
+        """Test to which a null is as good as no such member."""
+
+        def apply(self, obj: Any) -> Any:
+            parent, part = self.pointer.to_last(obj)
+            if part is not None and isinstance(parent, dict) and parent.get(part) is None:
+                if self.operation.get("value") is None:
+                    return obj
+                raise jsonpatch.JsonPatchTestFailed(f"testing value {self.location} failed")
+            return super().apply(obj)
+
     class Lenient(jsonpatch.JsonPatch):  # type: ignore[misc]
         """evanphx/json-patch's reading of RFC 6902."""
 
-        operations = MappingProxyType(dict(jsonpatch.JsonPatch.operations) | {"replace": Replace, "copy": Copy})
+        operations = MappingProxyType(
+            dict(jsonpatch.JsonPatch.operations) | {"replace": Replace, "copy": Copy, "test": Test}
+        )
 
     _patch_class.append(Lenient)
     return Lenient
+
+
+def opened(operations: list[Obj]) -> Obj:
+    """What the operations went into, as a tree of names: Go writes the members of these sorted."""
+    found: Obj = {}
+    for operation in operations:
+        for place in ("path", "from"):
+            below = found
+            for part in str(operation.get(place, "")).split("/")[1:-1]:
+                below = below.setdefault(part.replace("~1", "/").replace("~0", "~"), {})
+    return found
 
 
 # -- merge patch -----------------------------------------------------------------------------------------------
@@ -140,6 +171,29 @@ def strategic_patch(target: Any, patch: Obj, path: Path = ()) -> Obj:
             continue
         _merge_member(result, key, value, (*path, key))
     return result
+
+
+def spent(target: Any, patch: Any) -> Any:
+    """A strategic patch as it is left when it was merged: what met nothing of its kind has lost its nulls.
+
+    Source: ``mergeMap`` and ``discardNullValuesFromPatch`` of apimachinery's strategicpatch, which change it in place.
+    """
+    if not isinstance(patch, dict) or not isinstance(target, dict):
+        return patch
+    found: Obj = {}
+    for key, value in patch.items():
+        before = target.get(key)
+        if isinstance(value, dict) and not isinstance(before, dict):
+            found[key] = _without_nulls(value)
+        else:
+            found[key] = spent(before, value)
+    return found
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    return value
 
 
 def _retained(target: Obj, patch: Obj) -> Obj:
@@ -344,8 +398,8 @@ def _apply_items(
     keys: tuple[str, ...],
 ) -> list[Any]:
     """Applied items first where they are new in front of others: the applied order, then what only the live has."""
-    before = {item_element(item, keys): item for item in live}
-    wanted = {item_element(item, keys): item for item in config}
+    before = {item_element(item, keys, path): item for item in live}
+    wanted = {item_element(item, keys, path): item for item in config}
     result = []
     for element, item in before.items():
         if element not in wanted:
@@ -392,7 +446,7 @@ def _remove_items(items: list[Any], fields: Fields, lists: ApplyLists, path: Pat
     keys = lists.keys(path) or ()
     result = []
     for item in items:
-        tree = fields.get(item_element(item, keys))
+        tree = fields.get(item_element(item, keys, path))
         if tree is None:
             result.append(item)
         elif tree and "." not in tree:

@@ -5,7 +5,8 @@ Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go; recording 25.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from killcheck.embedded.api import schemas, status, type_dispatch, typedpatch
@@ -19,7 +20,7 @@ from killcheck.embedded.api.applying import (
 )
 from killcheck.embedded.api.body import GoJSONError, Parsed, dumps, parse_json, parse_yaml
 from killcheck.embedded.api.call import Call
-from killcheck.embedded.api.decoding import say_strict, strict_problems
+from killcheck.embedded.api.decoding import SCHEME, registered, say_strict, strict_problems
 from killcheck.embedded.api.fieldsets import (
     Fields,
     applied_fields,
@@ -39,7 +40,9 @@ from killcheck.embedded.api.patch import (
     go_map,
     json_patch,
     merge_patch,
+    opened,
     remove_fields,
+    spent,
     strategic_patch,
 )
 from killcheck.embedded.api.status import StatusError
@@ -184,6 +187,8 @@ class Patcher:
         try:
             if content_type == STRATEGIC and schema is not None:
                 fresh = _restored(schema, fresh)
+            elif schema is not None:
+                _check_kind(old, new)
             clean, unknown = type_dispatch.decode(call.kind, fresh, schema)
             clean |= {key: value for key, value in shared.items() if key not in _OWN}
         except StatusError as error:
@@ -206,9 +211,12 @@ class Patcher:
         why: str,
         schema: str | None,
     ) -> StatusError:
-        """422 that shows the patch, or the patched object as Go would have written it."""
+        """422 that shows the patch, or the patched object as Go would have written it.
+
+        The decoder reads that from its beginning: of more that does not fit, the first is what it tells.
+        """
         if content_type == STRATEGIC:
-            shown = go_map(parsed.value)
+            shown = go_map(spent(old, parsed.value))
         else:
             own = old.get("kind") == call.kind.resource.kind
             whole = self.server.managed.shown(call.kind, call.key, old) if own else old
@@ -217,7 +225,10 @@ class Patcher:
                 whole = old | {"metadata": old["metadata"] | {"managedFields": entries}}
             whole = schemas.in_order(schema, whole) if schema else _by_name(whole)
             new = merge_patch(whole, parsed.value) if content_type == MERGE else json_patch(whole, parsed.value)
-            shown = dumps(_as_merged(new, parsed.value))
+            opens = parsed.value if content_type == MERGE else opened(parsed.value)
+            written = _as_merged(new, opens)
+            why = _first_problem(call, old, written, schema) or why
+            shown = _escaped(call, dumps(written), parsed.value)
         shown = shown.replace("\\", "\\\\").replace('"', '\\"')
         causes = [{"reason": "FieldValueInvalid", "message": f'Invalid value: "{shown}": {why}', "field": "patch"}]
         return status.invalid("", "", "", causes)
@@ -469,12 +480,59 @@ def _by_name(value: Any) -> Any:
     return {key: _by_name(value[key]) for key in sorted(value)} if isinstance(value, dict) else value
 
 
-def _as_merged(new: Any, patch: Any) -> Any:
-    """The object with the keys sorted where a merge patch touched it, as Go writes what it merged."""
-    if not isinstance(new, dict) or not isinstance(patch, dict | list):
+def _as_merged(new: Any, touched: Any) -> Any:
+    """The object with the keys sorted where a patch touched it, as Go writes what it took apart."""
+    if not isinstance(touched, dict):
         return new
-    below = patch if isinstance(patch, dict) else {}
-    return {key: _as_merged(new[key], below.get(key)) for key in sorted(new)}
+    if isinstance(new, list):
+        return [_as_merged(item, touched.get(str(number))) for number, item in enumerate(new)]
+    return {key: _as_merged(new[key], touched.get(key)) for key in sorted(new)} if isinstance(new, dict) else new
+
+
+def _check_kind(old: Obj, new: Obj) -> None:
+    """Raises StatusError 400 where a patch makes the object one of a kind that there is not."""
+    for field in ("apiVersion", "kind"):
+        value = new.get(field)
+        if value is not None and not isinstance(value, str):
+            found = {bool: "bool", list: "array", dict: "object"}.get(type(value), "number")
+            words = f"json: cannot unmarshal {found} into Go struct field .{field} of type string"
+            raise status.bad_request(f"couldn't get version/kind; json parse error: {words}")
+    kind, version = new.get("kind"), new.get("apiVersion")
+    if not kind or not version:
+        return
+    if (kind, version) != (old.get("kind"), old.get("apiVersion")) and not registered(kind, version):
+        raise status.bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
+
+
+def _first_problem(call: Call, old: Obj, written: Any, schema: str | None) -> str | None:
+    """What the decoder says of a built-in type's object that does not fit; None: nothing of that sort."""
+    if schema is None or not isinstance(written, dict):
+        return None
+    try:
+        _check_kind(old, written)
+        type_dispatch.decode(call.kind, written, schema)
+    except StatusError as error:
+        return str(error) if error.code == 400 else None
+    return None
+
+
+def _escaped(call: Call, shown: str, patch: Any) -> str:
+    """Texts of the patch as they were sent: bytes without a letter beyond ASCII have them escaped."""
+    body = call.request.body
+    if not isinstance(body, bytes) or not body.isascii():
+        return shown
+    for text in _texts(patch):
+        if not text.isascii():
+            shown = shown.replace(dumps(text), json.dumps(text))
+    return shown
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def _failed(content_type: str, why: str, code: int = 400) -> StatusError:

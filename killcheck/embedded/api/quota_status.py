@@ -50,6 +50,8 @@ class QuotaStatus:
         namespace = change.key[0]
         if change.table == QUOTAS:
             self._limited.add(namespace)
+            if dig(change.old or {}, "spec") == dig(change.new or {}, "spec"):
+                return  # who writes the status is heard, until what is used changes (resource_quota_controller.go)
         if namespace in self._limited and namespace not in self._due:
             self._due.add(namespace)
             self.loop.call_soon(self._settle, namespace)

@@ -143,6 +143,7 @@ def _bytes(value: Any) -> Any:
 
 
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_MICRO = re.compile(r"[.,]\d{6}(Z|[+-])")
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 
@@ -205,6 +206,10 @@ def _time(value: Any) -> Any:
 def _micro_time(value: Any) -> Any:
     if not isinstance(value, str):
         raise Mismatch(value, "string")
+    if _RFC3339.fullmatch(value) and not _MICRO.search(value):
+        rest, wanted = _unparsed(value, _MICRO_LAYOUT)
+        words = f'parsing time "{value}" as "{_MICRO_LAYOUT}": cannot parse "{rest}" as "{wanted}"'
+        raise Mismatch(value, "", plain=words)
     return _moment(value, _MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -86,7 +86,7 @@ class Scaler:
             server.managed.scaled(
                 call,
                 before=dig(before, "spec", "replicas", default=0),
-                after=replicas if applied is None else dig(applied, "spec", "replicas"),
+                after=replicas if applied is None else _said(applied),
                 applied=applied is not None,
                 since=int(updated["metadata"]["resourceVersion"]),
             )
@@ -120,6 +120,12 @@ class Scaler:
         others = [(manager, applied_fields({"spec": {"replicas": 0}})) for manager in claims if manager != me]
         if others and not call.request.flag("force"):
             raise self.server.patcher.conflict(call, others)
+
+
+def _said(configuration: Obj) -> int | None:
+    """The replicas that a configuration has: a null is a zero, and what is left out is nothing."""
+    spec = configuration.get("spec") or {}
+    return int(spec["replicas"] or 0) if "replicas" in spec else None
 
 
 def _check_preconditions(call: Call, scale: Obj, old: Obj) -> None:

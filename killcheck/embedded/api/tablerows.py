@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from killcheck.embedded.api import podcells
+from killcheck.embedded.api import podcells, systemrows
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.tablecolumns import UNKNOWN, WORDS, Ages, Column, Printer, columns, human_duration
 from killcheck.kube.objects import Obj, condition, controller_of, dig, labels_of, parse_time
@@ -23,6 +23,11 @@ def printer(kind: Kind) -> Printer:
     resource = kind.resource
     group = "" if resource.group == "events.k8s.io" else resource.group
     return _PRINTERS.get((group, resource.kind), _DEFAULT)
+
+
+def is_default(kind: Kind) -> bool:
+    """Whether a built-in type has no printer of its own."""
+    return printer(kind) is _DEFAULT
 
 
 def _name(obj: Obj) -> str:
@@ -522,15 +527,8 @@ _REPLICAS = Printer(columns(f"Name|Desired#|Current#|Ready#|Age|{_WIDE}"), _repl
 _RBAC, _STORAGE, _DRA = "rbac.authorization.k8s.io", "storage.k8s.io", "resource.k8s.io"
 
 
-def _component(obj: Obj, _ages: Ages) -> list[Any]:
-    found = next((c for c in obj.get("conditions") or () if c["type"] == "Healthy"), None)
-    if found is None:
-        return [_name(obj), "Unknown", "", ""]
-    word = {"True": "Healthy", "False": "Unhealthy"}.get(found.get("status", ""), "Unknown")
-    return [_name(obj), word, found.get("message", ""), found.get("error", "")]
-
-
 _PRINTERS: dict[tuple[str, str], Printer] = {
+    ("apiregistration.k8s.io", "APIService"): Printer(columns("Name|Service|Available|Age"), systemrows.api_service),
     ("", "Pod"): Printer(
         columns("Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*"),
         _pod,
@@ -562,7 +560,7 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("", "Event"): Printer(
         columns("Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*"), _event
     ),
-    ("", "ComponentStatus"): Printer(columns("Name|Status|Message|Error"), _component),
+    ("", "ComponentStatus"): Printer(columns("Name|Status|Message|Error"), systemrows.component),
     ("", "Namespace"): Printer(columns("Name|Status|Age"), _namespace),
     ("", "Endpoints"): Printer(columns("Name|Endpoints|Age"), _endpoints),
     ("discovery.k8s.io", "EndpointSlice"): Printer(columns("Name|AddressType|Ports|Endpoints|Age"), _endpoint_slice),

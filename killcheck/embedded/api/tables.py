@@ -56,8 +56,13 @@ def render(kind: Kind, items: list[Obj], now: datetime, list_meta: Obj, wanted: 
         "apiVersion": api_version,
         "metadata": list_meta,
         "columnDefinitions": [column.definition() for column in columns],
-        "rows": rows,
+        "rows": rows or _no_rows(kind),
     }
+
+
+def _no_rows(kind: Kind) -> list[Obj] | None:
+    """What a Table has for rows where there are none: null where no printer makes it (``defaultTableConvertor``)."""
+    return None if kind.crd is None and tablerows.is_default(kind) else []
 
 
 def of_nothing(kind: Kind, blank: Obj, list_meta: Obj, api_version: str) -> Obj:

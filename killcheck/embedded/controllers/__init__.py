@@ -79,11 +79,12 @@ def start_all(
     ``ca_pem`` is the certificate that pods verify the API server with.
     """
     started: dict[str, Component] = {}
+    scheduler = Kube(kube.transport, field_manager="kube-scheduler")  # a program of its own
     for kind in ALL:
         if kind.name in disabled:
             continue
         extra: dict[str, Any] = {"ca_pem": ca_pem} if "ca_pem" in kind.__dataclass_fields__ else {}
-        controller = kind(kube, loop, informers, **extra)
+        controller = kind(scheduler if kind is Scheduler else kube, loop, informers, **extra)
         controller.start()
         started[controller.name] = controller
     return started

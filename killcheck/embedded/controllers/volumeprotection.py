@@ -17,7 +17,7 @@ __all__ = ["PvProtection", "PvcProtection"]
 
 
 class _Protection(Controller):
-    """Takes a finalizer from what is being deleted and is not used."""
+    """Takes a finalizer from what is being deleted and is not used, and puts it back where somebody took it."""
 
     finalizer: str
     resource: Resource
@@ -31,14 +31,20 @@ class _Protection(Controller):
         self.objects = self.follow(self.resource)
 
     def reconcile(self, key: Key) -> None:
-        """Let it go."""
+        """Let it go, or keep it."""
         obj = self.objects.objects.get(key)
-        meta = obj["metadata"] if obj is not None else {}
-        if obj is None or "deletionTimestamp" not in meta or self.finalizer not in (meta.get("finalizers") or ()):
+        if obj is None:
             return
-        if not self.used(key, obj):
-            left = [name for name in meta["finalizers"] if name != self.finalizer]
-            self.kube.replace(self.resource, obj | {"metadata": meta | {"finalizers": left}})
+        meta = obj["metadata"]
+        held = list(meta.get("finalizers") or ())
+        if "deletionTimestamp" not in meta:
+            wanted = held if self.finalizer in held else [*held, self.finalizer]
+        elif self.finalizer in held and not self.used(key, obj):
+            wanted = [name for name in held if name != self.finalizer]
+        else:
+            return
+        if wanted != held:
+            self.kube.replace(self.resource, obj | {"metadata": meta | {"finalizers": wanted}})
 
 
 class PvcProtection(_Protection):

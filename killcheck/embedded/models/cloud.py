@@ -100,6 +100,15 @@ class Instance(Struct):
         return None if self.usd_per_hour is None else self.usd_per_hour * self.hours(now)
 
 
+class Refused(Struct, frozen=True):
+    """A machine that was asked for and not to be had: its type and how many GPUs that has, who asked and when."""
+
+    type: str
+    devices: int
+    by: str
+    at: datetime
+
+
 class Queue:
     """A message queue (SQS): bodies go to whoever subscribed, or wait until someone does."""
 
@@ -190,6 +199,9 @@ class Cloud:
         self.metadata_unheard: list[str] = []
         #: Types that cannot be had (InsufficientInstanceCapacity).
         self.exhausted: set[str] = set()
+        #: Whether no spot machine of any type can be had, and what was asked for all the same.
+        self.no_spot = False
+        self.spot_refused: list[Refused] = []
         self._timers: dict[str, list[Timer]] = {}
         #: Who makes machines real where there is more than this model: a stand-in of the cloud's API.
         self.machines: Machines | None = None
@@ -222,7 +234,9 @@ class Cloud:
         kind = self.catalogue.get(name)
         if kind is None:
             raise CloudError("InvalidParameterValue", f"Invalid value '{name}' for InstanceType.")
-        if name in self.exhausted:
+        if self.no_spot and capacity_type == "spot":
+            self.spot_refused.append(Refused(name, kind.devices, by, self.loop.now()))
+        if name in self.exhausted or (self.no_spot and capacity_type == "spot"):
             raise CloudError(
                 "InsufficientInstanceCapacity",
                 f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}).",
