@@ -1,7 +1,8 @@
 """Who last wrote a field of an object, as a cluster's own record has it: ``metadata.managedFields``.
 
 A record of fields, not of requests: of each manager there is the last time alone, and a scale to zero leaves the number
-to nobody. What a program asked for and was refused is in the audit log, which is not read.
+to nobody. What a program asked for and was refused is in the audit log
+(:mod:`killcheck.kube.audit_log`).
 """
 
 from __future__ import annotations
