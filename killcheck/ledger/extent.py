@@ -41,6 +41,7 @@ UNKNOWN: tuple[Unknown, ...] = (
     ),
     Unknown("single controllers", "systemd itself: units are read, their programs run", Becomes.SAID),
     Unknown("spot", "how often a type is reclaimed, and when spot is to be had again", Becomes.UNSEEN),
+    Unknown("spot", "the spec's own command that gives a notice: tried on a real cluster alone", Becomes.UNSEEN),
     Unknown("spot", "traffic out of the cloud; bills by label and owner", Becomes.UNSEEN),
     Unknown("alerts", "whether Alertmanager tells anybody", Becomes.SAID),
     Unknown("alerts", "series of exporters other than kube-state-metrics and dcgm-exporter", Becomes.UNPROVEN),
@@ -55,7 +56,9 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown("policies", "any policy over pools, in a fence: those that could refuse one", Becomes.SAID),
     Unknown("fences", "capacity blocks", Becomes.UNSEEN),
     Unknown("credentials", "whether External Secrets, Vault and cert-manager go on renewing a Secret", Becomes.SAID),
-    Unknown("credentials", "EKS Pod Identity, OIDC keys that rotate, workload identity elsewhere", Becomes.UNSEEN),
+    Unknown(
+        "credentials", "EKS Pod Identity, workload identity elsewhere, a cloud's trust in an issuer", Becomes.UNSEEN
+    ),
     Unknown("network", "sidecars that a webhook injects beside what turns GPUs off", Becomes.OPEN),
     Unknown("network", "name servers of a pod's own, and proxies: what they know and let through", Becomes.OPEN),
     Unknown("network", "a mesh without sidecars (Istio's ambient mode)", Becomes.SAID),

@@ -8,7 +8,9 @@ from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import Evidence, FaultError, Plan
-from killcheck.faults.kubernetes.executor import ExecutorFault
+from killcheck.faults.kubernetes.executor import ExecutorFault, pod_spec
+from killcheck.kube import resources as r
+from killcheck.kube.container_logs import given_to
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.resources import Resource
@@ -40,7 +42,7 @@ class QueueReleased(ExecutorFault):
         self._released: str | None = None
 
     def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
-        """Only where the switch closes a queue."""
+        """Only where the switch closes a queue; what its script does elsewhere, a drill that names it reads."""
         return None if "stopPolicy" in str(cron_job) else f"the executor of {layer_name} closes no queue of Kueue's"
 
     def _queues(self, stage: Stage, layer: LayerRun) -> dict[str, tuple[Resource, Obj]]:
@@ -56,12 +58,19 @@ class QueueReleased(ExecutorFault):
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The queues that the switch closes. Raises FaultError where it closes none."""
         why = self.unsuited_executor(layer.layer.name, layer.cron_job)
-        if why is not None:
+        if why is not None and not self._by_script(stage, layer):
             raise FaultError(f"{self.name}: {why}")
         return Plan(
             (f"what {layer.layer.name} closes: {self.simulates}",),
             edits=("spec.stopPolicy of the targets' queues",),
         )
+
+    @staticmethod
+    def _by_script(stage: Stage, layer: LayerRun) -> bool:
+        """Whether a ConfigMap that the executor is given speaks of it: its script is there."""
+        kube, namespace = stage.cluster.kube, namespace_of(layer.cron_job) or None
+        given = (name for resource, name in given_to({"spec": pod_spec(layer)}) if resource is r.CONFIGMAPS)
+        return any("stopPolicy" in str(kube.find(r.CONFIGMAPS, name, namespace)) for name in given)
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Remember which are open. Raises FaultError where none is."""
