@@ -10,32 +10,43 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from killcheck.embedded.nodes import podlife
+from killcheck.embedded.nodes.execution import NotRun
+from killcheck.embedded.nodes.host_runtime import HostRuntime
 from killcheck.embedded.nodes.hostprograms import HostPrograms
 
 __all__ = ["KEPT", "LACKED", "begin", "called", "watch"]
 
-#: What ``.ci/run`` installs for tests that are not marked themselves.
-LACKED = tuple(name for name in ("kubectl",) if HostPrograms().find(name) is None)
+#: What ``.ci/run`` installs for tests that are not marked themselves; curl has a stand-in, which cannot do everything.
+LACKED = tuple(name for name in ("kubectl", "curl") if HostPrograms().find(name) is None)
 #: Names the file in which processes that a test starts note what they could not run.
 KEPT = "TESTS_LACKED_IN"
 
 
 def watch() -> None:
-    """From now on notes each container, here or in a fork of this process, whose outcome such a program hides."""
+    """From now on notes each program of a pod or a machine, here or in a fork, whose outcome such a lack hides."""
     file = os.environ.get(KEPT)
     if not LACKED or file is None:
         return
-    before = podlife.PodLife.outcome_unknown
+    start = HostRuntime.start
 
-    def noted(life, container, why):
+    def note(why):
         found = [name for name in LACKED if f"calls {name}," in why]
         if found:
             with Path(file).open("a") as out:
                 out.write("".join(f"{name}\n" for name in found))
-        before(life, container, why)
 
-    podlife.PodLife.outcome_unknown = noted
+    def noted(runtime, launch, on_exit, on_unknown):
+        def unknown(why):
+            note(why)
+            on_unknown(why)
+
+        try:
+            return start(runtime, launch, on_exit, unknown)
+        except NotRun as error:
+            note(str(error))
+            raise
+
+    HostRuntime.start = noted
 
 
 def begin() -> None:

@@ -65,6 +65,13 @@ __all__ = ["command"]
     help="Ask the registries whether the executors' images are there, with the pods' own pull secrets.",
 )
 @click.option(
+    "--audit-log",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A kube-apiserver's audit log (JSON lines, repeatable): which switch was refused when, who lit GPUs again.",
+)
+@click.option(
     "--pull",
     is_flag=True,
     help="Run the executors' images on the Docker Engine, without network, credentials and rights, to see "
@@ -107,8 +114,10 @@ def command(**options: Any) -> None:
       killcheck lint --manifests deploy/ --sarif killcheck.sarif --fail-on warning
       killcheck lint --manifests deploy/ --exec host
       killcheck lint --on staging --exec host
+      killcheck lint --on staging --audit-log /var/log/kubernetes/audit.log
       killcheck lint --on staging --baseline .killcheck-baseline.json
     """
+    from killcheck.kube.audit_log import AuditLogError
     from killcheck.lint import asking
 
     one_on_stdout(options, ("sarif", "junit"), document=options["as_json"] or options["github"])
@@ -120,7 +129,10 @@ def command(**options: Any) -> None:
         known = asking.read_baseline(old) if old and not options["write_baseline"] else None
     except asking.BaselineError as error:
         raise click.UsageError(str(error)) from None
-    result = asking.lint(world, notes=notes, baseline=known, probes=_probes(options, world))
+    try:
+        result = asking.lint(world, notes=notes, baseline=known, probes=_probes(options, world))
+    except AuditLogError as error:
+        raise click.UsageError(str(error)) from None
     _print(result, options)
     if options["write_baseline"]:
         number = asking.write_baseline(old, result)
@@ -243,6 +255,10 @@ def _probes(options: dict[str, Any], world: Any) -> tuple[Any, ...]:
         from killcheck.probes.image_missing import ImageMissing
 
         chosen.append(ImageMissing())
+    if options["audit_log"]:
+        from killcheck.probes.audit_log import AuditLog
+
+        chosen.append(AuditLog(options["audit_log"]))
     if world.live and world.kill_path.cloud is not None:
         from killcheck.probes.cloud_bills import CloudBills
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from killcheck.discover.independence import Shared
     from killcheck.drill.sequence import Options
     from killcheck.reports.terminal import Terminal
-    from killcheck.run.matrix import Matrix
+    from killcheck.run.matrix import Cell, Matrix
     from killcheck.run.planned import PlannedDrill
     from killcheck.run.runner import RunResult
     from killcheck.run.session import Session
@@ -212,10 +212,8 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
     from killcheck.reports.rests import shown_apart
 
     out.console.grid(fitted(found, out.console.width))
-    for cell in found.failures():
-        under = f" under {cell.fault}" if cell.fault else ""
-        why = cell.result.cause or cell.result.why
-        out.console.say(f"  {cell.layer}{under} must be {cell.wanted}, is {cell.word}: {why}", 4)
+    for line in _failing(found.failures()):
+        out.console.say(f"  {line}", 4)
     for cell in found.cells:
         if cell.better:
             out.console.say(f"  better: {cell.layer} under {cell.fault}: {cell.better}", 4)
@@ -225,6 +223,22 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
         said = "; ".join(one.evidence) or "not drilled: nothing here takes just that away"
         out.console.say(f"  {one.to_json()['severity']}: {one.message}", 4)
         out.console.say(f"    {said}. {one.remedy[:1].upper()}{one.remedy[1:]}.", 4)
+
+
+def _failing(cells: Sequence[Cell]) -> Iterator[str]:
+    """What the policy does not let pass, a line each; what is inconclusive for the same want of a run shares one."""
+    alike: dict[tuple[str, tuple[str, ...]], list[Cell]] = {}
+    for cell in cells:
+        not_run = cell.result.not_run if cell.result.verdict == "inconclusive" else ()
+        alike.setdefault((cell.layer, not_run or (cell.fault,)), []).append(cell)
+    for (layer, why), those in alike.items():
+        cell, under = those[0], [one.fault for one in those if one.fault]
+        if len(those) > 1:
+            undisturbed = "undisturbed and " if len(under) < len(those) else ""
+            yield f"{layer}, {undisturbed}under {len(under)} fault(s), is inconclusive: {'; '.join(why)}"
+        else:
+            named = f" under {cell.fault}" if cell.fault else ""
+            yield f"{layer}{named} must be {cell.wanted}, is {cell.word}: {cell.result.cause or cell.result.why}"
 
 
 def undrillable(session: Session, only_layers: Collection[str] = ()) -> list[str]:

@@ -40,8 +40,11 @@ class Judged(Watched):
             raise Inconclusive(self._layer_run.unproven())
         unbitten = [f for f in self.faults if f.name not in self.bites]
         if unbitten:
+            names = ", ".join(f.name for f in unbitten)
+            if self.cluster.unknowns():  # what was not run meets nothing: that is no want of teeth
+                raise Inconclusive(f"{'; '.join(self.cluster.unknowns())}; so {names} met nothing that could show it")
             raise Inconclusive(
-                f"{', '.join(f.name for f in unbitten)} did not bite: the fault was put in place, and nothing was seen "
+                f"{names} did not bite: the fault was put in place, and nothing was seen "
                 f"to meet it ({' or '.join(dict.fromkeys(f.shows for f in unbitten))}), so nothing is proven"
                 + self._unread()
             )
@@ -127,9 +130,7 @@ class Judged(Watched):
         )
 
     def _unread(self) -> str:
-        """What was not run, and a log that could not be read, may be why there is no evidence, and no want of teeth."""
-        if self.cluster.unknowns():
-            return f" ({'; '.join(self.cluster.unknowns())})"
+        """A log that could not be read may be why there is no evidence, and no want of teeth."""
         unread = next(iter(self.stage.observations.unread.values()), None)
         return f" (the log could not be read: {unread})" if unread is not None else ""
 
@@ -307,6 +308,7 @@ class Judged(Watched):
             bites=dict(self.bites),
             title=self.options.title,
             gpu_pods=self._gpu_pods() if timeline else (),
+            not_run=tuple(dict.fromkeys(why for _, why in self.cluster.not_run())),
             **more,  # type: ignore[arg-type]
         )
 

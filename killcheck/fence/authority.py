@@ -11,9 +11,11 @@ from killcheck.cloud.iam import Access, PolicyError, launch
 from killcheck.fence.account import Account
 from killcheck.fence.pools import Pool
 from killcheck.instances.launchable import Launchable
+from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
+from killcheck.kube.writers import writer_of
 
-__all__ = ["Grant", "claim_doors", "grants", "karpenter_role", "within_role"]
+__all__ = ["Grant", "claim_doors", "grants", "karpenter_role", "moved_by", "within_role"]
 
 #: Verbs that put a NodeClaim, or a wider NodePool, into the cluster.
 _WIDENING = ("create", "update", "patch")
@@ -62,13 +64,15 @@ def _doors(rules: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, bool]
     for rule in rules:
         groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
         verbs = rule.get("verbs") or ()
-        if not {"*", "karpenter.sh"} & set(groups) or rule.get("resourceNames"):
+        if not {"*", "karpenter.sh"} & set(groups):
             continue
-        everything = "*" in groups and "*" in resources and "*" in verbs
+        # Names keep nobody from widening what they name; a create has none when it is asked about, so none is granted.
+        named = bool(rule.get("resourceNames"))
+        everything = not named and "*" in groups and "*" in resources and "*" in verbs
         for resource, opening in _DOORS.items():
             if {"*", resource} & set(resources):
                 for verb in opening:
-                    if {"*", verb} & set(verbs):
+                    if {"*", verb} & set(verbs) and not (named and verb == "create"):
                         yield verb, resource, everything
 
 
@@ -109,6 +113,29 @@ def claim_doors(objects: Sequence[Obj], types: Launchable, allowed: int, possibl
             )
         )
     return pools, notes
+
+
+#: What bounds a NodePool, and what whoever makes one writes.
+_BOUNDS = (("spec", "limits"), ("spec", "template", "spec", "requirements"))
+_MADE = ("spec", "template", "spec", "nodeClassRef")
+
+
+def moved_by(objects: Iterable[Obj]) -> list[str]:
+    """NodePools whose bounds somebody else wrote than who keeps the rest of them, a sentence each.
+
+    Of a live cluster alone: manifests have no ``managedFields``.
+    """
+    found = []
+    for pool in objects:
+        keeper = writer_of(pool, *_MADE) if r.is_of(pool, r.NODEPOOLS) else None
+        for path in _BOUNDS if keeper is not None else ():
+            writer = writer_of(pool, *path)
+            if writer is not None and keeper is not None and writer.manager != keeper.manager:
+                found.append(
+                    f"NodePool/{name_of(pool)}: {'.'.join(path)} was last written by {writer}; {keeper.manager} keeps "
+                    "the rest"
+                )
+    return found
 
 
 def karpenter_role(objects: Iterable[Obj]) -> str | None:

@@ -70,7 +70,7 @@ def evaluate(
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
     cluster = _together(results, judge_together(world.pools, ceiling, world.unknown))
     findings = tuple(queues(found, [pool for pool in world.pools if not pool.name.startswith("RBAC/")]))
-    notes = (*world.notes, *ceilings(found, world.pools))
+    notes = (*world.notes, *authority.moved_by(found), *ceilings(found, world.pools))
     return FenceReport(tuple(results), cluster, notes, catalogue.sources, findings)
 
 

@@ -1,7 +1,8 @@
-"""Who last wrote an object's ``spec.replicas``, as a cluster's own record has it: ``metadata.managedFields``.
+"""Who last wrote a field of an object, as a cluster's own record has it: ``metadata.managedFields``.
 
 A record of fields, not of requests: of each manager there is the last time alone, and a scale to zero leaves the number
-to nobody. What a program asked for and was refused is in the audit log, which is not read.
+to nobody. What a program asked for and was refused is in the audit log
+(:mod:`killcheck.kube.audit_log`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig
 
-__all__ = ["Writer", "told", "writer_of_replicas"]
+__all__ = ["Writer", "told", "writer_of", "writer_of_replicas"]
 
 
 class Writer(Struct, frozen=True):
@@ -29,10 +30,16 @@ class Writer(Struct, frozen=True):
 
 def writer_of_replicas(obj: Obj) -> Writer | None:
     """The latest manager of ``spec.replicas``; None: nobody manages it."""
+    return writer_of(obj, "spec", "replicas")
+
+
+def writer_of(obj: Obj, *path: str) -> Writer | None:
+    """The latest manager of a field, or of something in it; None: nobody manages it, or there is no record."""
+    steps = [f"f:{step}" for step in path]
     found = [
         Writer(str(entry.get("manager", "")), str(entry.get("time") or ""), str(entry.get("subresource") or ""))
         for entry in dig(obj, "metadata", "managedFields", default=[])
-        if "f:replicas" in dig(entry, "fieldsV1", "f:spec", default={})
+        if steps[-1] in dig(entry, "fieldsV1", *steps[:-1], default={})
     ]
     return max(found, key=lambda one: one.time, default=None)
 

@@ -21,7 +21,17 @@ from killcheck.instances.reclaims import NAMES, NOTICE_S, cloud_of
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, annotations_of, condition, dig, labels_of, name_of, namespace_of, parse_time
+from killcheck.kube.objects import (
+    Obj,
+    annotations_of,
+    condition,
+    dig,
+    labels_of,
+    name_of,
+    namespace_of,
+    parse_time,
+    ref_of,
+)
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.machine.programs import CountUnknown, counted
@@ -62,6 +72,7 @@ _MORE_TYPES = (
     "let the pool take more instance types and zones; where the work cannot wait, give it an on-demand pool of its own "
     "with a lower weight and limits"
 )
+_RETRIED = "make the Job anew with retries left, and a podFailurePolicy that ignores DisruptionTarget"
 _CHECKPOINT = "let the worker write down how far it is, every few minutes and when it is told to stop"
 #: What would have heard it, by cloud.
 _EARS = {
@@ -405,11 +416,32 @@ class SpotHandler(LayerRun):
         )
 
     def _at_stake(self) -> Sequence[str]:
-        """What a reclaim costs at most, where nobody said how work is kept."""
+        """What a reclaim costs at most, where nobody said how work is kept; a Job that it ended is seen."""
+        failed = next(self._failed(), None)
+        if failed is not None:
+            self._flaw = self._flaw or failed
+            self.remedy = _RETRIED
         worked = self._worked()
         return (
             [f"no checkpoint is named: where none is written, all work{worked} is to be done again"] if worked else ()
         )
+
+    def _failed(self) -> Iterator[str]:
+        """Jobs among the targets that have failed since the notice, a sentence each."""
+        for target in self.stage.kill_path.covered_by(self.layer):
+            for obj in self.stage.scene.objects_of(target) if target.kind else ():
+                ended = condition(obj, "Failed") or {}
+                at = ended.get("lastTransitionTime")
+                if (
+                    ended.get("status") == "True"
+                    and at
+                    and self._noticed
+                    and parse_time(at) >= self._noticed.replace(microsecond=0)
+                ):
+                    yield (
+                        f"{ref_of(obj)} failed with the reclaim ({ended.get('reason')}: {ended.get('message')}): "
+                        "nobody takes up the work again"
+                    )
 
     def _worked(self) -> str:
         """For how long the node's pods had worked when the notice came, and what that cost; empty: not known."""

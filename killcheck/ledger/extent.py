@@ -53,7 +53,7 @@ UNKNOWN: tuple[Unknown, ...] = (
     Unknown("policies", "Kyverno, Gatekeeper: rules over pods", Becomes.OPEN),
     Unknown("policies", "any policy over pools, in a fence: those that could widen one", Becomes.UNPROVEN),
     Unknown("policies", "any policy over pools, in a fence: those that could refuse one", Becomes.SAID),
-    Unknown("fences", "capacity blocks; who changed a pool last (managedFields)", Becomes.UNSEEN),
+    Unknown("fences", "capacity blocks", Becomes.UNSEEN),
     Unknown("credentials", "whether External Secrets, Vault and cert-manager go on renewing a Secret", Becomes.SAID),
     Unknown("credentials", "EKS Pod Identity, OIDC keys that rotate, workload identity elsewhere", Becomes.UNSEEN),
     Unknown("network", "sidecars that a webhook injects beside what turns GPUs off", Becomes.OPEN),

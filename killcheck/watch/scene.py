@@ -387,14 +387,14 @@ class Scene:
         node = dig(obj, "spec", "nodeName", default="")
         if not node or (namespace_of(obj) not in self.namespaces and node not in self.known_nodes):
             return None
+        devices = self._devices(obj)
+        if not devices:
+            return None
         ended = dig(obj, "status", "phase") in ("Succeeded", "Failed") and not still_running(obj)
         if ended and "deletionTimestamp" not in obj["metadata"]:
             return None  # its containers are dead: it holds nothing; one that is being deleted still counts (P1)
         owner = controller_of(obj)
         if owner and owner.get("kind") == "DaemonSet" and not self._is_meant(owner, namespace_of(obj)):
-            return None
-        devices = self._devices(obj)
-        if not devices:
             return None
         return GpuPod(
             namespace_of(obj), name_of(obj), uid_of(obj), node, devices, "deletionTimestamp" in obj["metadata"]

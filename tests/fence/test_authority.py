@@ -3,7 +3,7 @@ import json
 import pytest
 
 from killcheck.fence import Account, Ceiling, evaluate
-from killcheck.fence.authority import grants
+from killcheck.fence.authority import grants, moved_by
 
 ONE = Ceiling(max_devices_per_node=1)
 ROLE = "arn:aws:iam::111122223333:role/karpenter"
@@ -69,6 +69,11 @@ BOT = ("ServiceAccount", "bot", "ci")
         ([role("r", rule(["nodepools"], ["get", "patch"])), binding("r", BOT)], ["patch nodepools"]),
         ([role("r", rule(["nodeclaims"], ["get", "list"])), binding("r", BOT)], []),
         ([role("r", rule(["nodeclaims"], ["create"], resourceNames=["x"])), binding("r", BOT)], []),
+        # A pool's name keeps nobody from widening that pool.
+        (
+            [role("r", rule(["nodepools"], ["create", "update", "patch"], resourceNames=["burst"])), binding("r", BOT)],
+            ["update nodepools", "patch nodepools"],
+        ),
         ([role("r", rule(["nodeclaims"], ["create"], groups=["apps"])), binding("r", BOT)], []),
         (
             [role("r", rule(["nodeclaims"], ["create"])), binding("r", ("ServiceAccount", "karpenter", "kube-system"))],
@@ -244,3 +249,52 @@ def test_a_denial_that_blocks_every_subnet_blocks_every_type():
     report = evaluate([POOL, CONTROLLER], ONE, account=given)
     assert report.of("NodePool/gpu").type_count == 0
     assert f"{ROLE} may not launch" in report.notes[0]
+
+
+def owned(manager, time, *paths):
+    """An entry of managedFields."""
+    fields = {}
+    for path in paths:
+        at = fields
+        for step in path.split("."):
+            at = at.setdefault(f"f:{step}", {})
+    return {"manager": manager, "operation": "Update", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields}
+
+
+CLASS = "spec.template.spec.nodeClassRef"
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([], []),
+        ([owned("argocd", "2026-11-01T00:00:00Z", CLASS, "spec.limits", "spec.template.spec.requirements")], []),
+        (
+            [
+                owned("argocd", "2026-11-01T00:00:00Z", CLASS, "spec.limits.nvidia\\.com/gpu"),
+                owned("kubectl-edit", "2026-11-20T03:12:00Z", "spec.limits.cpu"),
+            ],
+            [
+                "NodePool/burst: spec.limits was last written by kubectl-edit at 2026-11-20T03:12:00Z; argocd keeps the rest"
+            ],
+        ),
+        (
+            [
+                owned("helm", "2026-11-01T00:00:00Z", CLASS, "spec.limits"),
+                owned("night-bot", "2026-11-20T03:12:00Z", "spec.template.spec.requirements"),
+            ],
+            [
+                "NodePool/burst: spec.template.spec.requirements was last written by night-bot at 2026-11-20T03:12:00Z; "
+                "helm keeps the rest"
+            ],
+        ),
+    ],
+    ids=["no record", "one hand", "limits", "requirements"],
+)
+def test_who_moved_a_pools_bounds(entries, said):
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "burst", "managedFields": entries},
+    }
+    assert moved_by([pool, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}]) == said

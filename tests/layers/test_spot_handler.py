@@ -15,6 +15,15 @@ def drill(drilled, change=None, folder=None):
     return drilled("spot-training", "spot-reclaim", change, folder=folder, exec_mode="host")
 
 
+def without_checkpoint(edited):
+    def unnamed(path):
+        kept = "    checkpoint:            # how many items are safe: what is read before the notice, and after the work goes on\n"
+        edited(path / "killcheck.yaml", kept, "")
+        edited(path / "killcheck.yaml", "      configMap: {namespace: training, name: pretrain, key: items}\n", "")
+
+    return unnamed
+
+
 def job(change):
     def apply(obj):
         if obj["kind"] == "Job":
@@ -269,11 +278,17 @@ def test_work_that_does_not_run_here_is_not_said_to_write_nothing(drilled):
     assert "was not written twice" in result.why
 
 
-def test_without_a_checkpoint_in_the_spec_what_is_at_stake_is_said(drilled, edited):
-    def unnamed(path):
-        kept = "    checkpoint:            # how many items are safe: what is read before the notice, and after the work goes on\n"
-        edited(path / "killcheck.yaml", kept, "")
-        edited(path / "killcheck.yaml", "      configMap: {namespace: training, name: pretrain, key: items}\n", "")
+def test_a_job_that_a_reclaim_ends_is_seen_without_a_checkpoint(drilled, edited):
+    def once(obj):
+        if obj["kind"] == "Job":
+            obj["spec"] |= {"backoffLimit": 0}
+            del obj["spec"]["podFailurePolicy"]
 
-    result = drill(drilled, folder=unnamed)
+    result = drill(drilled, once, without_checkpoint(edited))
+    assert result.verdict is Verdict.EXPOSED, result.why
+    assert "Job/training/pretrain failed with the reclaim (BackoffLimitExceeded" in result.cause
+
+
+def test_without_a_checkpoint_in_the_spec_what_is_at_stake_is_said(drilled, edited):
+    result = drill(drilled, folder=without_checkpoint(edited))
     assert any("where none is written, all work in the" in note for note in result.notes), result.notes

@@ -51,6 +51,18 @@ def test_the_reference_path_passes_undisturbed_with_every_part():
     assert document["matrix"]["left_out"] == []
 
 
+def test_what_nobody_allowed_to_run_is_said_once_for_all_drills(tmp_path, monkeypatch):
+    shutil.copytree(path("dead-man"), tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    done = gate("--skip", "lint", "--skip", "fences", code=3)
+    asked = "is inconclusive: its command was not run: nobody allowed it to run on this host (--exec host)"
+    assert done.stdout.count("(--exec host)") == 1
+    assert asked in " ".join(done.stdout.split())
+    assert "did not bite" not in done.stdout
+    drills = json.loads(gate("--quick", "--json", "--skip", "lint", "--skip", "fences", code=3).stdout)["drills"]
+    assert [(d["verdict"], d["not_run"]) for d in drills] == [("inconclusive", [asked.partition(": ")[2]])]
+
+
 def test_what_the_cluster_has_no_lever_for_is_in_the_document_too(monkeypatch):
     monkeypatch.setattr(Session, "capabilities", frozenset())
     done = gate("--example", "dead-man", "--quick", "--json", "--skip", "lint", "--skip", "fences", code=0)

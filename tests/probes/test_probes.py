@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 from killcheck.fixtures.zoo import cases
 from killcheck.probes import ALL, REHEARSED, SEVERITIES, Probe, named
+from killcheck.probes.audit_log import AuditLog
 from killcheck.probes.cloud_bills import CloudBills
 from killcheck.probes.image_missing import ImageMissing
 from killcheck.probes.image_unusable import ImageUnusable
 
 from killcheck import probes
 
-EVERY = [*ALL, *REHEARSED, ImageMissing(), ImageUnusable(None), CloudBills()]
-#: Asked of more than the zoo can hold: a registry, a Docker Engine, a cloud, a spec, what cannot be read.
+EVERY = [*ALL, *REHEARSED, ImageMissing(), ImageUnusable(None), CloudBills(), AuditLog()]
+#: Asked of more than the zoo can hold: a registry, a Docker Engine, a cloud, a log, a spec, what cannot be read.
 WITHOUT_A_CASE = {
+    "audit-log",
     "cloud-bills",
     "image-missing",
     "image-unusable",

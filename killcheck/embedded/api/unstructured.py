@@ -7,6 +7,7 @@ Source: ``fromUnstructured`` in k8s.io/apimachinery/pkg/runtime/converter.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from killcheck.embedded.api import scalars, schemas
@@ -53,9 +54,19 @@ def _struct(schema: str, value: Any, order: _Order) -> Any:
     if not isinstance(value, dict):
         raise Misfit(f"cannot restore struct from: {_kind(value)}")
     found = dict(value)
+    as_they_are = _as_they_are(schema)
     for name, field in order(schemas.fields(schema), value):
-        found[name] = _shaped(field, field.shape, value[name], order)
+        if as_they_are.get(name) is not value[name].__class__:
+            found[name] = _shaped(field, field.shape, value[name], order)
     return found
+
+
+@cache
+def _as_they_are(schema: str) -> dict[str, type]:
+    """The fields that hold one text or one truth, with the type of what nothing is to be done with."""
+    plain: dict[str, type] = {"string": str, "bool": bool}
+    declared = schemas.fields(schema).items()
+    return {name: plain[field.base] for name, field in declared if not field.shape and field.base in plain}
 
 
 def _shaped(field: schemas.Field, shape: str, value: Any, order: _Order) -> Any:

@@ -206,6 +206,23 @@ def test_what_a_live_cluster_says_is_evaluated_as_its_manifests_are():
     assert live.of("NodePool/large").verdict == said.of("NodePool/large").verdict == "exposed"
 
 
+def test_who_moved_a_pools_limits_is_told_by_the_api_servers_own_record():
+    world = World()
+    manifest = pool("large", (TYPE, "In", "p5.48xlarge"))
+    world.kube.create(r.NODEPOOLS, manifest)
+    query = {"fieldManager": "kubectl-edit"}
+    headers = {"content-type": "application/merge-patch+json"}
+    body = {"spec": {"limits": {"cpu": "9000"}}}
+    world.kube.call("PATCH", r.NODEPOOLS.path(None, "large"), query=query, body=body, headers=headers)
+    shown = world.kube.call("GET", r.NODEPOOLS.path(None), query={"managedFields": "true"}).body["items"]
+    (note,) = [
+        note
+        for note in evaluate([manifest | one for one in shown], Ceiling(max_devices_per_node=1)).notes
+        if "last written by" in note
+    ]
+    assert note.startswith("NodePool/large: spec.limits was last written by kubectl-edit at 20")
+
+
 def test_a_list_that_cannot_be_had_is_never_an_empty_one(monkeypatch):
     world = World()
 

@@ -1,0 +1,125 @@
+"""The cluster's own record, where somebody gives it: which switch was refused, who lit GPUs again, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from killcheck.probes.base import Finding, Probe, Severity
+from killcheck.probes.world import Executor, World
+
+from killcheck.kube.audit_log import Asked, Broken, read
+from killcheck.kube.objects import ref_of
+from killcheck.kube.plurals import plural_of
+from killcheck.text.durations import format_duration
+
+if TYPE_CHECKING:
+    from killcheck.spec.killpath import Target
+
+__all__ = ["AuditLog"]
+
+#: Seconds within which whoever lights a target again undoes the switch, rather than starting the next day.
+_UNDONE_S = 3600.0
+#: Characters of an answer that are quoted.
+_QUOTED = 240
+
+
+class AuditLog(Probe):
+    """Asked of by ``lint --audit-log FILE`` alone. What is not in a log did not happen only if the policy keeps it."""
+
+    id = "audit-log"
+    on_request = True
+    claim = "In the audit log every change that a switch asked for was taken, and nobody lit its targets again at once."
+    remedy = "Mend what was refused (its rule, its name, its token), or stop who lights the target again."
+    failures = (14, 16, 27, 55)
+    sources = ("kubernetes.io/docs: auditing", "k8s.io/apiserver pkg/apis/audit/v1/types.go")
+
+    def __init__(self, files: Sequence[Path] = ()) -> None:
+        self.files = files
+
+    def ask(self, world: World) -> Iterable[Finding]:
+        """Raises AuditLogError where a file cannot be read."""
+        asked: list[Asked] = []
+        for file in self.files:
+            for one in read(file):
+                if isinstance(one, Broken):
+                    yield self._at(one, "error", f"{one.file}:{one.line}", f"was passed over: {one.why}")
+                else:
+                    asked.append(one)
+        asked.sort(key=lambda one: one.at)
+        if not asked:
+            yield self.unproven(world, None, "what the cluster was asked: the audit log has no answered change in it")
+            return
+        for executor in world.layer_executors:
+            yield from self._refused(world, executor, asked)
+        for target in world.kill_path.targets:
+            yield from self._turns(world, target, [one for one in asked if _is_about(one, target)], asked)
+
+    def _refused(self, world: World, executor: Executor, asked: Sequence[Asked]) -> Iterator[Finding]:
+        """What a switch's account was refused, each request once: an error as long as it was not taken since."""
+        account = f"system:serviceaccount:{executor.namespace}:{executor.account}"
+        targets = world.kill_path.targets
+        own = [
+            one for one in asked if one.user == account and any(_is_about(one, t) or _is_wide(one, t) for t in targets)
+        ]
+        for same in dict.fromkeys((one.what, one.status) for one in own if one.status >= 400 and one.status != 409):
+            times = [one for one in own if (one.what, one.status) == same]
+            last = times[-1]
+            since = next((o for o in own if o.what == last.what and o.status < 400 and o.at > last.at), None)
+            often = f"refused {len(times)} times, the last" if len(times) > 1 else "refused"
+            mended = f" (taken on {since.at:%Y-%m-%d %H:%M:%SZ})" if since else ""
+            said = f": {last.said[:_QUOTED]}" if last.said else ""
+            how = f"{last.what} was answered {last.status}{mended}{said}"
+            message = f"was {often} on {last.at:%Y-%m-%d %H:%M:%SZ}: {how}"
+            yield self._at(last, "note" if since else "error", ref_of(executor.owner), message)
+
+    def _turns(self, world: World, target: Target, own: Sequence[Asked], asked: Sequence[Asked]) -> Iterator[Finding]:
+        """When a target was last turned off and by whom, and who lit it again after that."""
+        ref = f"{target.kind}/{target.namespace}/{target.object or '*'}"
+        taken = [one for one in own if one.status < 400]
+        stops = [one for one in taken if _stops(one)]
+        if not stops:
+            span = f"from {asked[0].at:%Y-%m-%d %H:%MZ} to {asked[-1].at:%Y-%m-%d %H:%MZ}"
+            blind = any(one.verb in ("patch", "update") and not one.bodies for one in taken)
+            level = "; its level keeps no bodies of requests, so that numbers are not known" if blind else ""
+            yield self.unproven(world, None, f"no request in the audit log turned {ref} off, {span}{level}")
+            return
+        last = stops[-1]
+        yield self._at(last, "note", ref, f"was last turned off on {last.at:%Y-%m-%d %H:%M:%SZ} by {last.user}")
+        told: set[str] = set()
+        for stop in reversed(stops):
+            lit = next((one for one in taken if one.at > stop.at and _starts(one)), None)
+            if lit is None or lit.user in told:
+                continue
+            told.add(lit.user)
+            after = (lit.at - stop.at).total_seconds()
+            undone = after < _UNDONE_S
+            number = f" ({lit.replicas} replicas)" if lit.replicas else ""
+            message = (
+                f"was lit again by {lit.user} on {lit.at:%Y-%m-%d %H:%M:%SZ}{number}, {format_duration(after)} later"
+            )
+            yield self._at(lit, "error" if undone else "note", ref, message)
+
+    def _at(self, one: Asked | Broken, severity: Severity, who: str, message: str) -> Finding:
+        return Finding(self.id, severity, who, message, self.remedy, (), "", one.file, one.line, failures=self.failures)
+
+
+def _is_about(one: Asked, target: Target) -> bool:
+    named = one.name == target.object if target.object else True
+    place = (one.resource, one.namespace) == (plural_of(target.kind), target.namespace)
+    return named and place and one.group == target.api_version.rpartition("/")[0]
+
+
+def _is_wide(one: Asked, target: Target) -> bool:
+    """Whether it is about a target's pods, or about something of its kind or name elsewhere: a switch that misses."""
+    pods = one.resource == "pods" and one.namespace == target.namespace
+    return pods or one.resource == plural_of(target.kind) or bool(target.object and one.name == target.object)
+
+
+def _stops(one: Asked) -> bool:
+    return one.replicas == 0 or one.suspend is True or (one.verb.startswith("delete") and not one.subresource)
+
+
+def _starts(one: Asked) -> bool:
+    return bool(one.replicas) or one.suspend is False or (one.verb == "create" and not one.subresource)
