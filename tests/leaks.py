@@ -23,6 +23,7 @@ SERVE_ALL = {
     r"tests/forked\.py": "forks every killcheck and pytest that a test starts",
     r"^killcheck-hostio$": "reads what programs of this host print",
     r"^Kr8sSyncRunnerThread$|^AnyIO worker thread$": "a client's own, which it never ends",
+    r"^killcheck-watch of conformance-nodes$": "a watch of the hollow nodes that drills side by side share, begun anew",
     r"import spawner; spawner\.serve": "starts the containers of every embedded cluster",
     r"^killcheck-connection$|\(process_request_thread\)$": "a server's, for a client that the collector closes",
     r"multiprocessing\.(forkserver|resource_tracker)": "forks the workers of runs side by side",

@@ -56,7 +56,8 @@ class WatchStream:
         self._closed = False
         self._response: urllib3.HTTPResponse | None = None
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="killcheck-watch", daemon=True)
+        begun_by = threading.current_thread().name  # one that is followed anew is told by who follows
+        self._thread = threading.Thread(target=self._run, name=f"killcheck-watch of {begun_by}", daemon=True)
 
     def start(self) -> None:
         """Start reading."""

@@ -221,11 +221,14 @@ class Named:
         for nodes in self.hollow:
             nodes.up()
         self.over = threading.Event()
-        self.thread = threading.Thread(target=lambda: self.tending.run_until(self.over.is_set), daemon=True)
+        self.thread = threading.Thread(target=self._tend, name="conformance-nodes", daemon=True)
         self.thread.start()
         for obj in self.rest:
             self._made(obj)
         self._until(self._on)
+
+    def _tend(self):
+        self.tending.run_until(self.over.is_set)
 
     def drill(self, kill_path, fault):
         return drill(self.cluster, kill_path, fault)

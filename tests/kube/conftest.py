@@ -27,7 +27,7 @@ def server(pki: Pki) -> Iterator[HttpsServer]:
     yield server
     server.stop()
     for thread in threading.enumerate():
-        if thread.name == "killcheck-watch":
+        if thread.name.startswith("killcheck-watch"):
             thread.join(120.0)  # it has been told to end, and may not have had its turn to
             assert not thread.is_alive(), "a watch outlived its close"
 
