@@ -48,7 +48,9 @@ def quiet():
     capabilities = MagicMock()
     ended = SimpleNamespace(state="terminated", terminated_by="spot", notice=NOW, rebalance=NOW, metadata_tells=True)
     capabilities.stand_in.portal = SimpleNamespace(cut_off=[], cut_short=lambda: ["dev"])
-    capabilities.cloud = SimpleNamespace(metadata_unheard=[], instances={"i-1": ended}, queue=SimpleNamespace(sent=[]))
+    capabilities.cloud = SimpleNamespace(
+        metadata_unheard=[], spot_refused=[], instances={"i-1": ended}, queue=SimpleNamespace(sent=[])
+    )
     capabilities.machine = SimpleNamespace(looked_at=lambda path: {})
     capabilities.controllers = SimpleNamespace(stopped={"job-controller", "cronjob-controller", "karpenter"})
     stage = SimpleNamespace(
