@@ -14,6 +14,7 @@ __all__ = ["entry"]
 
 #: The longest that a switch may rest: a week, and what a change of clocks adds to it.
 RESTS_AT_MOST = timedelta(days=7, hours=1)
+_A_DAY = timedelta(days=1)
 _YEAR = timedelta(days=366)
 _SETTLES = "let it fire on every night of the year, or say under assume: what turns them off in between"
 
@@ -34,17 +35,26 @@ def entry(cron_job: Obj, kill_path: KillPath, layer: Layer, now: datetime) -> En
     if found is None:
         return None
     begun, ended = found
-    until = f"{ended:%Y-%m-%d}" if ended is not None else "then on"
-    told = f"its schedule {text} does not fire from {begun:%Y-%m-%d} to {until}: nothing turns them off in that time"
+    rests = f"between {begun:%Y-%m-%d} and {ended:%Y-%m-%d}" if ended is not None else f"after {begun:%Y-%m-%d}"
+    told = f"its schedule {text} does not fire {rests}: nothing turns them off in that time"
     return Entry(ref_of(cron_job), Status.NOT_MODELLED, told, _SETTLES)
 
 
 def _rest(when: schedule.Schedule, now: datetime) -> tuple[datetime, datetime | None] | None:
     """The first rest that is too long, of the year to come; its end is None where it has none within five years."""
-    moment = now
-    while moment < now + _YEAR:
-        due = when.next(moment)
-        if due is None or due - moment > RESTS_AT_MOST:
-            return moment, due
-        moment = max(due, moment + timedelta(days=1))
+    last, due = now, when.next(now)
+    while last < now + _YEAR:
+        if due is None or due - last > RESTS_AT_MOST:
+            return last, due
+        day = max(due, last + _A_DAY)  # what fires often is not counted through
+        after = when.next(day)
+        near = after is not None and after - day <= RESTS_AT_MOST - _A_DAY
+        last, due = day if near else _last(when, due, day), after
     return None
+
+
+def _last(when: schedule.Schedule, fired: datetime, until: datetime) -> datetime:
+    """The last firing until then, of those that begin with ``fired``."""
+    while (due := when.next(fired)) is not None and due <= until:
+        fired = due
+    return fired

@@ -41,10 +41,11 @@ def test_what_fires_each_week_is_no_question(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "rest"),
     [
-        ("0 20 * 1 *", "from 2026-02-01 to 2027-01-01"),
-        ("* 20 * 1 *", "from 2026-02-01 to 2027-01-01"),
-        ("0 20 1,15 * *", "from 2026-01-16 to 2026-02-01"),
-        ("0 20 31 2 *", "from 2026-01-15 to then on"),
+        ("0 20 * 1 *", "between 2026-01-31 and 2027-01-01"),
+        ("* 20 * 1 *", "between 2026-01-31 and 2027-01-01"),
+        ("0 20 1,15 * *", "between 2026-01-15 and 2026-02-01"),
+        ("0 8,20 2,10,18,26 * *", "between 2026-01-18 and 2026-01-26"),
+        ("0 20 31 2 *", "after 2026-01-15"),
     ],
 )
 def test_weeks_without_a_firing_are_named(text: str, rest: str) -> None:
