@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from killcheck.probes.base import Finding, Probe, Severity
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube.audit_log import Asked, Broken, read
-from killcheck.kube.objects import ref_of
+from killcheck.kube.objects import name_of, ref_of
 from killcheck.kube.plurals import plural_of
 from killcheck.text.durations import format_duration
 
@@ -21,6 +22,8 @@ __all__ = ["AuditLog"]
 
 #: Seconds within which whoever lights a target again undoes the switch, rather than starting the next day.
 _UNDONE_S = 3600.0
+#: Lines that are no events, of which each is told; of a file that is no audit log the rest is counted.
+_BROKEN = 5
 #: Characters of an answer that are quoted.
 _QUOTED = 240
 
@@ -40,29 +43,35 @@ class AuditLog(Probe):
 
     def ask(self, world: World) -> Iterable[Finding]:
         """Raises AuditLogError where a file cannot be read."""
+        accounts, names = {_account(one) for one in world.layer_executors}, _names(world)
         asked: list[Asked] = []
-        for file in self.files:
-            for one in read(file):
-                if isinstance(one, Broken):
+        times: list[datetime] = []  # the first and the last: of a log that is long the rest is not kept
+        broken = 0
+        for one in (one for file in self.files for one in read(file)):
+            if isinstance(one, Broken):
+                broken += 1
+                if broken <= _BROKEN:
                     yield self._at(one, "error", f"{one.file}:{one.line}", f"was passed over: {one.why}")
-                else:
-                    asked.append(one)
-        asked.sort(key=lambda one: one.at)
-        if not asked:
+                continue
+            times = [min([*times, one.at]), max([*times, one.at])]
+            if one.user in accounts or any(_is_about(one, t, names[t.name]) for t in world.kill_path.targets):
+                asked.append(one)
+        if broken > _BROKEN:
+            yield self.unproven(world, None, f"what {broken - _BROKEN} more line(s) hold that are no audit events")
+        if not times:
             yield self.unproven(world, None, "what the cluster was asked: the audit log has no answered change in it")
             return
+        asked.sort(key=lambda one: one.at)
         for executor in world.layer_executors:
             yield from self._refused(world, executor, asked)
-        for target in world.kill_path.targets:
-            yield from self._turns(world, target, [one for one in asked if _is_about(one, target)], asked)
+        for target in (one for one in world.kill_path.targets if one.kind):
+            own = [one for one in asked if _is_about(one, target, names[target.name])]
+            yield from self._turns(world, target, own, times)
 
     def _refused(self, world: World, executor: Executor, asked: Sequence[Asked]) -> Iterator[Finding]:
         """What a switch's account was refused, each request once: an error as long as it was not taken since."""
-        account = f"system:serviceaccount:{executor.namespace}:{executor.account}"
-        targets = world.kill_path.targets
-        own = [
-            one for one in asked if one.user == account and any(_is_about(one, t) or _is_wide(one, t) for t in targets)
-        ]
+        account, targets = _account(executor), [one for one in world.kill_path.targets if one.kind]
+        own = [one for one in asked if one.user == account and any(_is_wide(one, target) for target in targets)]
         for same in dict.fromkeys((one.what, one.status) for one in own if one.status >= 400 and one.status != 409):
             times = [one for one in own if (one.what, one.status) == same]
             last = times[-1]
@@ -74,13 +83,15 @@ class AuditLog(Probe):
             message = f"was {often} on {last.at:%Y-%m-%d %H:%M:%SZ}: {how}"
             yield self._at(last, "note" if since else "error", ref_of(executor.owner), message)
 
-    def _turns(self, world: World, target: Target, own: Sequence[Asked], asked: Sequence[Asked]) -> Iterator[Finding]:
-        """When a target was last turned off and by whom, and who lit it again after that."""
+    def _turns(
+        self, world: World, target: Target, own: Sequence[Asked], times: Sequence[datetime]
+    ) -> Iterator[Finding]:
+        """When a target was last turned off and by whom, and who lit it again; ``times``: the log's first and last."""
         ref = f"{target.kind}/{target.namespace}/{target.object or '*'}"
         taken = [one for one in own if one.status < 400]
         stops = [one for one in taken if _stops(one)]
         if not stops:
-            span = f"from {asked[0].at:%Y-%m-%d %H:%MZ} to {asked[-1].at:%Y-%m-%d %H:%MZ}"
+            span = f"from {times[0]:%Y-%m-%d %H:%MZ} to {times[1]:%Y-%m-%d %H:%MZ}"
             blind = any(one.verb in ("patch", "update") and not one.bodies for one in taken)
             level = "; its level keeps no bodies of requests, so that numbers are not known" if blind else ""
             yield self.unproven(world, None, f"no request in the audit log turned {ref} off, {span}{level}")
@@ -105,10 +116,22 @@ class AuditLog(Probe):
         return Finding(self.id, severity, who, message, self.remedy, (), "", one.file, one.line, failures=self.failures)
 
 
-def _is_about(one: Asked, target: Target) -> bool:
-    named = one.name == target.object if target.object else True
-    place = (one.resource, one.namespace) == (plural_of(target.kind), target.namespace)
-    return named and place and one.group == target.api_version.rpartition("/")[0]
+def _account(executor: Executor) -> str:
+    return f"system:serviceaccount:{executor.namespace}:{executor.account}"
+
+
+def _names(world: World) -> dict[str, frozenset[str]]:
+    """The names of each target's objects: its own, or those that its labels tell among what is known."""
+    found = {target.name: {target.object} - {""} for target in world.kill_path.targets}
+    for target, obj in world.targets:
+        found[target.name].add(name_of(obj))
+    return {name: frozenset(every) for name, every in found.items()}
+
+
+def _is_about(one: Asked, target: Target, names: Collection[str]) -> bool:
+    if not target.kind or (one.resource, one.namespace) != (plural_of(target.kind), target.namespace):
+        return False
+    return one.name in names and one.group == target.api_version.rpartition("/")[0]
 
 
 def _is_wide(one: Asked, target: Target) -> bool:

@@ -11,6 +11,7 @@ from killcheck.probes.fails_when_fired import telling
 from killcheck.probes.world import World
 
 from killcheck.executor import cloud_lines
+from killcheck.rehearsal.record import Outcome
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Rehearsed
@@ -82,7 +83,7 @@ def _told(one: Rehearsed) -> Iterator[str]:
         yield f"ends with exit code 0 although '{lost}' was refused (rehearsed with a cloud that refuses everything)"
     if not one.known:
         return
-    if first.outcome.name == "NOT_STARTED":
+    if first.outcome is Outcome.NOT_STARTED:
         yield f"it never starts: {first.why}"
         return
     well = first.exit_code == 0

@@ -66,7 +66,7 @@ class SecondStarter(Probe):
             what = f"{ups[0].method} {ups[0].path} writes {ups[0].replicas}"
             told = _too_long(world, _schedule_beside(one.beside.schedule, one.beside.time_zone), what, None)
             if told:
-                started = Evidence(ref, "ExecStart", " ".join(one.beside.argv)[:_SHOWN])
+                started = Evidence(ref, "command", " ".join(one.beside.argv)[:_SHOWN])
                 yield Finding(
                     self.id,
                     self.severity,

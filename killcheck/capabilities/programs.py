@@ -148,6 +148,9 @@ class Machine(Protocol):
         A program is left out where it cannot be told from another that ran at the same time.
         """
 
+    def is_taken(self, path: str) -> bool:
+        """Whether a lock that is taken or left is not free: a try to take it is refused. Raises OSError."""
+
     def cannot_write(self) -> str | None:
         """What a program of the machine is told that writes to its disk; None: it can, or there is none."""
 

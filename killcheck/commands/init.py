@@ -163,8 +163,8 @@ def _with_starts(found: Discovery) -> Discovery:
 
     mornings, others = starts.proposed(found.objects, found.kill_path, wall_now())
     notes = tuple(
-        f"{one.who} starts a target at {one.text} ({one.zone or 'UTC'}), which is no morning: a drill calls it "
-        "exposed, unless it is declared under starts:"
+        f"{one.who} starts a target at {one.text} ({one.zone or 'UTC'}), which is no morning, or no stop ends its day: "
+        "a drill does not excuse it, unless it is declared under starts:"
         for one in others
     )
     comments = {**found.comments}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from killcheck.run.session import Session
     from killcheck.safety.consent import Plan
 
-__all__ = ["cells", "drills", "execute", "left_out", "run", "show", "undrillable"]
+__all__ = ["cells", "drills", "execute", "failing", "left_out", "run", "show", "undrillable"]
 
 
 def drills(session: Session, options: dict[str, Any], how: Options) -> list[PlannedDrill]:
@@ -212,7 +212,7 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
     from killcheck.reports.rests import shown_apart
 
     out.console.grid(fitted(found, out.console.width))
-    for line in _failing(found.failures()):
+    for line in failing(found.failures()):
         out.console.say(f"  {line}", 4)
     for cell in found.cells:
         if cell.better:
@@ -225,12 +225,14 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
         out.console.say(f"    {said}. {one.remedy[:1].upper()}{one.remedy[1:]}.", 4)
 
 
-def _failing(cells: Sequence[Cell]) -> Iterator[str]:
+def failing(cells: Sequence[Cell]) -> Iterator[str]:
     """What the policy does not let pass, a line each; what is inconclusive for the same want of a run shares one."""
     alike: dict[tuple[str, tuple[str, ...]], list[Cell]] = {}
     for cell in cells:
-        not_run = cell.result.not_run if cell.result.verdict == "inconclusive" else ()
-        alike.setdefault((cell.layer, not_run or (cell.fault,)), []).append(cell)
+        result = cell.result
+        # What was not run may be beside the point: only a verdict that says so is for want of it.
+        shared = result.verdict == "inconclusive" and all(why in result.why for why in result.not_run)
+        alike.setdefault((cell.layer, (result.not_run if shared else ()) or (cell.fault,)), []).append(cell)
     for (layer, why), those in alike.items():
         cell, under = those[0], [one.fault for one in those if one.fault]
         if len(those) > 1:

@@ -43,16 +43,7 @@ class Judged(Watched):
         self.journal.guard()
         if self._layer_run.unproven():
             raise Inconclusive(self._layer_run.unproven())
-        unbitten = [f for f in self.faults if f.name not in self.bites]
-        if unbitten:
-            names = ", ".join(f.name for f in unbitten)
-            if self.cluster.unknowns():  # what was not run meets nothing: that is no want of teeth
-                raise Inconclusive(f"{'; '.join(self.cluster.unknowns())}; so {names} met nothing that could show it")
-            raise Inconclusive(
-                f"{names} did not bite: the fault was put in place, and nothing was seen "
-                f"to meet it ({' or '.join(dict.fromkeys(f.shows for f in unbitten))}), so nothing is proven"
-                + self._unread()
-            )
+        self._refuse_unbitten()
         missing = self.progress.missing()
         nodes_alone = missing in ("node_drained", "node_gone") and "pods_gone" in self.progress.timeline.reached
         hand = self._hand(self._zero_at()) if nodes_alone else None
@@ -109,6 +100,19 @@ class Judged(Watched):
                 Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer
             )
         raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
+
+    def _refuse_unbitten(self) -> None:
+        """Raises Inconclusive where nothing was seen to meet a fault."""
+        unbitten = [f for f in self.faults if f.name not in self.bites]
+        if not unbitten:
+            return
+        names, unknown = ", ".join(f.name for f in unbitten), self.cluster.unknowns()
+        if unknown:  # what was not run meets nothing: that is no want of teeth
+            raise Inconclusive(f"{'; '.join(unknown)}; so nothing was seen to meet {names}")
+        raise Inconclusive(
+            f"{names} did not bite: the fault was put in place, and nothing was seen to meet it "
+            f"({' or '.join(dict.fromkeys(f.shows for f in unbitten))}), so nothing is proven{self._unread()}"
+        )
 
     def _left_on(self) -> list[Target]:
         """Targets that no layer turns off, that hold GPUs still, and of which nobody says that they are meant to."""

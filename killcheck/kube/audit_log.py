@@ -86,6 +86,8 @@ def read(file: Path) -> Iterator[Asked | Broken]:
 def _read(file: str, number: int, line: str) -> Asked | Broken | None:
     try:
         event = json.loads(line)
+    except RecursionError:  # what somebody asked for stands in it, nested as they liked
+        return Broken(file, number, "it is nested too deep")
     except ValueError as error:
         why = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         return Broken(file, number, f"it is no JSON ({why.lower()}): a log has one whole object a line")

@@ -43,6 +43,8 @@ __all__ = ["SpotHandler", "is_spot"]
 
 #: Between two looks at the checkpoint, in seconds.
 LOOK_S = 10.0
+#: Virtual seconds that are waited for a first checkpoint, before work is said to write none.
+SELDOM_S = 3600.0
 #: What makes the embedded cluster run a pod that holds a GPU.
 RUN = "killcheck.dev/run"
 #: Labels by which node provisioners say that a node is spot, and the value that says so.
@@ -203,7 +205,9 @@ class SpotHandler(LayerRun):
             return f"node {name_of(self.node)} gets the notice; no checkpoint is named, so what is lost is not counted"
         # Work that begins anew writes its first checkpoint again: only a second, higher one tells it from the old.
         self.stage.cluster.loop.run_until(self._has_worked, self.stage.kill_path.deadlines_for(self.layer).held_s)
-        self._never = self._wrote_nothing(pods)
+        if self._wrote_nothing(pods):  # it may be one of those that seldom do
+            self.stage.cluster.loop.run_until(self._has_worked, SELDOM_S)
+            self._never = self._wrote_nothing(pods)
         if not self._moved() and not self._never:
             self._unproven = self._wrong or (
                 "the checkpoint was not written twice before the notice: what is lost could not be told"
@@ -231,14 +235,15 @@ class SpotHandler(LayerRun):
         return self.stage.cluster.loop.now() >= until
 
     def _wrote_nothing(self, pods: Sequence[Obj]) -> bool:
-        """Whether programs that really run were seen to write no item down, for as long as was waited."""
+        """Whether programs that really run were seen to write no item down, for as long as was waited.
+
+        Not on a real cluster: nobody waits there for as long as a checkpoint may take.
+        """
         if self._wrong or not self._seen or not pods or any(seen.items for seen in self._seen):
             return False
         idle = {(namespace_of(pod), name_of(pod)) for pod, _ in self.stage.cluster.not_run()}
-        return all(
-            self.stage.cluster.real
-            or (annotations_of(pod).get(RUN) == "true" and (namespace_of(pod), name_of(pod)) not in idle)
-            for pod in pods
+        return not self.stage.cluster.real and all(
+            annotations_of(pod).get(RUN) == "true" and (namespace_of(pod), name_of(pod)) not in idle for pod in pods
         )
 
     def _provider_id(self) -> str:
@@ -403,7 +408,7 @@ class SpotHandler(LayerRun):
         """What of the work is to be done again, or is not done; None: nothing."""
         if self._never and not last:
             self.remedy = _CHECKPOINT
-            return f"nothing was ever written down: all that {self.only_node()} did{self._worked()} is to be done again"
+            return f"nothing was written down: all that {self.only_node()} did{self._worked()} is to be done again"
         if lost > 0:
             return f"the work did not go on from its checkpoint: {lost} item(s) that were safe are to be done again"
         if last > self._safe():

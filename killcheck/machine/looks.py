@@ -55,6 +55,11 @@ class Looks:
         else:
             aside.unlink()
 
+    def lies_at(self, file: Path) -> Path:
+        """Where a file is itself: looked at there, it was followed by nobody."""
+        aside = file.with_name(f"{ASIDE}{file.name}")
+        return aside if file.is_symlink() and os.path.lexists(aside) else file
+
     def seen(self, file: Path) -> Mapping[Command, datetime]:
         """Who has looked at it, and when last, as far as one program alone was running then."""
         self._sweep()

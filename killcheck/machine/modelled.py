@@ -52,6 +52,8 @@ _POD: Obj = {
 }
 #: Runs a program with its error stream in a file of its own.
 _APART = 'exec 2>"$0"; exec "$@"'
+#: Writes a file into a folder, and takes it away.
+_WRITES = 'date > "$1/.killcheck-tried"; code=$?; rm -f "$1/.killcheck-tried"; exit $code'
 #: The same on a full disk, of which each program has a copy: what it emptied, made or removed there is kept.
 _APART_FULL = """exec 2>"$0"
 "$@" &
@@ -178,11 +180,9 @@ class Machine:
         """What a program of the machine is told that writes to its disk; None: it can, or there is none."""
         folders = [folder for folder in self._data() if folder != STATE]
         for folder in folders:
-            tried = self.run(
-                Command(("/bin/sh", "-c", f"date > {folder}/.tried; code=$?; rm -f {folder}/.tried; exit $code"))
-            )
+            tried = self.run(Command(("/bin/sh", "-c", _WRITES, "sh", folder)))
             if not tried.ok:
-                return (tried.errors or tried.why).strip().splitlines()[-1][:300]
+                return (tried.errors or tried.why).strip().rpartition("\n")[2][:300] or f"exit code {tried.code}"
         return None
 
     def lose_script(self, name: str, how: str) -> None:
@@ -222,6 +222,20 @@ class Machine:
             with file.open("x", encoding="utf-8") as opened:
                 opened.write(text)
         self._looks.lay(file)
+
+    def is_taken(self, path: str) -> bool:
+        """Whether a lock that is held or left is not free: a try to take it is refused. Raises OSError."""
+        file = self._looks.lies_at(self._parent(path))
+        if path not in self._locks or not file.exists():
+            return os.path.lexists(file)
+        tried = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(tried, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(tried)
+        return False
 
     def remove_lock(self, path: str) -> None:
         """Remove what :meth:`leave_lock` left; what is gone already is as it should be."""

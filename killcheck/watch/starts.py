@@ -8,7 +8,7 @@ what keeps the night from holding. What may *not* live here: anything that chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -47,6 +47,8 @@ MORNING = (6, 12)
 NIGHT_S = 4 * 3600.0
 #: What comes again sooner is no morning, in seconds.
 ONCE_S = 12 * 3600.0
+#: A stop so many seconds after a start is that day's: the longest day has 25 hours.
+DAY_S = 25 * 3600.0
 #: Firings that tell what a schedule is like: those of a week, where there are two a day.
 FIRINGS = 15
 
@@ -157,7 +159,8 @@ def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tupl
     """What starts targets again by the clock: what plainly is a morning's, and what is not and a drill will not excuse.
 
     Plainly a morning's is what comes between six and noon on its own clock, all year as long after the stops of the
-    path: two clocks that change on different days drift apart.
+    path: two clocks that change on different days drift apart. Nor is it one that a stop follows within the day on some
+    days and not on others: on a Saturday nobody turns off what a Saturday's morning lit.
 
     CronJobs that are read to scale a target up or to take back what a switch wrote, and windows of cron triggers on a
     target.
@@ -178,7 +181,11 @@ def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tupl
         if r.is_of(obj, r.SCALEDOBJECTS) and any(t.object == name for t in kill_path.targets):
             found += windows(obj)
     stops = [stop for obj, key in crons if key in own and (stop := of_cron_job(obj)) is not None]
-    mornings = [start for start in found if _only_mornings(start, now) and not _soon_after(start, stops, now)]
+    mornings = [
+        start
+        for start in found
+        if _only_mornings(start, now) and not _soon_after(start, stops, now) and not _left_on(start, stops, now)
+    ]
     return mornings, [start for start in found if start not in mornings]
 
 
@@ -229,6 +236,15 @@ def _soon_after(start: Start, stops: Iterable[Start], now: datetime) -> bool:
         if len(soon) > 1:
             return True
     return False
+
+
+def _left_on(start: Start, stops: Sequence[Start], now: datetime) -> bool:
+    """Whether a stop of the path ends the same day on some days of the coming year, and not on all of them."""
+    ended = set()
+    for slot in schedule.parse(start.text, start.zone or None).of_a_year(now) if stops else ():
+        nexts = [later for stop in stops for later in [stop.next(slot)] if later is not None]
+        ended.add(bool(nexts) and (min(nexts) - slot).total_seconds() < DAY_S)
+    return len(ended) > 1
 
 
 def _in_the_morning(start: Start, slot: datetime | None) -> bool:

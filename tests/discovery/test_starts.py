@@ -97,6 +97,26 @@ def test_init_declares_mornings_and_tells_of_other_starts(schedule, zone, declar
         assert bool(mornings) is declared, hour
 
 
+@pytest.mark.parametrize(
+    ("stop", "start", "declared"),
+    [
+        ("0 20 * * 1-5", "0 7 * * *", False),
+        ("0 20 * * 0-5", "0 7 * * *", False),
+        ("0 20 1-30 * *", "0 7 * * *", False),
+        ("0 20 * * 1-5", "0 7 * * 1-5", True),
+        ("0 20 * * 5", "0 7 * * 1", True),
+        ("0 20 * * *", "0 7 * * *", True),
+    ],
+)
+def test_what_is_lit_on_a_day_without_a_stop_is_declared_by_nobody(stop, start, declared, tmp_path):
+    objects = [cron("off", stop, "Etc/UTC", 0), cron("on", start, "Etc/UTC", 2)]
+    (tmp_path / "all.yaml").write_text(TEXT + "---\n" + yaml.safe_dump_all(objects))
+    spec = tmp_path / "killcheck.yaml"
+    ran = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path / "all.yaml"), "-o", str(spec)])
+    assert ran.exit_code == 0, ran.output
+    assert [one.name for one in specfile.load(spec).starts] == (["on"] if declared else [])
+
+
 def test_what_scales_to_a_number_that_nobody_can_read_is_a_start_beside_a_switch(tmp_path):
     """A morning that puts back what an annotation says; alone it is taken for the switch, and drilled."""
     was = "$(kubectl -n voice get deployment asr -o jsonpath='{.metadata.annotations.was}')"

@@ -119,6 +119,18 @@ def looks():
     return Looks(SimpleNamespace(now=lambda: NOW))
 
 
+def test_who_looks_where_it_lies_follows_nothing(tmp_path, looks):
+    file = tmp_path / "stop.lock"
+    file.write_text("7\n")
+    looks.lay(file)
+    looks.begun(COMMAND)
+    assert looks.lies_at(file).read_text() == "7\n"
+    looks.ended(COMMAND)
+    assert looks.seen(file) == {}
+    looks.take_up(file)
+    assert looks.lies_at(file) == file
+
+
 def test_a_look_is_of_the_program_that_runs_alone(tmp_path, looks):
     file, other = tmp_path / "stop.lock", Command(("./other.sh",))
     file.write_text("7\n")

@@ -15,8 +15,12 @@ from click.testing import CliRunner
 from killcheck.fixtures import path
 
 from killcheck.cli import main
+from killcheck.commands.matrix import failing
 from killcheck.run.gate import Gate, worst
+from killcheck.run.matrix import Cell
 from killcheck.run.session import Session
+from killcheck.spec.killpath import Outcome
+from killcheck.verdict import DrillResult, Verdict
 
 
 def gate(*argv, code=None):
@@ -61,6 +65,23 @@ def test_what_nobody_allowed_to_run_is_said_once_for_all_drills(tmp_path, monkey
     assert "did not bite" not in done.stdout
     drills = json.loads(gate("--quick", "--json", "--skip", "lint", "--skip", "fences", code=3).stdout)["drills"]
     assert [(d["verdict"], d["not_run"]) for d in drills] == [("inconclusive", [asked.partition(": ")[2]])]
+
+
+def _cell(fault, why):
+    result = DrillResult(
+        "switch", (fault,) if fault else (), Verdict.INCONCLUSIVE, why, not_run=("report was not run",)
+    )
+    return Cell("switch", fault, Outcome.SURVIVED, result)
+
+
+def test_what_was_not_run_hides_no_other_reason():
+    for_want = [_cell(fault, f"report was not run; so nothing met {fault}") for fault in ("", "dns-wrong")]
+    other = [_cell(fault, f"{fault} did not bite") for fault in ("egress-denied", "image-gone")]
+    assert list(failing([*for_want, *other])) == [
+        "switch, undisturbed and under 1 fault(s), is inconclusive: report was not run",
+        "switch under egress-denied must be survived, is inconclusive: egress-denied did not bite",
+        "switch under image-gone must be survived, is inconclusive: image-gone did not bite",
+    ]
 
 
 def test_what_the_cluster_has_no_lever_for_is_in_the_document_too(monkeypatch):

@@ -14,6 +14,7 @@ from killcheck.cli import main
 from killcheck.kube import manifests
 from killcheck.kube.audit_log import Broken, read
 from killcheck.lint import asking
+from killcheck.text.values import replace
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2JvZHkifQ.c2lnbmF0dXJl"
@@ -121,6 +122,7 @@ def test_what_is_not_in_a_log_is_not_proven(world, target, account, tmp_path):
     ("line", "why"),
     [
         ("{", "no JSON"),
+        ('{"a":' + "[" * 100_000, "nested too deep"),
         ("[]", "expected kind: Event"),
         ('{"kind": "Event", "apiVersion": "v1"}', "apiVersion is v1: expected audit.k8s.io/v1"),
         (
@@ -140,6 +142,21 @@ def test_a_broken_line_is_one_error_and_hides_no_other(world, target, account, t
     assert (broken.file, broken.line) == (str(file), 1)
     assert why in broken.why
     assert [severity for severity, _, _ in _asked(world, file)] == ["error", "note"]
+
+
+def test_a_file_that_is_no_audit_log_is_not_told_line_by_line(world, tmp_path):
+    found = asking.lint(world, probes=[AuditLog([_log(tmp_path, *["level=info msg=started"] * 900)])]).findings
+    assert [one.severity for one in found] == ["error"] * 5 + ["note"] * 2
+    assert "895 more line(s)" in " ".join(one.message for one in found)
+
+
+def test_another_of_the_kind_is_no_target_by_labels(world, target, account, tmp_path):
+    labelled = replace(target, object="", selector="app=nobody")
+    path = replace(world.kill_path, targets=(labelled,))
+    events = _log(tmp_path, _event(target, "14T22:00", account, body=_scale(0)))
+    (found,) = asking.lint(replace(world, kill_path=path), probes=[AuditLog([events])]).findings
+    assert found.unproven
+    assert "turned" in found.message
 
 
 def test_lint_takes_logs_beside_manifests(target, account, tmp_path):

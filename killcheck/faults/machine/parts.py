@@ -150,7 +150,7 @@ class _Lock(MachineFault):
         """Through the journal. Raises OSError."""
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """The layer's program looked at it while it was taken, or named it when it gave up; or neither was seen."""
+        """The layer's program looked at it while it was taken, or named it as it gave up; or our own try is refused."""
         if stage.timeline is None or not self._taken or layer.ran is None:
             return None
         machine, command = present(stage.cluster.capabilities.machine), layer.layer.command
@@ -160,7 +160,15 @@ class _Lock(MachineFault):
                 return f"{command} looked at {path} while it was taken"
         names = "|".join(re.escape(PurePath(path).name) for path in self._taken)
         said = said_by(layer.ran, re.compile(rf"(?<![\w.])({names})(?!\w)"))
-        return said or f"{', '.join(self._taken)} was taken while {layer.ran.command} ran, and no look at it was seen"
+        if said is not None:
+            return said
+        try:
+            taken = [path for path in self._taken if machine.is_taken(path)]
+        except OSError:
+            return None
+        if not taken:
+            return f"{', '.join(self._taken)} was taken, and is free after {layer.ran.command} ran"
+        return f"{', '.join(taken)} is taken still after {layer.ran.command} ran, and no look at it was seen"
 
 
 class LockStale(_Lock):
