@@ -39,7 +39,8 @@ class SecondStarter(Probe):
             if one.owner.get("kind") == "CronJob":
                 ups = [call for call in one.reading.writes if call.replicas and _is_target(world, call)]
                 if ups:
-                    yield from self._scheduled(world, one.owner, f"{ups[0]} to {ups[0].replicas}", command_path(one))
+                    what, lit = f"{ups[0]} to {ups[0].replicas}", _names(world, ups)
+                    yield from self._scheduled(world, one.owner, what, command_path(one), lit)
         for obj in world.of("CronJob"):
             limit = dig(obj, "spec", "jobTemplate", "spec", "activeDeadlineSeconds")
             if devices_of(obj, wanted=True) and (limit is None or limit > _LONG_H * 3600):
@@ -51,11 +52,18 @@ class SecondStarter(Probe):
                     message = f"{key}: kube-downscaler lights {target} again in its window"
                     yield self.finding(world, obj, ("metadata", "annotations", key), message, severity="warning")
 
-    def _scheduled(self, world: World, obj: Obj, what: str, path: Path) -> Iterable[Finding]:
-        """An error where a start of the coming year comes within hours of a stop, and the next stop much later."""
-        told = _too_long(world, schedule_of(obj), what, obj)
-        if told:
-            yield self.finding(world, obj, path, told)
+    def _scheduled(
+        self, world: World, obj: Obj, what: str, path: Path, lit: Iterable[str | None] = (None,)
+    ) -> Iterable[Finding]:
+        """An error where a start of the coming year comes within hours of a stop, and the next stop much later.
+
+        ``lit``: the targets that it starts, each with stops of its own; None: it is not known which.
+        """
+        for name in lit:
+            told = _too_long(world, schedule_of(obj), what, obj, name)
+            if told:
+                yield self.finding(world, obj, path, told)
+                return
 
     def _of_machines(self, world: World) -> Iterable[Finding]:
         """The timers and crontab lines beside the manifests that were seen to scale a target up."""
@@ -82,11 +90,12 @@ class SecondStarter(Probe):
                 )
 
 
-def _too_long(world: World, start: Schedule | None, what: str, own: Obj | None) -> str | None:
-    """What is wrong with a start: a stop comes many hours later, or never. None: nothing, or it is not known when."""
-    stops = [found for _, o in world.schedules if o is not own for found in [schedule_of(o)] if found]
-    beside = [_schedule_beside(one.schedule, one.time_zone) for one in world.kill_path.layers if one.command]
-    stops += [found for found in beside if found]
+def _too_long(world: World, start: Schedule | None, what: str, own: Obj | None, lit: str | None = None) -> str | None:
+    """What is wrong with a start: a stop comes many hours later, or never. None: nothing, or it is not known when.
+
+    A target that no schedule turns off (``lit``; an idle monitor may) is measured by those of the others.
+    """
+    stops = _stops(world, own, lit) or _stops(world, own, None)
     first = start.next(world.now) if start else None
     if start is None or first is None:
         return None
@@ -98,6 +107,13 @@ def _too_long(world: World, start: Schedule | None, what: str, own: Obj | None) 
         return None
     on = "" if (gaps[0][0] or 0.0) > _LONG_H else f", on {moment:%Y-%m-%d} for one"
     return f"{what}: the next stop comes {hours:.0f} h later{on}"
+
+
+def _stops(world: World, own: Obj | None, lit: str | None) -> list[Schedule]:
+    """The schedules that turn a target off (None: any)."""
+    made = [(layer, schedule_of(o)) for layer, o in world.schedules if o is not own]
+    made += [(one, _schedule_beside(one.schedule, one.time_zone)) for one in world.kill_path.layers if one.command]
+    return [found for layer, found in made if found and (lit is None or lit in layer.covers)]
 
 
 def _schedule_beside(cron: str | None, zone: str | None) -> Schedule | None:
@@ -115,9 +131,16 @@ def _hours(moment: datetime, stops: Sequence[Schedule]) -> float | None:
 
 
 def _is_target(world: World, call: ApiCall) -> bool:
-    return any(
-        name_of(obj) == call.name and call.namespace in ("", namespace_or_default(obj)) for _, obj in world.targets
-    )
+    return bool(_names(world, [call]))
+
+
+def _names(world: World, calls: Sequence[ApiCall]) -> list[str]:
+    """The targets that some calls are about."""
+    return [
+        target.name
+        for target, obj in world.targets
+        if any(name_of(obj) == call.name and call.namespace in ("", namespace_or_default(obj)) for call in calls)
+    ]
 
 
 def _is_named(world: World, call: Call) -> bool:

@@ -164,7 +164,7 @@ def _with_starts(found: Discovery) -> Discovery:
     mornings, others = starts.proposed(found.objects, found.kill_path, wall_now())
     notes = tuple(
         f"{one.who} starts a target at {one.text} ({one.zone or 'UTC'}), which is no morning, or no stop ends its day: "
-        "a drill does not excuse it, unless it is declared under starts:"
+        "no drill passes beside it, unless it is declared under starts:"
         for one in others
     )
     comments = {**found.comments}

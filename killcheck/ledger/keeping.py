@@ -34,6 +34,8 @@ _MENDED = "render it or mend it, leave it out with --exclude, or say under assum
 _BOUNDS = frozenset({"LimitRange", "ResourceQuota", "NetworkPolicy", "PodDisruptionBudget", "Namespace"})
 #: The label of Nodes that ``killcheck nodes up`` registered.
 _HOLLOW = "killcheck.dev/hollow"
+#: Why a container ended that the runtime could not start.
+_NEVER_BEGAN = frozenset({"StartError", "ContainerCannotRun"})
 
 
 def of_drill(
@@ -257,14 +259,14 @@ class _Book:
                 )
 
     def _ran(self, obj: Obj) -> bool:
-        """Whether a pod of it ran its program here."""
+        """Whether a pod of it ran its program here: of a workload that is to run, the containers have been seen to."""
         if self.live or self.kube is None:
             return False
-        if (
-            annotations_of({"metadata": dig(obj, "spec", "template", "metadata", default={})}).get("killcheck.dev/run")
-            == "true"
-        ):
-            return True
+        template = {"metadata": dig(obj, "spec", "template", "metadata", default={})}
+        if annotations_of(template).get("killcheck.dev/run") == "true":
+            wanted = labels_of(template).items()
+            pods = self.kube.list(r.PODS, home_of(obj)).items
+            return any(_began(pod) for pod in pods if wanted <= labels_of(pod).items())
         if self._fired is None:
             jobs = self.kube.list(r.JOBS).items
             self._fired = {
@@ -280,6 +282,19 @@ class _Book:
         if obj.get("kind") == "Pod":
             return str(dig(obj, "spec", "restartPolicy", default="Always")) != "Always"
         return obj.get("kind") in ("CronJob", "Job") and (drilled or key in self._fired)
+
+
+def _began(pod: Obj) -> bool:
+    """Whether all containers of a pod have been started; one that the runtime could not start has a state too."""
+    statuses = dig(pod, "status", "containerStatuses", default=[])
+    return bool(statuses) and all(
+        dig(one, "state", "running") is not None
+        or any(
+            (ended := dig(one, state, "terminated")) is not None and ended.get("reason") not in _NEVER_BEGAN
+            for state in ("state", "lastState")
+        )
+        for one in statuses
+    )
 
 
 def _not_run(not_run: Sequence[tuple[Obj, str]], stakes: Stakes, kube: Kube | None) -> Iterator[Entry]:

@@ -228,7 +228,7 @@ class Machine:
         file = self._looks.lies_at(self._parent(path))
         if path not in self._locks or not file.exists():
             return os.path.lexists(file)
-        tried = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+        tried = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)  # a program may have swapped it
         try:
             fcntl.flock(tried, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

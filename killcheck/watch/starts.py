@@ -8,7 +8,7 @@ what keeps the night from holding. What may *not* live here: anything that chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -169,35 +169,50 @@ def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tupl
     own = {(one.namespace, one.name) for layer in kill_path.layers if (one := layer.cron_job)}
     crons = [(o, (namespace_of(o) or "default", name_of(o))) for o in everything if o.get("kind") == "CronJob"]
     written = [call for obj, key in crons if key in own for call in _writes(obj)]
+    #: Each with the targets that it is read to light; none: it is not known which.
     found = [
-        start
+        (start, lit)
         for obj, key in crons
         if key not in own and not dig(obj, "spec", "suspend")
-        if (_lights(obj, kill_path) or any(_undoes(call, one) for call in _writes(obj) for one in written))
+        if (lit := _lit(obj, kill_path)) or any(_undoes(call, one) for call in _writes(obj) for one in written)
         if (start := of_cron_job(obj)) is not None
     ]
     for obj in everything:
         name = dig(obj, "spec", "scaleTargetRef", "name")
-        if r.is_of(obj, r.SCALEDOBJECTS) and any(t.object == name for t in kill_path.targets):
-            found += windows(obj)
-    stops = [stop for obj, key in crons if key in own and (stop := of_cron_job(obj)) is not None]
+        led = frozenset(target.name for target in kill_path.targets if target.object == name)
+        if r.is_of(obj, r.SCALEDOBJECTS) and led:
+            found += [(start, led) for start in windows(obj)]
+    stops = {key: stop for obj, key in crons if key in own and (stop := of_cron_job(obj)) is not None}
     mornings = [
         start
-        for start in found
-        if _only_mornings(start, now) and not _soon_after(start, stops, now) and not _left_on(start, stops, now)
+        for start, lit in found
+        if _only_mornings(start, now)
+        and not _soon_after(start, stops.values(), now)
+        and not any(_left_on(start, each, now) for each in _stops_of(kill_path, stops, lit))
     ]
-    return mornings, [start for start in found if start not in mornings]
+    return mornings, [start for start, _ in found if start not in mornings]
 
 
-def _lights(cron: Obj, kill_path: KillPath) -> bool:
-    """Whether a CronJob is read to scale a target up."""
+def _stops_of(
+    kill_path: KillPath, stops: Mapping[tuple[str, str], Start], lit: Collection[str]
+) -> Iterator[Sequence[Start]]:
+    """The stops of each target that a start lights: another target's do not end its day. All, where none is known."""
+    if not lit:
+        yield list(stops.values())
+    for name in lit:
+        refs = [layer.cron_job for layer in kill_path.layers if name in layer.covers]
+        yield [stops[key] for one in refs if one and (key := (one.namespace, one.name)) in stops]
+
+
+def _lit(cron: Obj, kill_path: KillPath) -> frozenset[str]:
+    """The targets that a CronJob is read to scale up."""
     home = namespace_of(cron) or "default"
     raised = [call for one in templates(cron) for call in executor.read(one.spec, home).calls if call.replicas]
-    targets = [target for target in kill_path.targets if target.kind]
-    return any(
-        call.resource.startswith(one.kind.lower()) and call.about(one.namespace, one.object, {})
+    return frozenset(
+        one.name
         for call in raised
-        for one in targets
+        for one in kill_path.targets
+        if one.kind and call.resource.startswith(one.kind.lower()) and call.about(one.namespace, one.object, {})
     )
 
 
@@ -239,7 +254,7 @@ def _soon_after(start: Start, stops: Iterable[Start], now: datetime) -> bool:
 
 
 def _left_on(start: Start, stops: Sequence[Start], now: datetime) -> bool:
-    """Whether a stop of the path ends the same day on some days of the coming year, and not on all of them."""
+    """Whether a stop of a target ends the same day on some days of the coming year, and not on all of them."""
     ended = set()
     for slot in schedule.parse(start.text, start.zone or None).of_a_year(now) if stops else ():
         nexts = [later for stop in stops for later in [stop.next(slot)] if later is not None]

@@ -117,6 +117,24 @@ def test_what_is_lit_on_a_day_without_a_stop_is_declared_by_nobody(stop, start, 
     assert [one.name for one in specfile.load(spec).starts] == (["on"] if declared else [])
 
 
+def test_another_targets_stop_ends_no_day(tmp_path):
+    """Each of two targets has a daily morning; one of them has no stop at the weekend."""
+    twin = TEXT.replace("name: asr", "name: tts").replace("app: asr", "app: tts")
+    second = [cron("off-b", "0 20 * * 1-5", "Etc/UTC", 0), cron("on-b", "0 8 * * *", "Etc/UTC", 2)]
+    objects = [cron("off", "0 21 * * *", "Etc/UTC", 0), cron("on", "0 7 * * *", "Etc/UTC", 2)]
+    text = yaml.safe_dump_all(second).replace("asr", "tts")
+    file = tmp_path / "all.yaml"
+    file.write_text("---\n".join([TEXT, twin, yaml.safe_dump_all(objects), text]))
+    spec = tmp_path / "killcheck.yaml"
+    ran = CliRunner().invoke(main, ["init", "--manifests", str(file), "-o", str(spec)])
+    assert ran.exit_code == 0, ran.output
+    assert len(specfile.load(spec).targets) == 2
+    assert [one.name for one in specfile.load(spec).starts] == ["on"]
+    linted = CliRunner().invoke(main, ["lint", str(spec), "--manifests", str(file), "--json"])
+    assert "second-starter" in linted.output
+    assert "on-b" in linted.output
+
+
 def test_what_scales_to_a_number_that_nobody_can_read_is_a_start_beside_a_switch(tmp_path):
     """A morning that puts back what an annotation says; alone it is taken for the switch, and drilled."""
     was = "$(kubectl -n voice get deployment asr -o jsonpath='{.metadata.annotations.was}')"
