@@ -107,6 +107,14 @@ def daemons() -> Obj:
     return made
 
 
+def everywhere() -> Obj:
+    """The same for whatever node there is: on most of them its pods find no room."""
+    made = daemons()
+    for field in ("nodeSelector", "tolerations"):
+        del made["spec"]["template"]["spec"][field]
+    return made
+
+
 def suspended(obj: Obj) -> Obj:
     """The same, suspended."""
     obj["spec"]["suspend"] = True
@@ -142,6 +150,14 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
                 """-p '{"spec":{"template":{"spec":{"nodeSelector":{"gpu-off":"yes"}}}}}'"""
             ),
         ],
+        [
+            everywhere(),
+            switch(
+                "kubectl -n inf patch ds probe --type merge "
+                """-p '{"spec":{"template":{"spec":{"nodeSelector":{"gpu-off":"yes"}}}}}'"""
+            ),
+        ],
+        [everywhere(), switch("kubectl -n inf delete ds probe")],
     ],
     ids=[
         "limits taken out and put back",
@@ -149,6 +165,8 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
         "a webhook about other writes",
         "armed before it fires",
         "a DaemonSet that selects no node any more",
+        "the same of one that selected none before",
+        "a DaemonSet that is deleted",
     ],
 )
 def test_what_goes_off_and_stays_off_survives(objects: list[Obj], tmp_path: Path) -> None:
@@ -209,10 +227,18 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
     ("objects", "cause"),
     [
         ([daemons(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
+        ([everywhere(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
+        ([everywhere(), switch("kubectl -n inf scale ds probe --replicas=0 || true")], "false green"),
         ([suspended(switch(SCALE)), switch(SCALE.replace("scale", "get"), "arm", "0 20 * * *")], "is suspended"),
         ([switch("kubectl -n inf scale deploy -l tier=GPU --replicas=0")], "no objects passed to scale"),
     ],
-    ids=["a DaemonSet makes its pods again", "nobody arms it", "a selector of another case"],
+    ids=[
+        "a DaemonSet makes its pods again",
+        "so does one for all nodes",
+        "a DaemonSet has no scale",
+        "nobody arms it",
+        "a selector of another case",
+    ],
 )
 def test_what_stays_on_is_exposed(objects: list[Obj], cause: str, tmp_path: Path) -> None:
     result = drilled(tmp_path, *objects)
