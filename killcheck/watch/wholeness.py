@@ -129,11 +129,11 @@ def _of_pods(scene: Scene, target: Target) -> Iterator[str]:
     for pod in scene.pods.values():
         if dig(pod, "status", "phase") == "Running" or not scene.is_of(target, pod):
             continue
-        for condition in dig(pod, "status", "conditions", default=[]):
-            if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+        for said in dig(pod, "status", "conditions", default=[]):
+            if said.get("type") == "PodScheduled" and said.get("status") == "False":
                 told = _last(scene, pod, "FailedScheduling")
-                text = _shortened(str(condition.get("message") or told))
-                yield f"pod {name_of(pod)} is {condition.get('reason')}: FailedScheduling: {text}"
+                text = _shortened(str(said.get("message") or told))
+                yield f"pod {name_of(pod)} is {said.get('reason')}: FailedScheduling: {text}"
         for status in (
             *dig(pod, "status", "initContainerStatuses", default=[]),
             *dig(pod, "status", "containerStatuses", default=[]),

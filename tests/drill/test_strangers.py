@@ -17,6 +17,7 @@ Obj = dict[str, Any]
 API = "rbac.authorization.k8s.io"
 SCALE = "kubectl -n inf scale deploy/llm --replicas=0"
 ARM = """kubectl -n inf patch cronjob off -p '{"spec":{"suspend":false}}'"""
+FLOOR = """kubectl -n inf patch so llm --type merge -p '{"spec":{"minReplicaCount":0}}'; """
 PATCH = """kubectl -n inf patch deploy llm --type merge -p '{"spec":{"replicas":0}}'"""
 
 
@@ -79,12 +80,12 @@ def webhook() -> Obj:
     return {"apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "g"}, "webhooks": [hook]}
 
 
-def scaler() -> Obj:
-    """KEDA's, which keeps one."""
+def scaler(start: str = "0 8 * * *", end: str = "0 9 * * *") -> Obj:
+    """KEDA's, which keeps one, and wants one from ``start`` to ``end``."""
     spec = {
         "scaleTargetRef": {"name": "llm"},
         "minReplicaCount": 1,
-        "triggers": [{"type": "cron", "metadata": {"start": "0 8 * * *", "end": "0 9 * * *", "desiredReplicas": "1"}}],
+        "triggers": [{"type": "cron", "metadata": {"start": start, "end": end, "desiredReplicas": "1"}}],
     }
     spec["triggers"][0]["metadata"]["timezone"] = "Etc/UTC"
     return {
@@ -141,6 +142,7 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
             switch("kubectl -n inf set resources deploy/llm --limits=nvidia.com/gpu=1", "on", "0 7 * * *"),
         ],
         [scaler(), switch(f"kubectl -n inf annotate so llm autoscaling.keda.sh/paused=true --overwrite; {SCALE}")],
+        [scaler(), switch(FLOOR + SCALE)],
         [webhook(), switch(SCALE)],
         [suspended(switch(SCALE)), switch(ARM, "arm", "0 20 * * *")],
         [
@@ -162,6 +164,7 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
     ids=[
         "limits taken out and put back",
         "KEDA paused, then scaled",
+        "KEDA's floor lowered, then scaled",
         "a webhook about other writes",
         "armed before it fires",
         "a DaemonSet that selects no node any more",
@@ -227,6 +230,8 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
     ("objects", "cause"),
     [
         ([daemons(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
+        ([scaler("0 20 * * *", "0 23 * * *"), switch(FLOOR + SCALE)], "KEDA"),
+        ([scaler(), switch(FLOOR.replace("0}}", "1}}") + SCALE)], "scaled back: KEDA"),
         ([everywhere(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
         ([everywhere(), switch("kubectl -n inf scale ds probe --replicas=0 || true")], "false green"),
         ([suspended(switch(SCALE)), switch(SCALE.replace("scale", "get"), "arm", "0 20 * * *")], "is suspended"),
@@ -234,6 +239,8 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
     ],
     ids=[
         "a DaemonSet makes its pods again",
+        "KEDA's floor lowered while its trigger is active",
+        "KEDA's floor written as it is",
         "so does one for all nodes",
         "a DaemonSet has no scale",
         "nobody arms it",
