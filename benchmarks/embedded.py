@@ -23,7 +23,9 @@ from killcheck.run.session import Session
 with Session(fixture="dead-man").cluster() as (cluster, kill_path):
     pass
 """
-DRILL = ["killcheck", "drill", "--example", "dead-man", "--night", "24h", "--quiet"]
+#: The command of the Python that runs this, whether or not its folder is in the PATH.
+KILLCHECK = str(Path(sys.executable).with_name("killcheck"))
+DRILL = [KILLCHECK, "drill", "--example", "dead-man", "--night", "24h", "--quiet"]
 FOLDER = str(Path(__file__).resolve().parents[1] / "fixtures/paths/dead-man")
 
 #: (wall seconds, processor seconds) of one round.
@@ -76,10 +78,10 @@ def night() -> None:
 def main(rounds: str = "5") -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, work in (
-            ("killcheck --help (process)", process(["killcheck", "--help"], folder)),
+            ("killcheck --help (process)", process([KILLCHECK, "--help"], folder)),
             ("cluster up, path loaded (process, imports included)", process([sys.executable, "-c", UP], folder)),
             ("killcheck drill --night 24h (process)", process(DRILL, folder)),
-            ("killcheck lint of a folder (process)", process(["killcheck", "lint", "--manifests", FOLDER], folder)),
+            ("killcheck lint of a folder (process)", process([KILLCHECK, "lint", "--manifests", FOLDER], folder)),
             ("cluster up, path loaded (warm)", up),
             ("whole night, 24 virtual hours (warm)", night),
         ):

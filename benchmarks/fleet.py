@@ -21,6 +21,8 @@ from killcheck import fixtures
 from killcheck.clock import wall_seconds
 from killcheck.run.parallel import processors
 
+#: The command of the Python that runs this, whether or not its folder is in the PATH.
+KILLCHECK = str(Path(sys.executable).with_name("killcheck"))
 FAULTS = ["suspended", "image-gone", "token-dead"]
 
 
@@ -30,7 +32,7 @@ def main() -> None:
         file = written(Path(folder), count, faults)
         os.environ["XDG_STATE_HOME"] = f"{folder}/state"
         begun = wall_seconds()
-        done = subprocess.run(["killcheck", "fleet", "drill", str(file), "--json"], stdout=subprocess.PIPE, check=False)
+        done = subprocess.run([KILLCHECK, "fleet", "drill", str(file), "--json"], stdout=subprocess.PIPE, check=False)
         took = wall_seconds() - begun
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
     work = used.ru_utime + used.ru_stime

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from killcheck.clock import wall_seconds
 
+#: The command of the Python that runs this, whether or not its folder is in the PATH.
+KILLCHECK = str(Path(sys.executable).with_name("killcheck"))
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "tests" / "history"))
 
@@ -34,7 +36,7 @@ def main() -> None:
             )
         for name in ("first", "again", "again"):
             begun = wall_seconds()
-            argv = ["killcheck", "history", f"{folder}/runs", "--json"]
+            argv = [KILLCHECK, "history", f"{folder}/runs", "--json"]
             done = subprocess.run(argv, stdout=subprocess.PIPE, check=False)
             print(f"{runs} runs, {name}: {wall_seconds() - begun:.2f} s, exit code {done.returncode}")
 

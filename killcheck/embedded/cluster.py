@@ -199,8 +199,7 @@ class Cluster:
             self.server.managed.disown(("scheduling.k8s.io", "priorityclasses"), ("", one["metadata"]["name"]))
         bootstrap.install_roles(self.server)
         bootstrap.install_api_services(self.server)
-        for obj in crds():
-            self._create(obj)
+        bootstrap.install_definitions(self.server, crds(), self.kube.field_manager)
 
     @staticmethod
     def components() -> dict[str, tuple[str, ...]]:

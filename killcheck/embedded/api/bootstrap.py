@@ -8,6 +8,7 @@ The rest is kubeadm's defaults.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ __all__ = [
     "SERVICE_IP",
     "authentication",
     "install_api_services",
+    "install_definitions",
     "install_roles",
     "namespaces",
     "objects",
@@ -61,6 +63,7 @@ _PRIORITIES = {
     "storage.k8s.io/v1": (16800, 15),
 }
 _API_SERVICES = next(kind for kind in builtin() if kind.resource.kind == "APIService")
+_DEFINITIONS = next(kind for kind in builtin() if kind.resource.kind == "CustomResourceDefinition")
 _ROLE_KINDS = {kind.resource.kind: kind for kind in builtin() if kind.resource.group == RBAC}
 
 
@@ -176,6 +179,23 @@ def install_api_services(server: ApiServer) -> None:
         key = ("", name_of(asked))
         stored = server.store.put(_API_SERVICES.table, key, asked | {"status": {"conditions": [condition]}})
         server.managed.note(_API_SERVICES, key, manager, asked | {"metadata": stored["metadata"]})
+
+
+def install_definitions(server: ApiServer, definitions: Iterable[Obj], manager: str) -> None:
+    """Put CustomResourceDefinitions in the store as a POST by ``manager`` would; they are complete, and stay unchanged.
+
+    Not by way of requests, as the roles: they are what nearly every cluster begins with, and were read once.
+    """
+    now = format_time(server.loop.now())
+    who = Manager(manager, "Update", _DEFINITIONS.resource.api_version)
+    for asked in definitions:
+        key = ("", name_of(asked))
+        own = {"uid": server.new_uid(), "creationTimestamp": now, "generation": 1}
+        crd = asked | {"metadata": asked["metadata"] | own}
+        crd["spec"] = asked["spec"] | {"names": dict(asked["spec"]["names"])}
+        server.custom.accept(crd)
+        stored = server.store.put(_DEFINITIONS.table, key, crd)
+        server.managed.note(_DEFINITIONS, key, who, asked | {"spec": stored["spec"]})
 
 
 def _service(endpoint: tuple[str, int]) -> list[Obj]:

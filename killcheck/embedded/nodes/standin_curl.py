@@ -154,6 +154,7 @@ class _Led(http.client.HTTPConnection):
     def connect(self) -> None:
         """Raises OSError."""
         self.sock = socket.create_connection(self.place, self.timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as curl does
         if self.tls is not None:
             self.sock = self.tls.wrap_socket(self.sock, server_hostname=self.host)
 
