@@ -17,7 +17,7 @@ import threading
 import xml.etree.ElementTree as ET
 from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import yaml
@@ -27,8 +27,8 @@ from killcheck.cluster.hollow_nodes import HollowNodes, Shape
 from killcheck.embedded.cluster import Cluster
 from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
-from killcheck.kube.config import connect
 from killcheck.kube.client import Kube
+from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, NotFound
 
 #: Where each client keeps the tests that want a cluster, in its repository.
@@ -54,10 +54,8 @@ GROUND = {
 
 def stand(kube: Kube) -> None:
     """Have a pod in kube-system."""
-    try:
+    with suppress(Conflict):  # with an earlier run's
         kube.create(r.PODS, GROUND, "kube-system")
-    except Conflict:
-        pass  # an earlier run's
 
 
 @contextmanager
@@ -97,20 +95,16 @@ def real(kubeconfig: Path, folder: Path, hollow: int) -> Iterator[Path]:
         else:
             yield path
     finally:
-        try:
+        with suppress(NotFound):
             kube.delete(r.PODS, GROUND["metadata"]["name"], "kube-system", grace_s=0)
-        except NotFound:
-            pass
 
 
 @contextmanager
 def _nodes(kube: Kube, loop: WallLoop, hollow: int, folder: Path, context: str) -> Iterator[None]:
     """Hollow nodes, for as long as this lasts."""
     made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    try:
+    with suppress(Conflict):  # with an earlier run's
         kube.create(r.NAMESPACES, made)
-    except Conflict:
-        pass  # an earlier run's
     nodes = HollowNodes(
         kube, loop, Shape(hollow, 0, taints=()), home=NAMESPACE, context=context, exec_mode="host", folder=folder
     )
@@ -126,10 +120,8 @@ def _nodes(kube: Kube, loop: WallLoop, hollow: int, folder: Path, context: str) 
         if thread.ident is not None:
             thread.join()
         left = nodes.down()
-        try:
+        with suppress(NotFound):
             kube.delete(r.NAMESPACES, NAMESPACE)
-        except NotFound:
-            pass
         for said in left:
             print(f"left behind: {said}", file=sys.stderr)
 
