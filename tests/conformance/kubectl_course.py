@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -293,27 +294,24 @@ def main(words: list[str]) -> int:
     parser.add_argument("--report", type=Path, help="where every difference is told")
     said = parser.parse_args(words)
     lines, differ = [], 0
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
         folder = Path(made)
-        walks: dict[str, list[list[Said | None]]] = {kubectl: [] for kubectl in said.kubectl}
-        places = [embedded(folder)]
+        places = [stack.enter_context(embedded(folder))]
         if said.kubeconfig:
-            places.append(real(said.kubeconfig, folder, said.hollow_nodes))
-        for place in places:
-            with place as path:
-                for kubectl in said.kubectl:
-                    walks[kubectl].append(walk(kubectl, path, folder, release(kubectl)))
-    for kubectl, both in walks.items():
-        asked = sum(one is not None for one in both[0])
-        told = unlike(*both) if len(both) > 1 else _failed(both[0])
-        differ += len(told)
-        how = "alike" if len(both) > 1 else "done"
-        print(f"kubectl 1.{release(kubectl)}: {asked - len(told)} of {asked} {how}", flush=True)
-        for line, ours, theirs in told:
-            lines += [f"## 1.{release(kubectl)} {line}", f"embedded: {ours.code}", ours.words]
-            lines += [f"real: {theirs.code}", theirs.words] if len(both) > 1 else []
-    if said.report:
-        said.report.write_text("\n".join(lines) + "\n")
+            places.append(stack.enter_context(real(said.kubeconfig, folder, said.hollow_nodes)))
+        for kubectl in said.kubectl:
+            minor = release(kubectl)
+            both = [walk(kubectl, path, folder, minor) for path in places]
+            asked = sum(one is not None for one in both[0])
+            found = unlike(*both) if said.kubeconfig else _failed(both[0])
+            differ += len(found)
+            how = "alike" if said.kubeconfig else "done"
+            print(f"kubectl 1.{minor}: {asked - len(found)} of {asked} {how}", flush=True)
+            for line, ours, theirs in found:
+                lines += [f"## 1.{minor} {line}", f"embedded: {ours.code}", ours.words]
+                lines += [f"real: {theirs.code}", theirs.words] if said.kubeconfig else []
+            if said.report:
+                said.report.write_text("\n".join(lines) + "\n")
     return 1 if differ else 0
 
 
