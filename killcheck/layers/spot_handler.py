@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import chain, pairwise
 from random import Random
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from killcheck.kube.objects import (
     Obj,
     annotations_of,
     condition,
+    controller_of,
     dig,
     labels_of,
     name_of,
@@ -75,6 +76,7 @@ _MORE_TYPES = (
     "with a lower weight and limits"
 )
 _RETRIED = "make the Job anew with retries left, and a podFailurePolicy that ignores DisruptionTarget"
+_HONEST = "let the worker leave with another exit code than 0 where its work is not done (143 when it is told to stop)"
 _CHECKPOINT = "let the worker write down how far it is, every few minutes and when it is told to stop"
 #: What would have heard it, by cloud.
 _EARS = {
@@ -141,6 +143,8 @@ class SpotHandler(LayerRun):
         #: Since when the pod on the node works, and whether it was seen to write nothing down.
         self._working: datetime | None = None
         self._never = False
+        #: Pods of the node that ended well as they were evicted, by the Job that counts them.
+        self._counted: dict[str, str] = {}
 
     # -- before --------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -313,8 +317,12 @@ class SpotHandler(LayerRun):
 
     # -- watching ------------------------------------------------------------------------------------------
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
-        """The node's taints, and what comes in its place."""
-        if new.get("kind") != "Node" or self._noticed is None:
+        """The node's taints, what comes in its place, and how its pods end."""
+        if self._noticed is None:
+            return
+        if new.get("kind") == "Pod":
+            self._count(new)
+        if new.get("kind") != "Node":
             return
         if name_of(new) == self.only_node():
             if change != "deleted":
@@ -327,6 +335,17 @@ class SpotHandler(LayerRun):
                 f"{self.only_node()}"
             )
             self.remedy = _TWO_POOLS
+
+    def _count(self, pod: Obj) -> None:
+        """Remember a pod that the reclaim ended, and that its Job counts as done: it ended with exit code 0."""
+        owner = controller_of(pod) or {}
+        if (
+            owner.get("kind") == "Job"
+            and dig(pod, "spec", "nodeName") == self.only_node()
+            and dig(pod, "status", "phase") == "Succeeded"
+            and (condition(pod, "DisruptionTarget") or {}).get("status") == "True"
+        ):
+            self._counted[f"Job/{namespace_of(pod)}/{owner['name']}"] = name_of(pod)
 
     def _usd_per_hour(self, node: Obj) -> float | None:
         """On demand: the spec's price, or the catalogue's; None: not known."""
@@ -422,20 +441,40 @@ class SpotHandler(LayerRun):
 
     def _at_stake(self) -> Sequence[str]:
         """What a reclaim costs at most, where nobody said how work is kept; a Job that it ended is seen."""
-        failed = next(self._failed(), None)
-        if failed is not None:
-            self._flaw = self._flaw or failed
-            self.remedy = _RETRIED
+        ended = next(chain(self._failed(), self._done_unfinished()), None)
+        if ended is not None:
+            self._flaw = self._flaw or ended[0]
+            self.remedy = ended[1]
         worked = self._worked()
         return (
             [f"no checkpoint is named: where none is written, all work{worked} is to be done again"] if worked else ()
         )
 
-    def _failed(self) -> Iterator[str]:
-        """Jobs among the targets that have failed since the notice, a sentence each."""
+    def _failed(self) -> Iterator[tuple[str, str]]:
+        """Jobs among the targets that have failed since the notice: a sentence and a remedy each."""
+        for job, ended in self._ended("Failed"):
+            yield (
+                f"{ref_of(job)} failed with the reclaim ({ended.get('reason')}: {ended.get('message')}): "
+                "nobody takes up the work again",
+                _RETRIED,
+            )
+
+    def _done_unfinished(self) -> Iterator[tuple[str, str]]:
+        """Jobs that are complete because a pod which the reclaim ended said so; the owner of one may make another."""
+        for job, _ in self._ended("Complete"):
+            pod = self._counted.get(ref_of(job))
+            if pod and controller_of(job) is None:
+                yield (
+                    f"{ref_of(job)} is complete by pod {pod}, which the reclaim ended and which left with exit code 0: "
+                    "nobody takes up the work again",
+                    _HONEST,
+                )
+
+    def _ended(self, how: str) -> Iterator[tuple[Obj, Obj]]:
+        """Jobs among the targets that came to a condition since the notice, with the condition."""
         for target in self.stage.kill_path.covered_by(self.layer):
             for obj in self.stage.scene.objects_of(target) if target.kind else ():
-                ended = condition(obj, "Failed") or {}
+                ended = condition(obj, how) or {}
                 at = ended.get("lastTransitionTime")
                 if (
                     ended.get("status") == "True"
@@ -443,10 +482,7 @@ class SpotHandler(LayerRun):
                     and self._noticed
                     and parse_time(at) >= self._noticed.replace(microsecond=0)
                 ):
-                    yield (
-                        f"{ref_of(obj)} failed with the reclaim ({ended.get('reason')}: {ended.get('message')}): "
-                        "nobody takes up the work again"
-                    )
+                    yield obj, ended
 
     def _worked(self) -> str:
         """For how long the node's pods had worked when the notice came, and what that cost; empty: not known."""

@@ -289,6 +289,26 @@ def test_a_job_that_a_reclaim_ends_is_seen_without_a_checkpoint(drilled, edited)
     assert "Job/training/pretrain failed with the reclaim (BackoffLimitExceeded" in result.cause
 
 
+def test_a_job_that_counts_as_done_what_a_reclaim_ended_is_seen(drilled, edited):
+    quits = code("sys.exit(143)", "sys.exit(0)")
+    result = drill(drilled, quits, without_checkpoint(edited))
+    assert result.verdict is Verdict.EXPOSED, result.why
+    assert re.search(r"Job/training/pretrain is complete by pod pretrain-\S+, which the reclaim ended", result.cause)
+    assert "another exit code" in result.remedy
+
+
+def test_hollow_work_is_not_done_because_it_was_told_to_stop(drilled, edited):
+    """A Job whose program is not run takes its retry after the reclaim, and is not complete by it."""
+
+    def hollow(obj):
+        if obj["kind"] == "Job":
+            del obj["spec"]["template"]["metadata"]["annotations"]
+
+    result = drill(drilled, hollow, without_checkpoint(edited))
+    assert result.verdict is Verdict.SURVIVED, result.why
+    assert not any("steady" in note for note in result.notes), result.notes
+
+
 def test_without_a_checkpoint_in_the_spec_what_is_at_stake_is_said(drilled, edited):
     result = drill(drilled, folder=without_checkpoint(edited))
     assert any("where none is written, all work in the" in note for note in result.notes), result.notes

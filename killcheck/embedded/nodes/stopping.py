@@ -7,12 +7,13 @@ end).
 from __future__ import annotations
 
 import re
+import signal
 from typing import TYPE_CHECKING
 
 from killcheck.embedded.nodes import hooks
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
-from killcheck.kube.objects import annotations_of, dig
+from killcheck.kube.objects import Obj, annotations_of, dig
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.podlife import PodLife
@@ -53,7 +54,13 @@ def _terminate(life: PodLife, container: Container) -> None:
         container.running.terminate()
     elif not ignores_sigterm(life, container):
         own = annotations_of(life.pod).get(STOPS_AFTER)
-        life.after(float(own) if own else STOP_S, life.exited, container, Exit(0))
+        life.after(float(own) if own else STOP_S, life.exited, container, _ended(life.pod))
+
+
+def _ended(pod: Obj) -> Exit:
+    """How a program that nobody runs ends at SIGTERM: a server has served, and what was to be done is not done."""
+    serves = dig(pod, "spec", "restartPolicy", default="Always") == "Always"
+    return Exit(0) if serves else Exit(128 + signal.SIGTERM, signal.SIGTERM)
 
 
 def ignores_sigterm(life: PodLife, container: Container) -> bool:
