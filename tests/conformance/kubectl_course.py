@@ -223,6 +223,9 @@ class Said(NamedTuple):
 
 def release(kubectl: str) -> int:
     """The minor version of a kubectl. Raises SystemExit where it does not say."""
+    if not Path(kubectl).is_file():
+        raise SystemExit(f"{kubectl}: no such file: give the path of a kubectl")
+    kubectl = str(Path(kubectl).resolve())
     done = subprocess.run([kubectl, "version", "--client"], capture_output=True, text=True, check=False)
     found = re.search(r'v1\.(\d+)\.|Minor:"(\d+)', done.stdout)
     if not found:
