@@ -183,6 +183,8 @@ def _distributions(item) -> bool:
     if not isinstance(item, dict):
         return False
     row = item.get("object")  # of a table
+    if isinstance(row, dict) and row.get("kind") == "Table":  # a watch's frame has a row, unless it was taken out
+        return all(map(_distributions, row.get("rows") or ()))
     parts = (item.get("configMap"), item.get("metadata"), row.get("metadata") if isinstance(row, dict) else None)
     return any(isinstance(part, dict) and part.get("name") == _DISTRIBUTIONS for part in parts)
 

@@ -42,6 +42,14 @@ CRONJOB = {
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "nowhere", **POD_SPEC}}
 
 
+NOW = {"gracePeriodSeconds": 0}
+
+
+def eviction(version):
+    said = {"kind": "Eviction", "metadata": {"name": "p", "namespace": "{ns}"}}
+    return {"apiVersion": version} | said if version else said
+
+
 def configmap(name="a", **data):
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
@@ -878,6 +886,33 @@ GROUPS = {
         ("exec without a command", f"POST {CORE}/pods/none/exec", None, JSON),
         ("delete at once", f"DELETE {CORE}/pods/p?gracePeriodSeconds=0", None, JSON),
         ("delete with a negative grace", f"DELETE {CORE}/pods/p?gracePeriodSeconds=-1", None, JSON),
+    ],
+    # kubectl up to 1.21 evicts by the version that is no longer served.
+    "evictions": [
+        (
+            "a pod",
+            f"POST {CORE}/pods",
+            changed(POD, "spec.automountServiceAccountToken", False),
+            JSON,
+        ),
+        *[
+            (
+                f"{version or 'no version'}, {about}",
+                f"POST {CORE}/pods/p/eviction?dryRun=All{how}",
+                eviction(version) | more,
+                JSON,
+            )
+            for version in ("policy/v1beta1", "policy/v1", "policy/v1alpha1", "")
+            for about, how, more in (
+                ("as it is", "", {}),
+                ("more, warned of", "", {"spec": {}}),
+                ("more, refused", "&fieldValidation=Strict", {"spec": {}}),
+                ("of another kind", "", {"kind": "Banishment"}),
+                ("another name", "", {"metadata": {"name": "q"}}),
+            )
+        ],
+        ("at once", f"POST {CORE}/pods/p/eviction", eviction("policy/v1beta1") | {"deleteOptions": NOW}, JSON),
+        ("it has gone", f"GET {CORE}/pods/p", None, JSON),
     ],
     "lists": [
         ("one", f"POST {CORE}/configmaps", changed(configmap("l1", x="1"), "metadata.labels", {"k": "1"}), JSON),

@@ -41,12 +41,19 @@ def decode_object(
     kind_name: str = "",
     api_version: str = "",
     schema: str | None = None,
+    former: str = "",
 ) -> Obj:
-    """A private copy of a POSTed or PUT object of the call's type (or of the one named). Raises StatusError 400."""
+    """A private copy of a POSTed or PUT object of the call's type (or of the one named). Raises StatusError 400.
+
+    ``former``: a version of it that nothing serves and that is read all the same.
+    """
     resource = call.kind.resource
     want_kind, want_version = kind_name or resource.kind, api_version or resource.api_version
     obj: Obj = parsed.value
     got_kind, got_version = str(obj.get("kind") or want_kind), str(obj.get("apiVersion") or want_version)
+    version = want_version.rpartition("/")[2]
+    if former and (got_kind, got_version) == (want_kind, former):
+        got_version, version = want_version, former.rpartition("/")[2]
     if call.kind.crd is not None and schema is None:
         _check_custom(got_kind, got_version, call, obj)
     elif (got_kind, got_version) != (want_kind, want_version) and not registered(got_kind, got_version):
@@ -61,7 +68,6 @@ def decode_object(
         raise bad_request(
             f"the API version in the data ({got_version}) does not match the expected API version ({want_version})"
         )
-    version = want_version.rpartition("/")[2]
     prefix = f'{want_kind} in version "{version}" cannot be handled as a {want_kind}: '
     try:
         clean, unknown = type_dispatch.decode(call.kind, obj, schema)

@@ -40,7 +40,12 @@ class Evictor:
     def handle(self, call: Call) -> Response:
         """Answer a call on the eviction subresource."""
         eviction = decode_object(
-            call, read_object(call), kind_name="Eviction", api_version="policy/v1", schema="V1Eviction"
+            call,
+            read_object(call),
+            kind_name="Eviction",
+            api_version="policy/v1",
+            schema="V1Eviction",
+            former="policy/v1beta1",  # of kubectl up to 1.21
         )
         if eviction["metadata"].get("name") != call.name:
             raise status.bad_request("name in URL does not match name in Eviction object")

@@ -213,6 +213,16 @@ class ManagedFields:
         _fold(record)
         return {manager: fields for manager, fields in record.sets.items() if not manager.again}
 
+    def settle(self, table: Table, key: Key) -> None:
+        """A write that changes nothing was read and written all the same: of two entries that are one, one is left.
+
+        Source: apimachinery/pkg/util/managedfields/internal/managedfields.go, where entries are keys of a map.
+        """
+        record = self._records.get((table, key))
+        if record is not None and any(one.again for one in record.sets):
+            _drop_seconds(record)
+            _mark(record)
+
     def first_applied(self, kind: Kind, live: Obj, lists: ApplyLists) -> dict[Manager, Fields]:
         """The sets of an object that nobody manages and somebody applies: all that is there is of before.
 

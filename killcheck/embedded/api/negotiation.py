@@ -32,7 +32,7 @@ def shape_of(call: Call) -> Shape:
     accept = call.request.headers.get("accept", "")
     if not accept or accept in _JSON:
         return PLAIN
-    check_media(accept, STREAMED if call.verb in ("list", "watch") else SERVED)
+    check_route(call)
     for clause in accept.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
         if media not in _JSON:
@@ -44,6 +44,13 @@ def shape_of(call: Call) -> Shape:
         if given.get("g") == "meta.k8s.io" and given.get("v") in ("v1", "v1beta1") and as_kind in _SHAPES:
             return Shape(as_kind, given["v"])
     raise status.not_acceptable(f"only the following media types are accepted: {', '.join(SERVED)}")
+
+
+def check_route(call: Call) -> None:
+    """What is asked before the route's own handler is. Raises StatusError 406."""
+    accept = call.request.headers.get("accept", "")
+    if accept and accept not in _JSON:
+        check_media(accept, STREAMED if call.verb in ("list", "watch") else SERVED)
 
 
 def check_media(accept: str, served: tuple[str, ...]) -> None:

@@ -308,10 +308,13 @@ class ApiServer:
         return call
 
     def _dispatch(self, call: Call) -> Response:
-        if call.over_wire and call.subresource not in _UNSHAPED:
-            negotiation.shape_of(call)  # refused before the object is looked for
-        if call.kind.table in _DEPRECATED:
+        shaped = call.over_wire and call.subresource not in _UNSHAPED
+        if shaped:
+            negotiation.check_route(call)
+        if call.kind.table in _DEPRECATED:  # said with its handler's refusals too
             call.warn(_DEPRECATED[call.kind.table])
+        if shaped:
+            negotiation.shape_of(call)  # refused before the object is looked for
         if call.subresource:
             return self.subresources.handle(call)
         if call.kind.table == componentstatus.TABLE:

@@ -235,6 +235,8 @@ class Writer:
             changes = changes and timed is not None
             if dry_run:
                 return self._tried(call, stored, stored, old, operation=operation, applied=applied, timed=changes)
+            if call.subresource != "scale":
+                self.server.managed.settle(kind.table, call.key)
             if asked is not None:  # who manages what he asked for, though the strategy drops it
                 self.server.managed.record(call, call.key, stored, asked, operation=operation)
             elif applied is not None or untyped:

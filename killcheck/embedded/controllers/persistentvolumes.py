@@ -75,8 +75,17 @@ class PersistentVolumeBinder(Controller):
         volume = self.volumes.get(named) if named else self._match(claim) or self._provision(claim)
         if volume is not None and (not named or _free_for(volume, claim)):
             self._bind(claim, volume)
-        elif not named and self._class_of(claim) is None:
+            return
+        if not named and self._class_of(claim) is None:
             self._unbindable(claim)
+        self._pending(claim)
+
+    def _pending(self, claim: Obj) -> None:
+        """What others say of a claim without a volume is put right: pv_controller.go, updateClaimStatus."""
+        said = claim.get("status") or {}
+        wanted = {k: v for k, v in said.items() if k not in ("accessModes", "capacity")} | {"phase": "Pending"}
+        if wanted != said:
+            self.kube.replace(r.PERSISTENTVOLUMECLAIMS, claim | {"status": wanted}, subresource="status")
 
     def _unbindable(self, claim: Obj) -> None:
         """pv_controller.go, syncUnboundClaim and provisionClaim."""
