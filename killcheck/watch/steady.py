@@ -180,9 +180,9 @@ def _remember_object(
     if replicas is None and obj["kind"] == "Job":
         queues.remember(scene.cluster.kube, journal, obj)
         _remember_whole(journal, resource, obj)
-    # A Job that was deleted instead is made again as it was.
-    if replicas is None and obj["kind"] in _SUSPENDED and not queues.queue_of(obj):
-        was = dig(obj, "spec", "suspend")
+    # A Job that was deleted instead is made again as it was. Of one that was suspended already nothing is to be undone.
+    was = dig(obj, "spec", "suspend")
+    if replicas is None and obj["kind"] in _SUSPENDED and not was and not queues.queue_of(obj):
         journal.remember(
             resource,
             obj,

@@ -251,3 +251,19 @@ def test_what_stays_on_is_exposed(objects: list[Obj], cause: str, tmp_path: Path
     result = drilled(tmp_path, *objects)
     assert str(result.verdict) == "exposed", result.why
     assert cause in f"{result.cause} {' '.join(result.evidence)}"
+
+
+def test_job_that_waits_and_is_let_go_at_night_is_left_as_the_night_left_it(tmp_path: Path) -> None:
+    """It was suspended before the drill: there is nothing of it to put back."""
+    waiting = {"restartPolicy": "Never", **target()["spec"]["template"]["spec"]}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "burst", "namespace": "inf"},
+        "spec": {"suspend": True, "template": {"spec": waiting}},
+    }
+    go = switch("""kubectl -n inf patch job burst -p '{"spec":{"suspend":false}}'""", "go", "0 1 * * *")
+    result = drilled(tmp_path, target(), switch(SCALE), job, go)
+    assert str(result.verdict) == "exposed", result.why
+    assert "Job/inf/burst" in str(result.cause)
+    assert result.problems == ()
