@@ -16,6 +16,8 @@ __all__ = ["KedaFloor", "scales"]
 
 #: The annotation that pauses a ScaledObject where it is, as commands and patches write it.
 _PAUSED = re.compile(r"autoscaling\.keda\.sh/paused[\"'\\]*\s*[=:]\s*[\"'\\]*true\b")
+#: A floor of zero, as commands and patches write it.
+_LOWERED = re.compile(r"(?:min|idle)ReplicaCount[\"'\\]*\s*[=:]\s*[\"'\\]*0\b")
 
 
 class KedaFloor(Probe):
@@ -68,7 +70,7 @@ class KedaFloor(Probe):
 
 
 def _is_stopped_too(world: World, target: Target, obj: Obj, scaler: Obj) -> bool:
-    """Whether each layer that turns a target off acts on its scaler (pauses it, deletes it), or was seen to work."""
+    """Whether each layer that turns a target off pauses, lowers or deletes its scaler, or was seen to work."""
     layers = world.zeroes(target)
     acting = [one for one in world.layer_executors if one.layer in layers]
     return bool(layers) and len(acting) == len(layers) and all(_stops(one, obj, scaler) for one in acting)
@@ -78,9 +80,10 @@ def _stops(one: Executor, obj: Obj, scaler: Obj) -> bool:
     if one.seen is not None and one.seen.ran:
         key = (obj.get("kind"), namespace_or_default(obj), name_of(obj))
         return key in [(change.kind, change.namespace, change.name) for change in one.seen.first.off]
+    written = "autoscaling.keda.sh/paused-replicas" in one.text or _LOWERED.search(one.text) is not None
     return any(
         (call.resource, call.name) == (plural_of(str(scaler.get("kind"))), name_of(scaler))
-        and (call.verb == "delete" or "autoscaling.keda.sh/paused-replicas" in one.text or _pauses_and_scales(one, obj))
+        and (call.verb == "delete" or written or _pauses_and_scales(one, obj))
         for call in one.reading.writes
     )
 

@@ -53,13 +53,13 @@ def missing_objects(objects: Iterable[Obj], kube: Kube, assumptions: Assumptions
 
 
 def _for_daemons(objects: Sequence[Obj], assumptions: Assumptions) -> Iterator[Obj]:
-    """A node for each DaemonSet with GPUs that selects nodes, where nothing else asks for some: no pod of it does."""
+    """A node for each DaemonSet with GPUs, where nothing else asks for some: no pod of it makes one come."""
     others = {"DaemonSet", "CronJob"}
     if any(gpus.spec_devices(t.spec) for o in objects if o.get("kind") not in others for t in templates(o)):
         return
     for obj in objects:
         spec = dig(obj, "spec", "template", "spec", default={})
-        if obj.get("kind") == "DaemonSet" and gpus.spec_devices(spec) and labels_selected(spec):
+        if obj.get("kind") == "DaemonSet" and gpus.spec_devices(spec):
             name = f"gpu-{len(assumptions.made) + 1}"
             assumptions.made[name] = "gpu"
             yield node(

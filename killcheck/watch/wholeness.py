@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.kube.objects import Obj, condition, dig, name_of, namespace_of
 from killcheck.kube.workloads import holds, templates
 from killcheck.spec.killpath import Target
 from killcheck.watch import queues
@@ -33,6 +33,8 @@ _EXACT = frozenset(
         "Notebook",
     }
 )
+#: How the scheduler says that a node lacks what a pod asks for (kube-scheduler, noderesources/fit.go).
+_NO_ROOM = re.compile(r"\bInsufficient \S+")
 #: What to add where a message says what is absent.
 _REMEDIES = (
     (r'serviceaccount "?([^" ]+)"? not found', "add ServiceAccount {0} to the manifests"),
@@ -67,7 +69,7 @@ def lack(scene: Scene, target: Target, *, why: bool = True) -> str | None:
         )
     if not scene.replicas(target):
         return f"{target} asks for no replicas: nothing to turn off"
-    wanted = sum(pods_wanted(obj) for obj in objects)
+    wanted = sum(pods_wanted(obj) for obj in objects) - len(_without_room(scene, target))
     on = [pod for pod in scene.pods_of(target) if dig(pod, "status", "phase") == "Running"]
     if on and len(on) >= wanted:
         return None
@@ -76,6 +78,18 @@ def lack(scene: Scene, target: Target, *, why: bool = True) -> str | None:
         return missing
     reason = _reason(scene, target, objects)
     return f"{missing}: {reason}" if reason else f"{missing}, and nothing says why"
+
+
+def _without_room(scene: Scene, target: Target) -> list[Obj]:
+    """A DaemonSet's pods for nodes that have no room for them: they hold nothing, and wait for no other node."""
+    if target.kind != "DaemonSet":
+        return []
+    found = []
+    for pod in scene.pods.values():
+        placed = condition(pod, "PodScheduled") or {}
+        if scene.is_of(target, pod) and placed.get("status") == "False" and _NO_ROOM.search(str(placed.get("message"))):
+            found.append(pod)
+    return found
 
 
 def pods_wanted(obj: Obj) -> int:
@@ -115,11 +129,11 @@ def _of_pods(scene: Scene, target: Target) -> Iterator[str]:
     for pod in scene.pods.values():
         if dig(pod, "status", "phase") == "Running" or not scene.is_of(target, pod):
             continue
-        for condition in dig(pod, "status", "conditions", default=[]):
-            if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+        for said in dig(pod, "status", "conditions", default=[]):
+            if said.get("type") == "PodScheduled" and said.get("status") == "False":
                 told = _last(scene, pod, "FailedScheduling")
-                text = _shortened(str(condition.get("message") or told))
-                yield f"pod {name_of(pod)} is {condition.get('reason')}: FailedScheduling: {text}"
+                text = _shortened(str(said.get("message") or told))
+                yield f"pod {name_of(pod)} is {said.get('reason')}: FailedScheduling: {text}"
         for status in (
             *dig(pod, "status", "initContainerStatuses", default=[]),
             *dig(pod, "status", "containerStatuses", default=[]),

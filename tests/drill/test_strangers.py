@@ -17,6 +17,7 @@ Obj = dict[str, Any]
 API = "rbac.authorization.k8s.io"
 SCALE = "kubectl -n inf scale deploy/llm --replicas=0"
 ARM = """kubectl -n inf patch cronjob off -p '{"spec":{"suspend":false}}'"""
+FLOOR = """kubectl -n inf patch so llm --type merge -p '{"spec":{"minReplicaCount":0}}'; """
 PATCH = """kubectl -n inf patch deploy llm --type merge -p '{"spec":{"replicas":0}}'"""
 
 
@@ -79,12 +80,12 @@ def webhook() -> Obj:
     return {"apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "g"}, "webhooks": [hook]}
 
 
-def scaler() -> Obj:
-    """KEDA's, which keeps one."""
+def scaler(start: str = "0 8 * * *", end: str = "0 9 * * *") -> Obj:
+    """KEDA's, which keeps one, and wants one from ``start`` to ``end``."""
     spec = {
         "scaleTargetRef": {"name": "llm"},
         "minReplicaCount": 1,
-        "triggers": [{"type": "cron", "metadata": {"start": "0 8 * * *", "end": "0 9 * * *", "desiredReplicas": "1"}}],
+        "triggers": [{"type": "cron", "metadata": {"start": start, "end": end, "desiredReplicas": "1"}}],
     }
     spec["triggers"][0]["metadata"]["timezone"] = "Etc/UTC"
     return {
@@ -104,6 +105,14 @@ def daemons() -> Obj:
         "nodeSelector": {"nvidia.com/gpu.present": "true"},
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
     }
+    return made
+
+
+def everywhere() -> Obj:
+    """The same for whatever node there is: on most of them its pods find no room."""
+    made = daemons()
+    for field in ("nodeSelector", "tolerations"):
+        del made["spec"]["template"]["spec"][field]
     return made
 
 
@@ -133,6 +142,7 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
             switch("kubectl -n inf set resources deploy/llm --limits=nvidia.com/gpu=1", "on", "0 7 * * *"),
         ],
         [scaler(), switch(f"kubectl -n inf annotate so llm autoscaling.keda.sh/paused=true --overwrite; {SCALE}")],
+        [scaler(), switch(FLOOR + SCALE)],
         [webhook(), switch(SCALE)],
         [suspended(switch(SCALE)), switch(ARM, "arm", "0 20 * * *")],
         [
@@ -142,13 +152,24 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
                 """-p '{"spec":{"template":{"spec":{"nodeSelector":{"gpu-off":"yes"}}}}}'"""
             ),
         ],
+        [
+            everywhere(),
+            switch(
+                "kubectl -n inf patch ds probe --type merge "
+                """-p '{"spec":{"template":{"spec":{"nodeSelector":{"gpu-off":"yes"}}}}}'"""
+            ),
+        ],
+        [everywhere(), switch("kubectl -n inf delete ds probe")],
     ],
     ids=[
         "limits taken out and put back",
         "KEDA paused, then scaled",
+        "KEDA's floor lowered, then scaled",
         "a webhook about other writes",
         "armed before it fires",
         "a DaemonSet that selects no node any more",
+        "the same of one that selected none before",
+        "a DaemonSet that is deleted",
     ],
 )
 def test_what_goes_off_and_stays_off_survives(objects: list[Obj], tmp_path: Path) -> None:
@@ -209,10 +230,22 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
     ("objects", "cause"),
     [
         ([daemons(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
+        ([scaler("0 20 * * *", "0 23 * * *"), switch(FLOOR + SCALE)], "KEDA"),
+        ([scaler(), switch(FLOOR.replace("0}}", "1}}") + SCALE)], "scaled back: KEDA"),
+        ([everywhere(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
+        ([everywhere(), switch("kubectl -n inf scale ds probe --replicas=0 || true")], "false green"),
         ([suspended(switch(SCALE)), switch(SCALE.replace("scale", "get"), "arm", "0 20 * * *")], "is suspended"),
         ([switch("kubectl -n inf scale deploy -l tier=GPU --replicas=0")], "no objects passed to scale"),
     ],
-    ids=["a DaemonSet makes its pods again", "nobody arms it", "a selector of another case"],
+    ids=[
+        "a DaemonSet makes its pods again",
+        "KEDA's floor lowered while its trigger is active",
+        "KEDA's floor written as it is",
+        "so does one for all nodes",
+        "a DaemonSet has no scale",
+        "nobody arms it",
+        "a selector of another case",
+    ],
 )
 def test_what_stays_on_is_exposed(objects: list[Obj], cause: str, tmp_path: Path) -> None:
     result = drilled(tmp_path, *objects)
