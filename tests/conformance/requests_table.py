@@ -915,7 +915,7 @@ GROUPS = {
             for text in ("a/b", "..", ".", "a%b", "%/", "Ab", "")
         ],
     ],
-    # kubectl up to 1.21 evicts by the version that is no longer served.
+    # kubectl 1.20 evicts by the version that is no longer served.
     "evictions": [
         (
             "a pod",
