@@ -29,6 +29,7 @@ JOB = {
     "metadata": {"name": "j"},
     "spec": {"suspend": True, "template": {"spec": {"restartPolicy": "Never", **POD_SPEC}}},
 }
+MANAGED = {**JOB, "spec": {**JOB["spec"], "podReplacementPolicy": "Odd", "completionMode": "Odd"}}
 CRONJOB = {
     "apiVersion": "batch/v1",
     "kind": "CronJob",
@@ -887,7 +888,34 @@ GROUPS = {
         ("delete at once", f"DELETE {CORE}/pods/p?gracePeriodSeconds=0", None, JSON),
         ("delete with a negative grace", f"DELETE {CORE}/pods/p?gracePeriodSeconds=-1", None, JSON),
     ],
-    # kubectl up to 1.21 evicts by the version that is no longer served.
+    # What becomes part of a path.
+    "paths": [
+        *[
+            (
+                f"a Job managed by {text[:16]!r}",
+                f"POST {BATCH}/jobs?dryRun=All",
+                changed(MANAGED, "spec.managedBy", text),
+                JSON,
+            )
+            for text in (
+                "",
+                "x",
+                "a/",
+                "/b",
+                "a b/c",
+                "a.io/f o",
+                "A.io/x",
+                "a.io/b?",
+                "a.io/" + "x" * 59,
+                "a b/" + "?" * 60,
+            )
+        ],
+        *[
+            (f"RuntimeClass {text}", f"POST {CORE}/pods?dryRun=All", changed(POD, "spec.runtimeClassName", text), JSON)
+            for text in ("a/b", "..", ".", "a%b", "%/", "Ab", "")
+        ],
+    ],
+    # kubectl 1.20 evicts by the version that is no longer served.
     "evictions": [
         (
             "a pod",

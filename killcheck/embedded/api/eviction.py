@@ -45,7 +45,7 @@ class Evictor:
             kind_name="Eviction",
             api_version="policy/v1",
             schema="V1Eviction",
-            former="policy/v1beta1",  # of kubectl up to 1.21
+            former="policy/v1beta1",  # of kubectl 1.20
         )
         if eviction["metadata"].get("name") != call.name:
             raise status.bad_request("name in URL does not match name in Eviction object")

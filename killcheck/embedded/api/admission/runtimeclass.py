@@ -30,6 +30,9 @@ class RuntimeClass:
             raise StatusError(500, "", "resource name may not be empty")
         found = self.store.get(CLASSES, ("", str(name)))
         if found is None:
+            wrong = _unfit_for_a_path(str(name))
+            if wrong:  # of the client's own, before anything is asked (client-go/rest/request.go)
+                raise StatusError(500, "", f'invalid resource name "{name}": [{" ".join(wrong)}]')
             raise request.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
         spec = request.obj["spec"]
         overhead = dig(found, "overhead", "podFixed")
@@ -53,3 +56,10 @@ class RuntimeClass:
         added = [one for one in scheduling.get("tolerations") or [] if one not in there]
         if added:
             spec["tolerations"] = [*there, *copy({"t": added})["t"]]
+
+
+def _unfit_for_a_path(name: str) -> list[str]:
+    """What keeps a name from being part of a path (apimachinery/pkg/api/validation/path)."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{sign}'" for sign in "/%" if sign in name]

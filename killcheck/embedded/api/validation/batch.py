@@ -20,6 +20,7 @@ from killcheck.embedded.api.validation.fields import (
     nonnegative,
     not_supported,
     required,
+    too_long,
     too_many,
 )
 from killcheck.embedded.api.validation.internalpod import inside
@@ -32,6 +33,7 @@ __all__ = ["create", "update"]
 _POLICIES = ("Allow", "Forbid", "Replace")
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _MOST_INDEXES = 100_000
+_LONGEST_MANAGER = 63
 
 
 def create(kind: Kind, new: Obj) -> Causes:
@@ -180,6 +182,10 @@ def _job_spec(spec: Obj, path: str, *, with_selector: bool) -> Causes:
         causes += nonnegative(f"{path}.{field}", spec.get(field))
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         causes.append(required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    if spec.get("managedBy") is not None:
+        causes += names.domain_prefixed_path(f"{path}.managedBy", spec["managedBy"])
+        if len(spec["managedBy"].encode()) > _LONGEST_MANAGER:
+            causes.append(too_long(f"{path}.managedBy", _LONGEST_MANAGER))
     causes += _completion_mode(spec, path)
     if spec.get("podFailurePolicy") is not None:
         causes += _failure_policy(spec, f"{path}.podFailurePolicy")

@@ -18,6 +18,7 @@ __all__ = [
     "dns_label_cause",
     "dns_subdomain",
     "dns_subdomain_cause",
+    "domain_prefixed_path",
     "env_name",
     "host_ip",
     "is_address",
@@ -35,6 +36,7 @@ _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = _LABEL + r"(\." + _LABEL + ")*"
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = "(" + _NAME + ")?"
+_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _DNS_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL_WORDS = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
@@ -164,6 +166,19 @@ def dns_label_cause(path: str, value: str) -> Causes:
 def dns_subdomain_cause(path: str, value: str) -> Causes:
     """``dns_subdomain`` as causes."""
     return [invalid(path, value, words) for words in dns_subdomain(value)]
+
+
+def domain_prefixed_path(path: str, value: str) -> Causes:
+    """A subdomain, a slash and a path (apimachinery/pkg/util/validation, IsDomainPrefixedPath)."""
+    if not value:
+        return [required(path)]
+    domain, _, rest = value.partition("/")
+    if not domain or not rest:
+        return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    causes = [invalid(path, domain, words) for words in dns_subdomain(domain)]
+    if not _matches(_PATH, rest):
+        causes.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_PATH}')"))
+    return causes
 
 
 def env_name(value: str) -> list[str]:
