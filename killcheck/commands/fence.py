@@ -191,7 +191,10 @@ def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
         if options["dry_run_launch"]:
             image, subnet = options["dry_run_launch"]
             doors.append(own_door(aws, image, subnet, subject.catalogue, subject.ceiling))
-    return fence.evaluate(subject.objects, subject.ceiling, subject.catalogue, account=subject.account, doors=doors)
+    named = subject.kill_path.nodes if subject.kill_path is not None and subject.kill_path.in_kubernetes else ()
+    return fence.evaluate(
+        subject.objects, subject.ceiling, subject.catalogue, account=subject.account, doors=doors, named=named
+    )
 
 
 def _aws(kill_path: KillPath | None, options: dict[str, Any]) -> Aws:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from killcheck.fence import authority, awsgroups, otherclouds, policies
+from killcheck.fence import absent, authority, awsgroups, otherclouds, policies
 from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.ceilings import ceilings
@@ -22,6 +22,7 @@ from killcheck.fence.verdict import judge, judge_together
 from killcheck.instances.catalogue import Catalogue, shipped
 from killcheck.instances.launchable import Launchable, launchable
 from killcheck.kube.objects import Obj, name_of
+from killcheck.spec.killpath import NodePool
 from killcheck.text.values import replace
 
 __all__ = ["evaluate", "pools_of", "would"]
@@ -56,19 +57,21 @@ def evaluate(
     account: Account | None = None,
     role: str = "",
     doors: Sequence[Pool] = (),
+    named: Sequence[NodePool] = (),
 ) -> FenceReport:
     """What could be launched at worst by everything in ``objects`` and ``account``, against ``ceiling``.
 
     ``objects`` are manifests or live objects; what is no pool or fence among them is passed over. ``role`` is the cloud
     role that Karpenter launches with (default: its ServiceAccount's), whose policies are those in ``account``;
-    ``doors`` are further pools to judge.
+    ``doors`` are further pools to judge; ``named`` those of a spec, of which nothing is proven where none was read.
     """
     found = list(objects)
     catalogue = shipped() if catalogue is None else catalogue
     world = _read(found, catalogue, account or Account(), role)
     world.pools.extend(doors)
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
-    cluster = _together(results, judge_together(world.pools, ceiling, world.unknown))
+    unknown = (*world.unknown, *absent.unread(named, found, world.pools))
+    cluster = _together(results, judge_together(world.pools, ceiling, unknown))
     findings = tuple(queues(found, [pool for pool in world.pools if not pool.name.startswith("RBAC/")]))
     notes = (*world.notes, *authority.moved_by(found), *ceilings(found, world.pools))
     return FenceReport(tuple(results), cluster, notes, catalogue.sources, findings)

@@ -229,15 +229,16 @@ def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[st
         verdict = "exposed"
     elif case.doubts or unknown or not ceiling.stated:
         verdict = "unproven"
+    blind = bool(unknown) and not pools  # zero is no figure of what nobody read
     return FenceResult(
         "cluster",
         verdict,
         worst.name if worst else "",
-        worst.devices if worst else 0,
+        None if blind else worst.devices if worst else 0,
         dearest or None,
-        None if math.isinf(usd) or unpriced else round(usd, 4),
-        whole(devices),
-        whole(nodes),
+        None if blind or math.isinf(usd) or unpriced else round(usd, 4),
+        None if blind else whole(devices),
+        None if blind else whole(nodes),
         not math.isinf(devices),
         door="every pool at its largest at the same time" if case.exposed else "",
         remedy="limit each pool so that they stay under the ceiling together" if case.exposed else "",

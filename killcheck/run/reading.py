@@ -62,7 +62,8 @@ def fences(session: Session) -> FenceReport:
         with session.cluster() as (cluster, _):
             objects = gather(cluster.kube)
     with session.reading():
-        return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path))
+        named = kill_path.nodes if kill_path.in_kubernetes else ()
+        return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path), named=named)
 
 
 def catalogue_for(kill_path: KillPath | None, files: tuple[Path, ...] = ()) -> Catalogue:

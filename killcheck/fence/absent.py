@@ -1,0 +1,38 @@
+"""Pools that the spec names and of which nothing was read that launches them: no ceiling holds for what nobody saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from killcheck.fence.pools import Pool
+from killcheck.kube import resources as r
+from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.kube.selectors import parse_labels
+from killcheck.spec.killpath import NodePool
+
+__all__ = ["unread"]
+
+#: Doors beside the pools, and what Karpenter makes: neither is what a node group of a cloud is made by.
+_NO_GROUPS = ("RBAC/", "NodeClaim/", "NodePool/", "Credentials/")
+_ADD = "add what makes them (--manifests, --account, --aws)"
+
+
+def unread(named: Iterable[NodePool], objects: Sequence[Obj], pools: Sequence[Pool]) -> Iterator[str]:
+    """A sentence for each pool of the spec that no evaluated pool launches: what it could launch is not known."""
+    there = [obj for obj in objects if r.is_of(obj, r.NODEPOOLS)]
+    groups = any(not pool.name.startswith(_NO_GROUPS) for pool in pools)
+    for pool in named:
+        if pool.node_pool:
+            if not any(name_of(obj) == pool.node_pool for obj in there):
+                yield f"NodePool/{pool.node_pool}, which the spec names (nodes: {pool.name}), was not read: {_ADD}"
+        elif not groups and not any(_launches(obj, pool) for obj in there):
+            yield f"nothing that was read launches the nodes of pool {pool.name} ({pool.selector or 'any'}): {_ADD}"
+
+
+def _launches(obj: Obj, pool: NodePool) -> bool:
+    """Whether the nodes of a NodePool carry what the pool selects, as far as its template says."""
+    labels = {"karpenter.sh/nodepool": name_of(obj), **dig(obj, "spec", "template", "metadata", "labels", default={})}
+    for one in dig(obj, "spec", "template", "spec", "requirements", default=[]):
+        if one.get("operator") == "In" and len(one.get("values") or ()) == 1:
+            labels[str(one.get("key"))] = str(one["values"][0])
+    return parse_labels(pool.selector).matches(labels)
