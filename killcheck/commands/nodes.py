@@ -231,7 +231,12 @@ def _agree(cluster: Any, kill_path: KillPath, shape: Shape, home: str, *, yes: b
     what = f"register {shape.count} hollow node(s) with {shape.gpus} {shape.resource} each on {cluster.name}"
     taints = ", ".join(f"{t['key']}{'=' + t['value'] if t.get('value') else ''}:{t['effect']}" for t in shape.taints)
     plan = consent.Plan(
-        cluster.name, (what,), (home,), tuple(permissions(home)), usd_per_hour=0.0, gpu_nodes=shape.count
+        cluster.name,
+        (what,),
+        (home,),
+        tuple(permissions(home)),
+        usd_per_hour=0.0,
+        new_gpu_nodes=shape.count * (shape.gpus > 0),
     )
     consent.check(cluster, kill_path, plan)
     say(f"killcheck: this will {what}; pods land there that tolerate {taints}; journal in {home}", err=True)

@@ -137,6 +137,15 @@ _PULL_HINTS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
 )
 
 
+#: The kubelet goes to and fro between these while it tries (images/image_manager.go): which of them is to be seen
+#: depends on the second, and an exposure is accepted by its cause. So they have one name.
+_TRYING = {"ImagePullBackOff": "ErrImagePull"}
+#: What stands before the registry's own words in a status or an event.
+_TOLD_BY_KUBELET = re.compile(
+    r'^(?:Back-off pulling image "[^"]*"(?:: ErrImagePull: |$)|Failed to pull image "[^"]*": )'
+)
+
+
 def image(case: Case) -> Diagnosis | None:
     """The image could not be had."""
     for pod, status in case.containers():
@@ -162,7 +171,7 @@ def image(case: Case) -> Diagnosis | None:
         if reason == "InvalidImageName":
             remedy, rows = "the image reference does not parse: repositories are lower case", (2,)
         return Diagnosis(
-            cause=f"{reason}: {_short_of(message)}",
+            cause=f"{_TRYING.get(reason, reason)}: {_short_of(message)}",
             evidence=(
                 message,
                 f"pod {name_of(pod)}, container {status['name']}: waiting, {reason}",
@@ -194,9 +203,9 @@ def _never_pulled(case: Case) -> Diagnosis | None:
 
 
 def _short_of(message: str) -> str:
-    """containerd's message without what it says three times over."""
+    """The registry's own words: without the kubelet's, and without what containerd says three times over."""
     found = re.search(r'failed to resolve reference "[^"]+": (.+)$', message)
-    return found.group(1) if found else message
+    return found.group(1) if found else _TOLD_BY_KUBELET.sub("", message) or message
 
 
 def _pull_message(case: Case, waiting: Obj) -> str:
@@ -388,6 +397,16 @@ def _never_began(case: Case) -> Diagnosis | None:
             remedy="create the volume's source, or take the volume out: an executor needs none",
             failures=(11,),
         )
+    return _comes_first(case)
+
+
+def held_up_by_first(case: Case) -> Diagnosis | None:
+    """A container that comes first runs, and has not let the executor begin by its deadline: the pod is still there."""
+    return _comes_first(case) if case.stuck_at in ("image_pulled", "container_started") else None
+
+
+def _comes_first(case: Case) -> Diagnosis | None:
+    """The newest pod that was held up by an init container; None: none was."""
     for pod in reversed(case.pods):
         first = _still_first(pod)
         if first is not None:
@@ -411,7 +430,12 @@ def _still_first(pod: Obj) -> str | None:
     rest = dig(pod, "status", "containerStatuses", default=[])
     if not rest or any(_began(one) for one in rest):
         return None
+    beside = {
+        c.get("name") for c in dig(pod, "spec", "initContainers", default=[]) if c.get("restartPolicy") == "Always"
+    }
     for one in dig(pod, "status", "initContainerStatuses", default=[]):
+        if one.get("name") in beside and one.get("started"):
+            continue  # a sidecar that is up holds nobody up
         if dig(one, "state", "running") or dig(one, "state", "terminated", "exitCode", default=0):
             return str(one.get("name"))
     return None
@@ -474,5 +498,6 @@ RULES = (
     deadline,
     ended_badly,
     false_green,
+    held_up_by_first,
     hangs,
 )

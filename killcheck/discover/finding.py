@@ -6,7 +6,7 @@ written here is a proposal for a person to read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -97,6 +97,10 @@ _NOT_TARGETS = frozenset({"DaemonSet"}) | STARTERS | TEMPLATES
 
 #: Kinds that speak of GPUs which workloads elsewhere ask for.
 _FOR_OTHERS = frozenset({"Provisioner", "ClusterQueue", "ResourceFlavor", "ResourceQuota", "Workload", "NodeClaim"})
+#: What stands above the list of contexts, which nobody but a person fills in.
+_NO_CONTEXT = (
+    "No kubeconfig context: no cluster is touched until yours is named here. namespaces and pools are a proposal."
+)
 #: So many targets are named in a message before the rest is a number.
 _NAMED = 5
 
@@ -108,11 +112,13 @@ def from_objects(
     *,
     complete: bool = True,
     strays: bool = False,
+    listed: Collection[str] = (),
 ) -> Discovery:
     """The kill path in manifests or in a live listing; programs that were ``rehearsed`` are known by what they did.
 
     Raises DiscoveryError where there is no target, and if it is to be ``complete`` where there is no layer; else what
     was looked at is among the notes. ``strays``: switches that miss are layers of what nothing else turns off.
+    ``listed``: the kinds of which a cluster was read and all is among ``objects``.
     """
     notes = list(objects.notes) if isinstance(objects, Loaded) else []
     found = objects.objects if isinstance(objects, Loaded) else list(objects)
@@ -133,11 +139,11 @@ def from_objects(
         if complete:
             raise DiscoveryError(nothing)
         notes += nothing.splitlines()[:1] + [f"looked at: {miss}" for miss in seen.misses]
-    pools = discover_nodes.find(found, [holder.obj for holder in held])
+    pools = discover_nodes.find(found, [holder.obj for holder in held], listed=listed)
     deadlines, comments = deadline_sums.suggest(
         found, list(by_target.values()), seen.cron_jobs, pools, _ran_s(seen, rehearsed or {})
     )
-    comments = {**comments, **_known_by(seen)}
+    comments = {**comments, **_known_by(seen), "consent.contexts": _NO_CONTEXT}
     if not seen.layers:
         comments = {**comments, "layers": _nothing_fires(seen)}
     covered = {name for layer in seen.layers for name in layer.covers}
@@ -403,5 +409,5 @@ def from_cluster(
     listed = listing.read(kube)
     unread = [f"{kind}s could not be listed: {why}" for kind, why in listed.unread.items()]
     rehearsed = rehearse(listed.objects) if rehearse else None
-    found = from_objects(listed.objects, name, rehearsed, complete=False)
+    found = from_objects(listed.objects, name, rehearsed, complete=False, listed=listed.kinds)
     return replace(found, not_understood=(*found.not_understood, *unread))

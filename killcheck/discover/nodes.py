@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -50,8 +50,8 @@ class Pools(Struct, frozen=True):
     described: bool = True
 
 
-def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
-    """The pools that the targets' pods run on."""
+def find(objects: Sequence[Obj], targets: Sequence[Obj], *, listed: Collection[str] = ()) -> Pools:
+    """The pools that the targets' pods run on. ``listed``: kinds of which a cluster was read and all is here."""
     node_pools = [obj for obj in objects if r.is_of(obj, r.NODEPOOLS)]
     named = set(_selected(targets, "karpenter.sh/nodepool"))
     # One that no target selects is in scope too: whatever it keeps on bills.
@@ -66,12 +66,17 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj]) -> Pools:
         names = ", ".join(name_of(n) for n in own)
         note = (f"{names}: no cloud's (no providerID), so it never leaves, and is not judged",) if own else ()
         # Of nodes that never leave nothing is proven by waiting: P2 is not asked for, and the note says why.
-        return Pools(tuple(_groups(nodes)), (), note, described=len(own) < len(nodes))
-    selected = _by_selector(targets)
+        grouped = tuple(_groups(nodes, pools_known=r.NODEPOOLS.kind in listed))
+        return Pools(grouped, (), note, described=len(own) < len(nodes))
+    # Where a cluster has no such NodePool, the label is one of its nodes and no more.
+    selected = _by_selector(targets, pools_known=r.NODEPOOLS.kind in listed)
     if any(labels_of(obj).get(_NODE_GROUPS) == "true" for obj in objects):
         return Pools(selected, (), ())
     machines = ", ".join(ref_of(obj) for obj in objects if is_capacity(str(obj.get("kind"))) and mention(obj))
-    why = f"what makes these nodes is not modelled ({machines})" if machines else "no node pool is in the manifests"
+    nowhere = "the cluster has no node pool" if r.NODEPOOLS.kind in listed else "no node pool is in the manifests"
+    if listed and r.NODEPOOLS.kind not in listed:
+        nowhere = "the cluster's node pools could not be read"
+    why = f"what makes these nodes is not modelled ({machines})" if machines else nowhere
     return Pools(selected, (), (_NOT_JUDGED.format(why),), described=False)
 
 
@@ -127,8 +132,11 @@ def _pool_notes(pools: Sequence[Obj]) -> Iterator[str]:
             yield f"{ref_of(pool)} is static ({dig(pool, 'spec', 'replicas')} nodes): zero pods frees no node"
 
 
-def _groups(nodes: Sequence[Obj]) -> Iterator[NodePool]:
-    """Nodes by the label that their cloud groups them with; those without one by their names."""
+def _groups(nodes: Sequence[Obj], *, pools_known: bool = False) -> Iterator[NodePool]:
+    """Nodes by the label that their cloud groups them with; those without one by their names.
+
+    ``pools_known``: no NodePool is behind them, whatever their labels say.
+    """
     groups: dict[tuple[str, str], list[Obj]] = {}
     alone: list[Obj] = []
     for node in nodes:
@@ -139,7 +147,7 @@ def _groups(nodes: Sequence[Obj]) -> Iterator[NodePool]:
             alone.append(node)
     for (key, value), members in groups.items():
         types = {labels_of(node).get(_TYPE, "") for node in members}
-        pool = value if key == _GROUPS[0] else ""
+        pool = value if key == _GROUPS[0] and not pools_known else ""
         selector = "" if pool else f"{key}={value}"
         yield NodePool(value, node_pool=pool, selector=selector, instance_type=types.pop() if len(types) == 1 else "")
     if alone:
@@ -148,8 +156,11 @@ def _groups(nodes: Sequence[Obj]) -> Iterator[NodePool]:
         yield NodePool("gpu-nodes", selector=f"kubernetes.io/hostname in ({hosts})", floor=floor)
 
 
-def _by_selector(targets: Sequence[Obj]) -> tuple[NodePool, ...]:
-    """Without any node to look at: the labels that the targets' pods select."""
+def _by_selector(targets: Sequence[Obj], *, pools_known: bool = False) -> tuple[NodePool, ...]:
+    """Without any node to look at: the labels that the targets' pods select.
+
+    ``pools_known``: every NodePool that there is was looked at, and none is the one.
+    """
     found: dict[str, NodePool] = {}
     for obj in targets:
         for template in templates(obj):
@@ -158,7 +169,7 @@ def _by_selector(targets: Sequence[Obj]) -> tuple[NodePool, ...]:
                 for key, value in dig(template.spec, "nodeSelector", default={}).items()
                 if not key.startswith(("kubernetes.io/", "beta.kubernetes.io/"))
             }
-            pool = selected.pop("karpenter.sh/nodepool", "")
+            pool = "" if pools_known else selected.pop(_GROUPS[0], "")
             selector = ",".join(f"{key}={value}" for key, value in sorted(selected.items()))
             if pool or selector:
                 name = pool or re.sub(r"[^A-Za-z0-9.-]+", "-", next(iter(selected.values()))).strip("-.") or "gpu"

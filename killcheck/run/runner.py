@@ -101,6 +101,7 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
         _each(part.permissions for part in parts),
         usd_per_hour=meter.rate(),
         gpu_nodes=nodes,
+        unpriced=tuple(meter.unpriced()),
         hours=sum(hours),
         longest_hours=max(hours, default=0.0),
         commands=_each(part.commands for part in parts),

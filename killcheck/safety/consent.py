@@ -39,6 +39,7 @@ class Plan(Struct, frozen=True):
 
     ``changes``: one sentence each. ``gpu_nodes`` and ``usd_per_hour`` (None: a price is unknown): what is on now;
     ``hours``: how long it may stay on at worst while the run waits for it to go off, over all its drills;
+    ``new_gpu_nodes``: how many it makes itself. ``unpriced``: what on now has no price.
     ``longest_hours`` in the longest of them (None: there is one). ``impossible``: drills that cannot be done here, and
     why: a sentence each.
     """
@@ -54,6 +55,8 @@ class Plan(Struct, frozen=True):
     commands: tuple[Command, ...] = ()
     longest_hours: float | None = None
     impossible: tuple[str, ...] = ()
+    new_gpu_nodes: int = 0
+    unpriced: tuple[str, ...] = ()
 
 
 def check_context(context: str, kill_path: KillPath) -> None:
@@ -145,14 +148,24 @@ def _commands(kill_path: KillPath, plan: Plan) -> Iterable[str]:
             )
 
 
+#: What gives a price.
+_PRICE = "give one by machine type under prices: (a hollow node has the type that 'killcheck nodes up --type' says)"
+
+
 def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
     consent = kill_path.consent
     if consent.max_gpu_nodes is not None and plan.gpu_nodes > consent.max_gpu_nodes:
         yield f"{plan.gpu_nodes} GPU nodes are on; the spec allows {consent.max_gpu_nodes} (consent.maxGpuNodes)"
+    if consent.max_gpu_nodes is not None and plan.new_gpu_nodes > consent.max_gpu_nodes:
+        yield (
+            f"{plan.new_gpu_nodes} GPU nodes would be made; the spec allows {consent.max_gpu_nodes} "
+            "(consent.maxGpuNodes)"
+        )
     if consent.max_usd is None:
         return
     if plan.usd_per_hour is None:
-        yield "the spec limits the dollars at stake (consent.maxUsd), and a price is unknown: give it under prices:"
+        of_what = f" of {', '.join(plan.unpriced)}" if plan.unpriced else ""
+        yield f"the spec limits the dollars at stake (consent.maxUsd), and the price{of_what} is unknown: {_PRICE}"
         return
     hours = plan.hours if plan.longest_hours is None else plan.longest_hours  # the limit is a drill's
     if plan.usd_per_hour * hours > consent.max_usd:

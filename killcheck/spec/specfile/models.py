@@ -264,9 +264,14 @@ class NodePoolModel(_Model):
 class ConsentModel(_Model):
     """What a drill may touch. Nothing is allowed that is not named here."""
 
-    namespaces: list[Namespace] = Field(default_factory=list)
-    pools: list[Name] = Field(default_factory=list, description="Names of entries of nodes.")
-    contexts: list[Text] = Field(default_factory=list, description="Shell patterns over kubeconfig contexts.")
+    namespaces: list[Namespace] = Field(
+        default_factory=list,
+        description="Each must carry the label killcheck.dev/consent=true too; none named: those that carry it.",
+    )
+    pools: list[Name] = Field(default_factory=list, description="Names of entries of nodes; none named: all of nodes.")
+    contexts: list[Text] = Field(
+        default_factory=list, description="Shell patterns over kubeconfig contexts; none named: no cluster is touched."
+    )
     protected: list[Text] = Field(
         default_factory=lambda: list(killpath.Consent().protected),
         description="Contexts that are refused whatever contexts says.",

@@ -218,7 +218,8 @@ def _consent(consent: k.Consent) -> dict[str, Any]:
     )
     if consent.protected != k.Consent().protected:
         said["protected"] = list(consent.protected)
-    return said
+    # That no context is allowed is said: a reader fills it in, and knows that until then no cluster is touched.
+    return {**said, "contexts": list(consent.contexts)} if said else said
 
 
 def _policy(policy: k.Policy) -> dict[str, Any]:
