@@ -279,6 +279,10 @@ def _moved(doc: Document, lines: int, first: Document | None = None) -> Document
     return Document(doc.value, doc.file, doc.line + lines, *passed, doc._node, lines, first)
 
 
+#: libyaml from 0.2.6 on (PyYAML 6.0.4) says so itself at 1000 open brackets, before it tells of the first of them.
+_C_PARSER_GAVE_UP = "maximum nesting depth"
+
+
 def _too_deep(text: str) -> int:
     """The line at which a text is nested too deep, before a parser in C is led there: it would end the process.
 
@@ -297,8 +301,11 @@ def _too_deep(text: str) -> int:
                 depth -= 1
             if depth > _MAX_DEPTH:
                 return (event.start_mark.line if event.start_mark else 0) + 1
+    except yaml.MarkedYAMLError as error:
+        if error.problem_mark and _C_PARSER_GAVE_UP in str(error.problem):
+            return int(error.problem_mark.line) + 1
     except yaml.YAMLError:
-        return 0  # reading it says what is wrong
+        pass  # reading it says what is wrong
     return 0
 
 
