@@ -8,10 +8,12 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import Executor, World, namespace_or_default
 
 from killcheck.discover import Holder
+from killcheck.discover.other_scalers import who_may_turn_off
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.passed_over import Cause
 from killcheck.kube.plurals import plural_of
 from killcheck.kube.workloads import templates
+from killcheck.spec.killpath import Target
 
 __all__ = ["CoverageGap"]
 
@@ -36,7 +38,7 @@ class CoverageGap(Probe):
                 continue
             path = templates(holder.obj)[0].path if templates(holder.obj) else ()
             devices = f"{holder.devices} GPU{'s' if holder.devices != 1 else ''}"
-            unread = _unread(world, holder)
+            unread = _unread(world, holder) or _others(world, holder)
             if unfired or unread:
                 why = unread or f"{unfired[0]} was not fired" + (
                     f", nor {len(unfired) - 1} more" if len(unfired) > 1 else ""
@@ -73,6 +75,13 @@ def _unread(world: World, holder: Holder) -> str | None:
         if one.seen is None and one.reading.not_understood and _may_scale(world, one, holder):
             return f"what {ref_of(one.owner)} does could not all be read ({one.reading.not_understood[0]})"
     return None
+
+
+def _others(world: World, holder: Holder) -> str | None:
+    """What else may turn a holder off, by its own words or those of an object of a kind that is not drilled."""
+    name = name_of(holder.obj)
+    root = Target(name, kind=str(holder.obj.get("kind")), namespace=holder.namespace, object=name)
+    return who_may_turn_off(world.objects, root, holder.obj)
 
 
 def _may_scale(world: World, one: Executor, holder: Holder) -> bool:

@@ -18,7 +18,7 @@ from killcheck.kube.time_limits import MOST
 from killcheck.spec.killpath import Target
 from killcheck.text.yamlfile import Path, format_path
 
-__all__ = ["others"]
+__all__ = ["others", "who_may_turn_off"]
 
 #: Annotations by which an operator is asked to turn their object off: kube-downscaler and py-kube-downscaler,
 #: kube-janitor, Snorlax, Sleepcycles; and whatever else says so in its own name.
@@ -49,14 +49,18 @@ _LEAVE_ALONE = frozenset(
 )
 #: Groups of the API server's own: none of their kinds scales anything (scheduling.k8s.io's Workload is scheduled).
 _BUILT_IN = re.compile(r"(?:[^/]*[^x/-])?\bk8s\.io/.*")
-#: Fields by which a workload ends itself, wherever in it they are, with what is true of it.
-_ENDS: Mapping[str, str] = {
-    "enableInTreeAutoscaling": "Ray's own autoscaler takes idle workers",
+#: Fields by which what ended by itself is cleared away: of what does not end they turn nothing off.
+_CLEARED: Mapping[str, str] = {
     "shutdownAfterJobFinishes": "its cluster goes when its job ends",
-    "activeDeadlineSeconds": "it is failed after that time",
     "ttlSecondsAfterFinished": "it is deleted that long after it ended by itself",
     "ttlSecondsAfterFinish": "it is deleted that long after it ended by itself",
     "secondsAfterCompletion": "it is deleted that long after it ended by itself",
+}
+#: Fields by which a workload ends itself, wherever in it they are, with what is true of it.
+_ENDS: Mapping[str, str] = {
+    **_CLEARED,
+    "enableInTreeAutoscaling": "Ray's own autoscaler takes idle workers",
+    "activeDeadlineSeconds": "it is failed after that time",
     "maximumExecutionTimeSeconds": "Kueue suspends it after that time",
     "scaleDownDelaySeconds": "its operator scales it down when idle",
     "scaleToZeroPodRetentionPeriod": "Knative scales it to zero when idle",
@@ -70,17 +74,27 @@ _MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 def others(objects: Iterable[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> list[str]:
     """A sentence for each thing that may turn a target off and is not read further."""
     everything = list(objects)
-    found = [one for target in targets for one in _of_target(target, by_target[target.name], everything)]
-    found += [one for obj in everything for one in _of_scaler(obj, targets)]
-    return [*_summed_up(found), *_of_machines(everything)]
+    return [*_summed_up(_all(everything, targets, by_target)), *_of_machines(everything)]
+
+
+def who_may_turn_off(objects: Iterable[Obj], target: Target, obj: Obj) -> str | None:
+    """What may turn one workload off although nobody here knows when it does; None: nothing that is here."""
+    said = _all(list(objects), [target], {target.name: obj})
+    return next((f"{one.before}{one.target}{one.after}" for one in said if one.turns_off), None)
+
+
+def _all(objects: Sequence[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> list[_Said]:
+    found = [one for target in targets for one in _of_target(target, by_target[target.name], objects)]
+    return found + [one for obj in objects for one in _of_scaler(obj, targets)]
 
 
 class _Said(Struct, frozen=True):
-    """A sentence about a target: what comes before its name, and what after it."""
+    """A sentence about a target: what comes before its name, and what after it; ``turns_off``: also what goes on."""
 
     before: str
     target: Target
     after: str
+    turns_off: bool = True
 
 
 def _summed_up(found: Iterable[_Said]) -> Iterator[str]:
@@ -125,7 +139,7 @@ def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[_Sa
                 yield _Said(f"{ref_of(where)}: its annotation {key} ({value}) scales ", target, ", not understood")
     for path, given, what in _ends(obj.get("spec"), ("spec",)):
         if target.kind != "Job" or path != ("spec", "activeDeadlineSeconds"):  # a layer, and drilled
-            yield _Said("", target, f": {format_path(path)} ({given}): {what}, not drilled")
+            yield _Said("", target, f": {format_path(path)} ({given}): {what}, not drilled", path[-1] not in _CLEARED)
     limit = labels_of(obj).get(MOST)
     if limit and target.kind != "Job":  # a layer, and drilled
         yield _Said("", target, f": label {MOST} ({limit}): Kueue suspends it after that time, not drilled")

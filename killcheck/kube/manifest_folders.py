@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +103,7 @@ class Folders(Struct):
             return
         self._root = path
         self._left_out = _patterns(path, self.exclude)
+        self._pipelines(outside_schedules.above(path))
         yield from self._folder(path, (), named=True)
 
     def is_part(self, file: Path) -> bool:
@@ -130,8 +131,7 @@ class Folders(Struct):
     def _entries(self, path: Path, known: frozenset[Path]) -> Iterator[Path]:
         """What lies in a folder, but for what is ``known`` already."""
         for listed in _by_name(path):
-            if listed.name == outside_schedules.WORKFLOWS[0]:
-                self._workflows(path / listed.name)
+            self._pipelines(outside_schedules.pipelines(path / listed.name))
             if listed.name.startswith(".") or listed.name in _NOT_MANIFESTS:
                 continue
             is_link = listed.is_symlink()  # one may lead in a circle
@@ -158,11 +158,10 @@ class Folders(Struct):
             elif entry.suffix in _TEMPLATES and Path(entry.stem).suffix in ("", *_SUFFIXES) and entry.is_file():
                 self._template(entry)
 
-    def _workflows(self, hidden: Path) -> None:
-        folder = hidden.parent.joinpath(*outside_schedules.WORKFLOWS)
-        for entry in sorted(folder.iterdir()) if folder.is_dir() and not self._is_left_out(folder) else ():
-            if entry.suffix in _SUFFIXES and not self._is_left_out(entry):
-                self._scheduled(entry)
+    def _pipelines(self, files: Iterable[Path]) -> None:
+        for file in files:
+            if not any(map(self._is_left_out, (file, *file.parents))):
+                self._scheduled(file)
 
     def _scheduled(self, file: Path) -> None:
         """Tell of a schedule that acts from outside Kubernetes, where a file has one."""

@@ -1,18 +1,37 @@
 """Schedules beside manifests that act from outside Kubernetes: Terraform, CloudFormation, CI, systemd. Told, not read.
 
 A switch, or a starter, may be in there: "nothing turns it off" is not said of a folder that has one. The resource types
-are those of the providers' documentation, as of 2026.
+and the places of pipelines are those of the providers' documentation, as of 2026.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["WORKFLOWS", "in_file", "in_text", "is_crontab"]
+__all__ = ["above", "in_file", "in_text", "is_crontab", "pipelines"]
 
-#: Where GitHub's workflows are, in a folder that is hidden.
-WORKFLOWS = (".github", "workflows")
+#: Where CI systems keep their pipelines: what lies in a folder, and which files below it.
+_PIPELINES: Mapping[str, str] = {
+    ".github": "workflows/*.y*ml",
+    ".gitea": "workflows/*.y*ml",
+    ".forgejo": "workflows/*.y*ml",
+    ".gitlab-ci.yml": "",
+    ".gitlab": "**/*.y*ml",
+    ".circleci": "*.y*ml",
+    ".azure-pipelines": "*.y*ml",
+    ".buildkite": "*.y*ml",
+    ".woodpecker": "*.y*ml",
+    ".woodpecker.yml": "",
+    ".woodpecker.yaml": "",
+    ".drone.yml": "",
+    "Jenkinsfile": "",
+}
+#: The only ones whose every schedule is in the file itself.
+_OWN_SCHEDULES = frozenset({".github", ".gitea", ".forgejo"})
+#: So many folders above what was named belong to its repository at the most.
+_HIGHEST = 12
 #: Types whose own name says that they wait for a time (aws_scheduler_schedule, google_cloud_scheduler_job...).
 _TERRAFORM = re.compile(r'^\s*resource\s+"(\w*(?:schedul|cron|recurrence)\w*)"\s+"([\w-]+)"', re.M)
 #: Types that do so by one of their fields (aws_cloudwatch_event_rule, google_compute_resource_policy, azurerm_monitor_
@@ -28,11 +47,19 @@ _CLOUDFORMATION = re.compile(
 )
 _EXPRESSION = re.compile(r"ScheduleExpression|Schedule: |Recurrence|rate\(|cron\(")
 _CI = re.compile(r"^\s*-?\s*[\"']?cron[\"']?\s*:\s*(.+)$", re.M)
+#: How a pipeline says that a schedule fires it which is kept elsewhere (GitLab's, Drone's), or what Jenkins calls one.
+_FIRED = re.compile(r"\bschedules?\b|\bcron\b")
+#: Ansible's module that writes a line of a crontab.
+_ANSIBLE = re.compile(r"^\s*(?:-\s*)?(?:ansible\.builtin\.)?cron\s*:", re.M)
 #: What a workflow runs where it may turn something on or off.
 _ACTS = re.compile(
     r"(?<![\w./-])(kubectl|oc|helm|helmfile|argocd|flux|gcloud|aws|az|eksctl|doctl|oci|terraform|tofu|pulumi)\s[^\n]*\b"
     r"(scale|stop|start|delete|resize|drain|destroy|apply|upgrade|uninstall|patch|deallocate|suspend|resume|set|up"
-    r"|terminate-\S+|stop-\S+|start-\S+|update-\S+|set-\S+)\b"
+    r"|terminate-\S+|stop-\S+|start-\S+|update-(?!kubeconfig)\S+|set-\S+)\b"
+    r"|\buses:\s*[\"']?\S*kubectl\S*"
+    # a script or a target of somebody's own, by what its name says
+    r"|[\w./-]*(?:scale|stop|shut|off|down|sleep|suspend|hibernat|wake|turn|gpu)[\w-]*\.(?:sh|py|ps1)\b"
+    r"|\b(?:make|just|task)\s+[\w-]*(?:scale|stop|shut|off|down|sleep|suspend|hibernat|wake|turn|gpu)[\w-]*"
 )
 #: A line of a crontab that fires something.
 _CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+\S")
@@ -48,6 +75,26 @@ def is_crontab(path: Path) -> bool:
     return path.name == "crontab" or path.suffix == ".cron" or path.parent.name in ("cron.d", "crontabs")
 
 
+def pipelines(entry: Path) -> Iterator[Path]:
+    """The files of a CI system that an entry of a folder is, or holds."""
+    pattern = _PIPELINES.get(entry.name)
+    if pattern is not None:
+        found = sorted(entry.glob(pattern)) if pattern else [entry]
+        yield from (file for file in found if file.is_file())
+
+
+def above(folder: Path) -> Iterator[Path]:
+    """The pipelines of the repository that a folder is a part of, which lie above it."""
+    here = folder.resolve()
+    parents = list(here.parents)[:_HIGHEST]
+    top = next((i for i, parent in enumerate(parents) if (parent / ".git").exists()), None)
+    if top is None or (here / ".git").exists():
+        return
+    for parent in parents[: top + 1]:
+        for name in _PIPELINES:
+            yield from pipelines(parent / name)
+
+
 def in_file(path: Path, text: str) -> str | None:
     """What schedule a file that is no manifest has, in one phrase; None: none that is known."""
     if path.suffix == ".tf":
@@ -58,18 +105,25 @@ def in_file(path: Path, text: str) -> str | None:
     if is_crontab(path):
         fires = [line for line in text.splitlines() if _CRON_LINE.match(line) and _OWN.search(line)]
         return f"a crontab ({' '.join(fires[0].split())[:60]})" if fires else None
-    if path.parent.name == WORKFLOWS[1]:
-        found, acts = _CI.search(text), _ACTS.search(text)
-        return f"a workflow on a schedule, which runs {acts[0].strip()[:60]!r}" if found and acts else None
-    return None
+    own = _OWN_SCHEDULES.intersection(path.parts)
+    return _pipeline(text, _CI if own else _FIRED, "a workflow" if own else "a pipeline")
 
 
 def in_text(text: str) -> str | None:
-    """The schedule of a CloudFormation template, in one phrase; None: none."""
-    if "AWS::" not in text:  # a plain word is found fast where a file has megabytes
+    """The schedule of YAML that is no Kubernetes object (CloudFormation, Ansible, a pipeline) in a phrase, or None."""
+    if "AWS::" in text:  # a plain word is found fast where a file has megabytes
+        found = _CLOUDFORMATION.search(text)
+        return f"CloudFormation's {found[0]}" if found and _EXPRESSION.search(text) else None
+    if "cron" not in text:
         return None
-    found = _CLOUDFORMATION.search(text)
-    return f"CloudFormation's {found[0]}" if found and _EXPRESSION.search(text) else None
+    if _ANSIBLE.search(text) and "job:" in text:
+        return _pipeline(text, _ANSIBLE, "Ansible's module cron")
+    return _pipeline(text, _CI, "a pipeline")
+
+
+def _pipeline(text: str, fired: re.Pattern[str], what: str) -> str | None:
+    acts = _ACTS.search(text) if fired.search(text) else None
+    return f"{what} on a schedule, which runs {acts[0].strip()[:60]!r}" if acts else None
 
 
 def _terraform(text: str) -> str | None:

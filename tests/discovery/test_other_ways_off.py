@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -10,7 +11,9 @@ from killcheck import discover
 from killcheck.discover import DiscoveryError
 from killcheck.kube import manifests
 from killcheck.kube.objects import Obj
+from killcheck.lint import asking
 
+NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 TARGET = """\
 apiVersion: apps/v1
 kind: Deployment
@@ -463,6 +466,26 @@ def test_what_scales_a_target_and_is_not_drilled_is_named(extra: str, more: str,
     with pytest.raises(DiscoveryError, match="no layer found") as caught:
         discover.from_objects(loaded)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(("extra", "more", "said"), [row for row in OTHERS if "Machine" not in str(row)])
+def test_nobody_says_that_nothing_turns_off_what_something_unknown_may(extra: str, more: str, said: str):
+    text = TARGET.format(name="chat", more=more, selector="{}") + extra.replace("name: rank", "name: chat")
+    world, _ = asking.world_of([one.obj for one in manifests.loads(text).manifests], NOW)
+    [gap] = [finding for finding in asking.lint(world).findings if finding.probe == "coverage-gap"]
+    assert gap.unproven
+    assert said.split(" scales")[0] in gap.message
+
+
+@pytest.mark.parametrize("field", ["ttlSecondsAfterFinished: 60", "shutdownAfterJobFinishes: true"])
+def test_what_only_clears_away_turns_nothing_off(field: str):
+    containers = "containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]"
+    text = (
+        f"apiVersion: a.b/v1\nkind: T\nmetadata: {{name: t}}\nspec: {{{field}, template: {{spec: {{{containers}}}}}}}\n"
+    )
+    world, _ = asking.world_of([one.obj for one in manifests.loads(text).manifests], NOW)
+    [gap] = [finding for finding in asking.lint(world).findings if finding.probe == "coverage-gap"]
+    assert (gap.severity, gap.unproven) == ("error", False)
 
 
 def test_consent_names_every_namespace_that_a_drill_writes_to():

@@ -26,6 +26,12 @@ STATED = [
     ("a.timer", "[Timer]\nOnCalendar=20:00\n", "a systemd timer (20:00)"),
     ("c.yaml", "Resources: {A: {Type: AWS::Scheduler::Schedule, ScheduleExpression: cron(0)}}\n", "CloudFormation's"),
     (".github/workflows/w.yml", "on: {}\n- cron: '0 0 * * *'\nrun: gcloud compute instances stop gpu\n", "a workflow"),
+    (".forgejo/workflows/w.yaml", "- cron: '0 0 * * *'\n  - uses: actions-hub/kubectl@v1\n", "a workflow"),
+    (".gitlab-ci.yml", 'off: {rules: [{if: $X == "schedule"}], script: [oc scale dc/a --replicas=0]}\n', "a pipeline"),
+    (".circleci/config.yml", "- schedule: {cron: 0 0}\n- run: ./ci/gpu-off.sh\n", "runs './ci/gpu-off.sh'"),
+    ("Jenkinsfile", "triggers { cron('H 20 * * *') }\n sh 'make scale-down'\n", "runs 'make scale-down'"),
+    ("azure-pipelines.yml", "schedules:\n- cron: 0 20 * * *\nsteps: [{script: az vm deallocate -n a}]\n", "a pipeline"),
+    ("play.yml", "- ansible.builtin.cron:\n    job: /opt/stop_gpus.sh\n", "Ansible's module cron"),
 ]
 HARMLESS = [
     ("a.tf", 'resource "google_container_node_pool" "gpu" {}\n'),
@@ -35,6 +41,9 @@ HARMLESS = [
     (".github/workflows/w.yml", "- cron: '0 0 * * *'\nrun: ruff check\n"),
     (".github/workflows/w.yml", "- cron: '0 0 * * *'\nbody: see https://acme.dev/aws/ to upgrade\n"),
     (".github/workflows/w.yml", "on: push\nrun: kubectl scale deploy x --replicas=0\n"),
+    (".github/workflows/w.yml", "- cron: 0 0 *\nrun: aws eks update-kubeconfig -n a; kubectl get po; ./test.sh\n"),
+    (".gitlab-ci.yml", "test: {script: [kubectl scale deploy x --replicas=0]}\n"),
+    ("play.yml", "- ansible.builtin.cron:\n    job: /usr/bin/certbot renew\n"),
 ]
 
 
@@ -65,5 +74,18 @@ def test_what_has_no_schedule_that_acts_is_not_told(name: str, text: str, tmp_pa
 def test_what_is_left_out_is_not_looked_at(tmp_path: Path):
     (tmp_path / ".killcheckignore").write_text("*.tf\n.github/\n")
     beside(tmp_path, STATED[0][0], STATED[0][1])
-    loaded = beside(tmp_path, STATED[-1][0], STATED[-1][1])
+    loaded = beside(tmp_path, STATED[8][0], STATED[8][1])
     assert not [one for one in loaded.skipped if one.cause is Cause.OUTSIDE]
+
+
+def test_a_pipeline_above_the_folder_that_was_named_is_one_of_its_repository(tmp_path: Path):
+    (tmp_path / ".git").mkdir()
+    name, text, _ = STATED[8]
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text(text)
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy/target.yaml").write_text(TARGET)
+    [one] = manifests.load(tmp_path / "deploy").unseen
+    assert (one.file, one.cause) == (str(tmp_path / name), Cause.OUTSIDE)
+    (tmp_path / "deploy/.git").mkdir()  # a repository of its own
+    assert not manifests.load(tmp_path / "deploy").unseen
