@@ -19,8 +19,9 @@ from killcheck import events, faults, probes, verdict
 from killcheck.cli import COMMANDS, main
 from killcheck.cloud import ask
 from killcheck.embedded import cluster, controllers
+from killcheck.entries import MARK, Becomes, Unknown
 from killcheck.instances import reclaims
-from killcheck.ledger.extent import UNKNOWN
+from killcheck.ledger.extent import UNSEEN
 from killcheck.ledger.kinds import MODELLED
 from killcheck.reports.document import schema
 from killcheck.spec.specfile import json_schema
@@ -266,9 +267,10 @@ def _extent() -> str:
         "| family | everywhere | where a cloud answers | on machines | on Docker hosts |\n|---|---|---|---|---|",
         *_by_family(),
         "\n## Not known\n",
-        "Nobody built these. The last column is what becomes of a verdict that could turn on one.\n",
+        "Nobody built these. The last column is what becomes of a verdict that could turn on one. Each line but the"
+        " unseen ones is a mark on the code that says it.\n",
         "| where | what | a verdict is then |\n|---|---|---|",
-        *(f"| {one.area} | {_cell(one.what)} | {one.becomes} |" for one in UNKNOWN),
+        *(f"| {one.area} | {_cell(one.what)} | {one.becomes} |" for one in _not_known()),
         "",
     ]
     return "\n".join(parts)
@@ -288,6 +290,36 @@ def _controllers() -> Iterator[tuple[str, str, str]]:
         yield name, _WITNESSES[name][0], _about(importlib.import_module(module))
 
 
+def _not_known() -> list[Unknown]:
+    """What is marked in the code, and what no code can say; by area, as the areas first come."""
+    found = list(UNSEEN)
+    for file in sorted((ROOT / "killcheck").rglob("*.py")):
+        if "\n@leaves(" in (text := file.read_text(encoding="utf-8")) or "\n    @leaves(" in text:
+            name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+            for one in vars(importlib.import_module(name)).values():
+                if getattr(one, "__module__", None) == name:
+                    found += [mark for code in (one, *_methods(one)) for mark in getattr(code, MARK, ())]
+    return sorted(dict.fromkeys(found), key=lambda one: (_AREAS.index(one.area), list(Becomes).index(one.becomes)))
+
+
+def _methods(one: object) -> list[object]:
+    return list(vars(one).values()) if isinstance(one, type) else []
+
+
+#: The areas of kill paths, in the order in which they are told; one that is not here is an error.
+_AREAS = (
+    "worker fleets",
+    "scale to zero",
+    "single controllers",
+    "spot",
+    "alerts",
+    "Kueue",
+    "clouds",
+    "policies",
+    "fences",
+    "credentials",
+    "network",
+)
 _RUNS, _REHEARSED = "killcheck.embedded.nodes.host_runtime", "killcheck.rehearsal.programs"
 _WITNESSES = {
     "alert rules of Prometheus (P5)": ("modelled", "killcheck.witnesses.alarms"),

@@ -1,15 +1,51 @@
-"""What a ledger is made of: one entry an object, with its status, the reason for it, and what would settle it."""
+"""What a ledger is made of: one entry an object, with its status, the reason for it, and what would settle it.
+
+Code that says so of something that nobody built is marked by :func:`leaves`; `docs/reference/extent.md` is made of
+these marks, so that a limit is told as long as there is code that says it, and no longer.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-__all__ = ["Entry", "Ledger", "Status", "lines"]
+__all__ = ["MARK", "Becomes", "Entry", "Ledger", "Status", "Unknown", "leaves", "lines"]
+
+
+class Becomes(StrEnum):
+    """What a verdict does about something that is not known."""
+
+    OPEN = "inconclusive: an open entry of the ledger, or no steady state"
+    UNPROVEN = "unproven"
+    SAID = "said under the verdict"
+    UNSEEN = "not seen, and not said: drill it on a real cluster"
+
+
+class Unknown(Struct, frozen=True):
+    """Something that is not built, in one area of kill paths."""
+
+    area: str
+    what: str
+    becomes: Becomes
+
+
+#: Where the marks of code that says what is not known are kept.
+MARK = "__leaves__"
+_Code = TypeVar("_Code", bound=Callable[..., Any])
+
+
+def leaves(area: str, what: str, becomes: Becomes) -> Callable[[_Code], _Code]:
+    """Mark the code that says of ``what`` that it is not known here."""
+
+    def mark(code: _Code) -> _Code:
+        setattr(code, MARK, (Unknown(area, what, becomes), *getattr(code, MARK, ())))
+        return code
+
+    return mark
 
 
 class Status(StrEnum):

@@ -86,6 +86,11 @@ class Discovery:
         """The layers that a spec can hold: no watch whose idle time nobody wrote down."""
         return tuple(layer for layer in self.kill_path.layers if not _timeless(layer))
 
+    @property
+    def timeless(self) -> tuple[killpath.Ref, ...]:
+        """The workloads that watch, and of which nobody wrote down after how long they act."""
+        return tuple(one.workload for one in self.kill_path.layers if _timeless(one) and one.workload is not None)
+
 
 def _timeless(layer: killpath.Layer) -> bool:
     return layer.type is killpath.LayerType.IDLE_MONITOR and layer.cron_job is None and layer.idle_s is None

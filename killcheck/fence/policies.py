@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from killcheck.kube.manifests import STUMBLES
+from killcheck.entries import Becomes, leaves
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 
 __all__ = ["told"]
@@ -26,6 +27,8 @@ _REFUSES = frozenset({"ValidatingWebhookConfiguration", "ValidatingAdmissionPoli
 _KYVERNO = frozenset({"ClusterPolicy", "Policy", "MutatingPolicy", "ValidatingPolicy"})
 
 
+@leaves("policies", "any policy over pools, in a fence: those that could widen one", Becomes.UNPROVEN)
+@leaves("policies", "any policy over pools, in a fence: those that could refuse one", Becomes.SAID)
 def told(objects: Iterable[Obj]) -> tuple[list[str], list[str]]:
     """What keeps a fence from being proven, and what is only to be noted; a sentence each."""
     unknown, notes = list[str](), list[str]()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from killcheck.entries import Entry, Status
+from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.machine import units
 from killcheck.spec.killpath import KillPath
 
@@ -20,6 +20,7 @@ _SETTLES = (
 )
 
 
+@leaves("single controllers", "timers beside such a path that start something and that no layer names", Becomes.OPEN)
 def entries(kill_path: KillPath) -> list[Entry]:
     """An open entry for each that starts something; what cannot be followed is assumed to start nothing, and told."""
     if not kill_path.folder or all(target.count is None for target in kill_path.targets):

@@ -16,6 +16,7 @@ from killcheck.kube import http_routes
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
+from killcheck.entries import Becomes, leaves
 from killcheck.kube.objects import (
     Obj,
     annotations_of,
@@ -162,6 +163,8 @@ class ScaleToZero(LayerRun):
         if (about.get("namespace"), about.get("name")) == (namespace_of(self.scaled), name_of(self.scaled)):
             self._deactivated.append(event_time(new))
 
+    @leaves("scale to zero", "how long a model loads, where what holds GPUs does not run", Becomes.SAID)
+    @leaves("scale to zero", "requests that meet a pod while it ends (502)", Becomes.SAID)
     def afterwards(self) -> Sequence[str]:
         """What went to zero must come back when somebody asks: the first request after it is made."""
         asked_at = self.stage.cluster.loop.now()

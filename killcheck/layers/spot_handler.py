@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from killcheck.capabilities.offered import present
 from killcheck.capabilities.programs import Ran
-from killcheck.entries import Entry, Status
+from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.instances.catalogue import shipped
 from killcheck.instances.reclaims import NAMES, NOTICE_S, cloud_of
 from killcheck.kube import resources as r
@@ -180,6 +180,7 @@ class SpotHandler(LayerRun):
         """Nothing spot is there, or its checkpoint could not be read."""
         return self._unproven
 
+    @leaves("clouds", "graceful shutdown as GKE's nodes have it", Becomes.SAID)
     def doubts(self) -> Sequence[Entry]:
         """What the node's own kubelet does at a notice is not modelled where its cloud has it do something.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from killcheck.entries import Entry, Status
+from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.selectors import from_match_labels
 from killcheck.ledger.stakes import Stakes, home_of
@@ -31,6 +31,7 @@ _WRITE = (
 )
 
 
+@leaves("policies", "Kyverno, Gatekeeper: rules over pods", Becomes.OPEN)
 def entry_of(obj: Obj, stakes: Stakes, *, live: bool) -> Entry:
     """The entry of one configuration."""
     ref = ref_of(obj)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from killcheck.entries import Entry, Status
+from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.kube.injection import asked_for
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
@@ -23,6 +23,7 @@ _SETTLES = (
 )
 
 
+@leaves("network", "sidecars that a webhook injects beside what turns GPUs off", Becomes.OPEN)
 def entries(stakes: Stakes) -> Iterator[Entry]:
     """An open entry for each switch whose pods an injector is asked for."""
     named = {(ref.kind, ref.namespace, ref.name) for ref in stakes.switches}

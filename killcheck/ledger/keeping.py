@@ -10,7 +10,7 @@ from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import wall_now
 from killcheck.embedded import keda_triggers
-from killcheck.entries import Entry, Ledger, Status
+from killcheck.entries import Becomes, Entry, Ledger, Status, leaves
 from killcheck.kube import blame
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -212,6 +212,8 @@ class _Book:
                 return Entry(ref, Status.ASSUMED, told)
         return Entry(ref, Status.MODELLED, f"{model} acts on it here")
 
+    @leaves("scale to zero", "InterceptorRoutes of KEDA's HTTP add-on", Becomes.OPEN)
+    @leaves("clouds", "node auto-provisioning of AKS (karpenter.azure.com)", Becomes.OPEN)
     def _unknown(self, obj: Obj) -> Entry:
         """A kind that nobody here knows: by what it says."""
         ref = ref_of(obj)

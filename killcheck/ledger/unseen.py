@@ -3,18 +3,22 @@
 Sources: istio.io, ambient mode (label ``istio.io/dataplane-mode``, a pod's goes before its namespace's);
 external-secrets.io (ExternalSecret ``spec.target.name``); developer.hashicorp.com, Vault Secrets Operator
 (``spec.destination.name``); cert-manager.io (Certificate ``spec.secretName``); kueue.sigs.k8s.io, ClusterQueue
-(``fairSharing``, ``preemption.borrowWithinCohort``) and ResourceFlavor (``topologyName``).
+(``fairSharing``, ``preemption.borrowWithinCohort``), ResourceFlavor (``topologyName``) and partial admission (annotation
+``kueue.x-k8s.io/job-min-parallelism`` of a Job); karpenter.sh, Utilizing ODCRs and Capacity Blocks
+(``capacityReservationSelectorTerms``; capacity type ``reserved``); cloud.google.com, Workload Identity Federation for
+GKE (annotation of the ServiceAccount); azure.github.io/azure-workload-identity (the same, ``client-id``);
+docs.aws.amazon.com, EKS Pod Identity (ACK: PodIdentityAssociation ``spec.namespace``, ``spec.serviceAccount``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from killcheck.entries import Entry, Status
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
+from killcheck.entries import Becomes, Entry, Status, leaves
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.ledger.identities import secrets_of
-from killcheck.ledger.stakes import Stakes, home_of
+from killcheck.ledger.stakes import Held, Stakes, home_of
 
 __all__ = ["entries"]
 
@@ -27,6 +31,13 @@ _KEEPERS = {
     "VaultPKISecret": ("spec", "destination", "name"),
     "Certificate": ("spec", "secretName"),
 }
+#: What gives a pod's account an identity in a cloud, other than by a file that a fault takes away.
+_IDENTITIES = {
+    "iam.gke.io/gcp-service-account": "GKE's workload identity",
+    "azure.workload.identity/client-id": "Azure's workload identity",
+}
+#: How few pods of a Job Kueue may let run.
+_LEAST = "kueue.x-k8s.io/job-min-parallelism"
 
 
 def entries(stakes: Stakes) -> Iterator[Entry]:
@@ -36,10 +47,14 @@ def entries(stakes: Stakes) -> Iterator[Entry]:
         if (obj.get("kind"), home_of(obj), name_of(obj)) in named:
             yield from _meshed(stakes, obj)
             yield from _renewed(stakes, obj)
+            yield from _logged_in(stakes, obj)
     if stakes.queues:
         yield from map(_queue, filter(_does_more, stakes.objects))
+        yield from (_in_part(held) for held in stakes.targets if held.obj and _LEAST in annotations_of(held.obj))
+    yield from (_reserved(obj) for obj in stakes.objects if name_of(obj) in stakes.pools and _may_reserve(stakes, obj))
 
 
+@leaves("network", "a mesh without sidecars (Istio's ambient mode)", Becomes.SAID)
 def _meshed(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
     for template in templates(switch):
         namespace = labels_of(stakes.namespace(home_of(switch)))
@@ -51,6 +66,7 @@ def _meshed(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
             yield Entry(ref_of(switch), Status.ASSUMED, because)
 
 
+@leaves("credentials", "whether External Secrets, Vault and cert-manager go on renewing a Secret", Becomes.SAID)
 def _renewed(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
     wanted = {name for template in templates(switch) for name in secrets_of(template.spec)} - {""}
     for obj in stakes.objects:
@@ -69,6 +85,56 @@ def _does_more(obj: Obj) -> bool:
     return obj.get("kind") in ("ClusterQueue", "Cohort") and (borrows or bool(dig(obj, "spec", "fairSharing")))
 
 
+@leaves("Kueue", "topology, fair sharing, preemption while borrowing", Becomes.SAID)
 def _queue(obj: Obj) -> Entry:
     because = "topology, fair sharing and preemption while borrowing are not modelled: admitted by quota alone"
     return Entry(ref_of(obj), Status.ASSUMED, because)
+
+
+@leaves("Kueue", "partial admission", Becomes.SAID)
+def _in_part(held: Held) -> Entry:
+    because = f"Kueue may admit a part of it ({_LEAST}), which is not modelled: all of its pods or none were admitted"
+    return Entry(str(held), Status.ASSUMED, because)
+
+
+@leaves("credentials", "EKS Pod Identity, workload identity of GKE and AKS: whether they go on", Becomes.SAID)
+def _logged_in(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
+    """The identity in a cloud that a switch's account is given: nobody here takes it away."""
+    home = home_of(switch)
+    for template in templates(switch):
+        account = str(template.spec.get("serviceAccountName") or "default")
+        marks = annotations_of(stakes.accounts.get((home, account), {"metadata": {}}))
+        by = [how for mark, how in _IDENTITIES.items() if mark in marks]
+        by += [
+            ref_of(obj)
+            for obj in stakes.objects
+            if obj.get("kind") == "PodIdentityAssociation"
+            and (dig(obj, "spec", "namespace"), dig(obj, "spec", "serviceAccount")) == (home, account)
+        ]
+        for how in by:
+            because = f"ServiceAccount {home}/{account} has its identity in a cloud by {how}: taken to go on having it"
+            yield Entry(ref_of(switch), Status.ASSUMED, because)
+
+
+def _may_reserve(stakes: Stakes, pool: Obj) -> bool:
+    """Whether a pool's machines may come out of capacity that is paid for anyway. As the fence reads it."""
+    spec = dig(pool, "spec", "template", "spec", default={}) if pool.get("kind") == "NodePool" else {}
+    wanted = next((one for one in spec.get("requirements") or () if one.get("key") == _CAPACITY), None)
+    listed = "reserved" in (wanted or {}).get("values", ())
+    if wanted is not None and listed is not (wanted.get("operator") == "In"):
+        return False
+    named = dig(spec, "nodeClassRef", "name", default="")
+    classes = (obj for obj in stakes.objects if obj.get("kind") == "EC2NodeClass" and name_of(obj) == named)
+    return any(dig(obj, "spec", "capacityReservationSelectorTerms") for obj in classes)
+
+
+_CAPACITY = "karpenter.sh/capacity-type"
+
+
+@leaves("fences", "capacity reservations and blocks: what they bill while no machine uses them", Becomes.SAID)
+def _reserved(pool: Obj) -> Entry:
+    because = (
+        "its machines may come out of a capacity reservation or block, which is paid for also where none is on: that "
+        "the bill stops was not seen"
+    )
+    return Entry(ref_of(pool), Status.ASSUMED, because)

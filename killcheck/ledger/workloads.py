@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from killcheck.entries import Entry, Status
+from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.executor import Reading
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
@@ -23,6 +23,8 @@ __all__ = ["CONTROLLERS", "KINDS", "Ran", "entry_of", "harmless_by_reading", "po
 KINDS = frozenset(
     {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CronJob", "Pod"}
 )
+#: Of them, those that go on for as long as nobody ends them.
+LONG_RUNNING = KINDS - {"Job", "CronJob", "Pod"}
 #: Repositories of images whose controllers are modelled on the embedded cluster, by the ends of their names.
 CONTROLLERS = {
     "karpenter/controller": "karpenter",
@@ -80,8 +82,29 @@ def entry_of(obj: Obj, stakes: Stakes, ran: Ran, models: Collection[str], *, liv
     if _idle(obj):
         return Entry(ref, Status.HARMLESS, "it has no pods: its replicas are 0, or it is suspended")
     if ran(obj):
-        return Entry(ref, Status.EXECUTED, "its own program ran in this drill")
+        return _executed(obj, stakes)
     return _by_reading(obj, stakes, power)
+
+
+@leaves("worker fleets", "work that comes while a fleet's own scaler runs beside a switch", Becomes.SAID)
+def _executed(obj: Obj, stakes: Stakes) -> Entry:
+    """Its program ran. What goes on all night and puts targets up saw a night on which nothing came in: that is said.
+
+    A fleet's own scaler, beside a switch: KEDA's triggers are taken to be idle in the same way.
+    """
+    ref = ref_of(obj)
+    goes_on = obj.get("kind") in LONG_RUNNING and not any(
+        (one.kind, one.namespace, one.name) == (obj.get("kind"), home_of(obj), name_of(obj)) for one in stakes.switches
+    )
+    readings = [stakes.reading(obj, template) for template in templates(obj)] if goes_on else []
+    raised = next((found for found in (_raising(one, stakes) for one in readings) if found), None)
+    if raised is None:
+        return Entry(ref, Status.EXECUTED, "its own program ran in this drill")
+    because = (
+        f"its own program ran in this drill, and may put targets up when work comes ('{raised}'): what it looks at "
+        "stood still, and is taken to be no work"
+    )
+    return Entry(ref, Status.ASSUMED, because)
 
 
 def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:

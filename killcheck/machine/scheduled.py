@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from killcheck.entries import Becomes, leaves
 from killcheck.executor.scripts import CLIS, texts
 from killcheck.machine.calendar import as_cron
 from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
@@ -73,6 +74,7 @@ class Scheduled(Struct, frozen=True):
         return f"Timer/{self.name}"
 
 
+@leaves("single controllers", "systemd itself: units are read, their programs run", Becomes.SAID)
 def find(roots: Iterable[Path]) -> list[Scheduled]:
     """Every such program below these folders, in order. Raises OSError."""
     found = [one for root in roots if root.is_dir() for folder in folders_below(root) for one in _in(folder)]

@@ -96,6 +96,8 @@ class Session:
     _objects: list[Obj] | None = None
     _loaded: Loaded | None = None
     _capabilities: frozenset[Capability] | None = None
+    #: What watches targets by itself and is no layer to drill: nobody said after how long it acts.
+    _watching: tuple[Ref, ...] = ()
     _inventory: Inventory | None = None
     #: Objects of the manifests that the API server of a drill refused, which drills then go on without.
     refused: list[tuple[Skipped, Obj]] = field(default_factory=list)
@@ -132,6 +134,7 @@ class Session:
                 f"{', '.join(str(target) for target in path.targets[:_NAMED])}"
                 f"{f', and {len(path.targets) - _NAMED} more' if len(path.targets) > _NAMED else ''}. Name under "
                 "layers: what does, and drill again; killcheck lint says what else is missing"
+                + "".join(f"\n{_TIMELESS.format(ref)}" for ref in self._watching)
             )
         return [layer.name for layer in path.layers]
 
@@ -161,7 +164,9 @@ class Session:
                 schemas = bool(found.kill_path.layers) and any(o.get("kind") == r.CRDS.kind for o in loaded.objects)
                 self._take(self.load() if schemas else loaded)  # megabytes of them are for a cluster alone
             self.notes += found.notes
-            return found.kill_path
+            self._watching = found.timeless  # they run; a drill of their own wants to know after how long they act
+            self.notes += [_TIMELESS.format(ref) for ref in found.timeless]
+            return replace(found.kill_path, layers=found.written)
         if not self.fixture:
             raise SessionError(NO_SPEC)
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
@@ -216,7 +221,8 @@ class Session:
             told = {one for one, _ in self.refused}
             not_read = [(one.place, one.why) for one in self.unseen if one.undermines and one not in told]
             refused = [(obj, one.why) for one, obj in self.refused]
-            self._inventory = Inventory(objects, loaded=self._loaded, not_read=not_read, refused=refused)
+            drilled = self._with_monitors(objects)  # a ledger knows by the mark whose program was to run
+            self._inventory = Inventory(drilled, loaded=self._loaded, not_read=not_read, refused=refused)
         return self._inventory
 
     def load(self, *, schemas: bool = True) -> Loaded:
@@ -417,8 +423,8 @@ class Session:
 
     def _with_monitors(self, objects: list[Obj]) -> list[Obj]:
         """The same with idle monitors that are workloads as what they are: executors, whose programs run."""
-        watching = {layer.workload for layer in self.kill_path.layers if layer.type is LayerType.IDLE_MONITOR}
-        named = {(ref.kind, ref.namespace, ref.name) for ref in watching if ref is not None}
+        watching = [layer.workload for layer in self.kill_path.layers if layer.type is LayerType.IDLE_MONITOR]
+        named = {(ref.kind, ref.namespace, ref.name) for ref in (*watching, *self._watching) if ref is not None}
         return (
             [
                 _run(o, "true") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in named else o
@@ -484,6 +490,10 @@ class Session:
         return last + timedelta(seconds=1) if same and last > eve else eve
 
 
+_TIMELESS = (
+    "{} turns targets off by a watch of its own, and is not drilled: after how long is not said. Name it under layers "
+    "as an idle-monitor, with its workload and idle"
+)
 #: How far, and over how many slots, the longest time between two of them is looked for.
 WEEK, SLOTS = timedelta(days=7), 100
 #: What is longer than a night and a day: a weekend. What is shorter is the same night still.

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from killcheck.entries import Becomes, leaves
 from killcheck.promql import exporters
 from killcheck.promql.evaluation import EVALUATED, Matrix
 from killcheck.promql.language import Expr, Labels, UnknownSeries, Unsupported, Vector, parse
@@ -34,6 +35,8 @@ _MAX_DEPTH = 8
 _DISCOVERED = re.compile(r"\blabel_(?:nvidia_com|feature_node_kubernetes_io)_\w+")
 
 
+@leaves("alerts", "whether Alertmanager tells anybody", Becomes.SAID)
+@leaves("alerts", "series of exporters other than kube-state-metrics and dcgm-exporter", Becomes.UNPROVEN)
 def evaluate(
     rules: Iterable[Rule],
     history: History,

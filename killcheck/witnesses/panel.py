@@ -18,6 +18,7 @@ from killcheck.cloud.instances import Ec2
 from killcheck.cloud.results import Results
 from killcheck.cloud.returning import members, returning
 from killcheck.cloud.session import AskError
+from killcheck.entries import Becomes, leaves
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import dig, name_of, namespace_of
@@ -141,6 +142,7 @@ class Witnesses:
         except KubeError:
             return None
 
+    @leaves("clouds", "P3 asked of GCP and Azure themselves, without an export or a program of yours", Becomes.OPEN)
     def _why_unknown(self, node: str) -> str:
         if self.instances is None:
             return (

@@ -12,6 +12,7 @@ from killcheck.kube.objects import copy
 from killcheck.ledger.keeping import keep
 from killcheck.run.session import Session
 
+SAID = ("taken to", "by quota alone", "a part of it", "paid for also")
 MESH = {"istio.io/dataplane-mode": "ambient"}
 VAULT = {
     "apiVersion": "secrets.hashicorp.com/v1beta1",
@@ -33,7 +34,7 @@ def said(fixture: str, change: Any) -> list[str]:
     (cron,) = [obj for obj in objects if obj["kind"] == "CronJob"][:1]
     change(objects, cron["spec"]["jobTemplate"]["spec"]["template"])
     kept = keep(Inventory(objects), session.kill_path, session.kill_path.layers[0], today=date(2026, 1, 1))
-    return [str(entry) for entry in kept.telling if "taken to" in str(entry) or "by quota alone" in str(entry)]
+    return [str(entry) for entry in kept.telling if any(words in str(entry) for words in SAID)]
 
 
 def meshed(objects: Any, template: Any) -> None:
@@ -62,6 +63,42 @@ def lends(objects: Any, template: Any) -> None:
     spec["preemption"] = {"borrowWithinCohort": {"policy": "Never"}}
 
 
+def in_part(objects: Any, template: Any) -> None:
+    for obj in objects:
+        if obj["kind"] in ("Job", "Deployment"):
+            obj["metadata"].setdefault("annotations", {})["kueue.x-k8s.io/job-min-parallelism"] = "2"
+
+
+def account(mark: str) -> Any:
+    def change(objects: Any, template: Any) -> None:
+        name = template["spec"]["serviceAccountName"]
+        own = next(obj for obj in objects if obj["kind"] == "ServiceAccount" and obj["metadata"]["name"] == name)
+        own["metadata"]["annotations"] = {mark: "who"}
+
+    return change
+
+
+def associated(objects: Any, template: Any) -> None:
+    spec = {"namespace": "inference", "serviceAccount": template["spec"]["serviceAccountName"]}
+    kind = {"apiVersion": "eks.services.k8s.aws/v1alpha1", "kind": "PodIdentityAssociation"}
+    objects.append({**kind, "metadata": {"name": "switch", "namespace": "ack"}, "spec": spec})
+
+
+def reserves(*values: str, operator: str = "In") -> Any:
+    def change(objects: Any, template: Any) -> None:
+        key = "karpenter.sh/capacity-type"
+        for obj in objects:
+            if obj["kind"] == "EC2NodeClass":
+                obj["spec"]["capacityReservationSelectorTerms"] = [{"id": "cr-0123456789abcdef0"}]
+            if obj["kind"] == "NodePool":
+                spec = obj["spec"]["template"]["spec"]
+                spec["requirements"] = [one for one in spec["requirements"] if one["key"] != key]
+                if values:
+                    spec["requirements"].append({"key": key, "operator": operator, "values": list(values)})
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("fixture", "change", "words"),
     [
@@ -72,6 +109,17 @@ def lends(objects: Any, template: Any) -> None:
         ("dead-man", reads(VAULT, "another"), []),
         ("kueue-quota", fair, ["ClusterQueue/"]),
         ("kueue-quota", lends, []),
+        ("kueue-quota", in_part, ["a part of it"]),
+        ("dead-man", in_part, []),
+        ("dead-man", account("iam.gke.io/gcp-service-account"), ["by GKE's workload identity: taken to go on"]),
+        ("dead-man", account("azure.workload.identity/client-id"), ["by Azure's workload identity"]),
+        ("dead-man", account("example.com/who"), []),
+        ("dead-man", associated, ["by PodIdentityAssociation/ack/switch"]),
+        ("dead-man", reserves("reserved", "on-demand"), ["NodePool/gpu: its machines may come out of a capacity"]),
+        ("dead-man", reserves(), ["NodePool/gpu: its machines may come out of a capacity"]),
+        ("dead-man", reserves("on-demand", operator="NotIn"), ["NodePool/gpu"]),
+        ("dead-man", reserves("on-demand", "spot"), []),
+        ("dead-man", reserves("reserved", operator="NotIn"), []),
     ],
 )
 def test_it_is_said_of_what_it_is_about(fixture: str, change: Any, words: list[str]) -> None:

@@ -15,6 +15,7 @@ from killcheck.embedded.nodes.environment import ConfigError, Context, command_l
 from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NotRun, StartError
 from killcheck.embedded.nodes.registry import Cached, PullError
 from killcheck.embedded.nodes.volumes import mounts_of
+from killcheck.entries import Becomes, leaves
 from killcheck.images.reference import InvalidReference, Reference, parse
 from killcheck.kube import lookups
 from killcheck.kube.errors import KubeError
@@ -252,6 +253,7 @@ def _start_failed(life: PodLife, container: Container, message: str) -> None:
     life.pass_in(START_FAILED_S)
 
 
+@leaves("network", "name servers of a pod's own, and proxies: what they know and let through", Becomes.OPEN)
 def _launch(life: PodLife, container: Container, cached: Cached) -> Launch:
     """Raises ConfigError."""
     spec, pod, kubelet = container.spec, life.pod, life.kubelet

@@ -13,6 +13,7 @@ from killcheck.embedded.models.kueue.assignment import reserved
 from killcheck.embedded.models.kueue.checks import named_by
 from killcheck.embedded.models.kueue.preemption import Holder
 from killcheck.embedded.models.kueue.quota import Quotas, flavors_of
+from killcheck.entries import Becomes, leaves
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, condition, copy, dig, key_of, name_of, namespace_of
@@ -110,6 +111,7 @@ class Shelf:
             books.limits.setdefault(holder.queue, {})
         return books
 
+    @leaves("Kueue", "MultiKueue, and any other AdmissionCheck: nobody answers for its controller", Becomes.OPEN)
     def inactive(self, queue: Obj) -> tuple[str, str] | None:
         """Reason and message of a ClusterQueue that admits nothing; None where it does."""
         if "deletionTimestamp" in queue["metadata"]:
