@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from killcheck.kube.manifests import STUMBLES
 from killcheck.entries import Becomes, leaves
+from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 
 __all__ = ["told"]

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 
 from killcheck.clock import VirtualLoop
 from killcheck.embedded import keda_triggers
+from killcheck.entries import Becomes, leaves
 from killcheck.kube import http_routes
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
-from killcheck.entries import Becomes, leaves
 from killcheck.kube.objects import (
     Obj,
     annotations_of,

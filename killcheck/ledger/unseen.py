@@ -3,7 +3,7 @@
 Sources: istio.io, ambient mode (label ``istio.io/dataplane-mode``, a pod's goes before its namespace's);
 external-secrets.io (ExternalSecret ``spec.target.name``); developer.hashicorp.com, Vault Secrets Operator
 (``spec.destination.name``); cert-manager.io (Certificate ``spec.secretName``); kueue.sigs.k8s.io, ClusterQueue
-(``fairSharing``, ``preemption.borrowWithinCohort``), ResourceFlavor (``topologyName``) and partial admission (annotation
+(``fairSharing``, ``preemption.borrowWithinCohort``), ResourceFlavor (``topologyName``), partial admission (annotation
 ``kueue.x-k8s.io/job-min-parallelism`` of a Job); karpenter.sh, Utilizing ODCRs and Capacity Blocks
 (``capacityReservationSelectorTerms``; capacity type ``reserved``); cloud.google.com, Workload Identity Federation for
 GKE (annotation of the ServiceAccount); azure.github.io/azure-workload-identity (the same, ``client-id``);
