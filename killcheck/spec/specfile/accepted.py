@@ -7,15 +7,15 @@ its last one it says nothing any more. What may *not* live here: what a drill fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, Any
 
 from killcheck.spec.killpath import API_VERSION, Outcome, Rule
 from killcheck.spec.specfile import shape
 from killcheck.spec.specfile.shape import fitted, one_document
+
+if TYPE_CHECKING:
+    from killcheck.spec.specfile.accepted_models import ExposureModel
 
 __all__ = ["beside", "dump", "read"]
 
@@ -28,25 +28,6 @@ kind: Accepted
 _WRITES = " (killcheck accept writes one)"
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class _Exposure(_Strict):
-    layer: Annotated[str, Field(min_length=1)]
-    fault: Annotated[str, Field(min_length=1)]
-    cause: list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
-    owner: Annotated[str, Field(min_length=2)]
-    reason: Annotated[str, Field(min_length=3)]
-    until: date
-
-
-class _Accepted(_Strict):
-    apiVersion: Literal["killcheck/v1"]
-    kind: Literal["Accepted"]
-    exposures: list[_Exposure]
-
-
 def beside(spec: Path) -> Path:
     """Where the accepted exposures of a spec are: ``killcheck.accepted.yaml`` for ``killcheck.yaml``."""
     return spec.with_name(f"{spec.stem}.accepted.yaml")
@@ -56,8 +37,10 @@ def read(file: Path) -> tuple[Rule, ...]:
     """The rules of a file; none where there is no such file. Raises SpecError with every problem and its line."""
     if not file.exists():
         return ()
+    from killcheck.spec.specfile.accepted_models import AcceptedModel
+
     document = one_document(shape.read(file), str(file), what="file of accepted exposures", hint=_WRITES)
-    return tuple(_rule(one) for one in fitted(document, _Accepted).exposures)
+    return tuple(_rule(one) for one in fitted(document, AcceptedModel).exposures)
 
 
 def dump(rules: Iterable[Rule]) -> str:
@@ -79,5 +62,5 @@ def dump(rules: Iterable[Rule]) -> str:
     return _HEAD + safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _rule(one: _Exposure) -> Rule:
+def _rule(one: ExposureModel) -> Rule:
     return Rule(Outcome.KNOWN, one.layer, one.fault, tuple(one.cause), one.owner, one.reason, one.until)
