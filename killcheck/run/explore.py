@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from killcheck import faults, layers
@@ -74,6 +75,8 @@ UNMODELLED = frozenset({Capability.WIRE})
 
 #: Seconds of the wall after which a scenario is given up: nothing is proven of it.
 LIMIT_S = 60
+#: So many faults, of all layers together, make a search in which rehearsing costs more than it spares.
+FEW = 4
 #: How it is told of a scenario whose process ended early: that may be the machine's doing.
 DIED = "its process died"
 
@@ -106,12 +109,14 @@ def explore(
     covered: list[Covered] = []
     ran = 0
     first = chosen[0] if chosen and kill_path.in_kubernetes else ""
-    with _warm(session, first), parallel.mortal_workers(workers) as pool:
+    many = sum(len(names[name]) for name in chosen) > FEW
+    with _warm(session, first, rehearse=many), parallel.mortal_workers(workers) as pool:
+        in_worker = partial(_one, pickle.dumps(session), many)
         for size in range(max_faults + 1):
             while take := _taken(search.wanted(size), known or {}, budget - ran):
                 new = [one for one in take if one not in (known or {})]
                 ran += len(new)
-                ended = {found.scenario: found for found in _run(pool, session, sorted(new), workers, keep)}
+                ended = {found.scenario: found for found in _run(pool, in_worker, sorted(new), workers, keep)}
                 for one in take:
                     search.note(ended[one] if one in ended else (known or {})[one])
                     heard(search.tried, str(one))
@@ -164,13 +169,14 @@ def _names(
 
 
 @contextmanager
-def _warm(session: Session, layer: str) -> Iterator[None]:
+def _warm(session: Session, layer: str, *, rehearse: bool) -> Iterator[None]:
     """Get the first layer's drill ready here, for workers that are forks of this process; else each does it itself."""
     if not layer or not parallel.forking():
         yield
         return
     try:
-        _rehearse(session, layer)
+        if rehearse:
+            _rehearse(session, layer)
         _READY[layer] = _ready(session, PlannedDrill(layer))
         yield
     finally:
@@ -180,13 +186,17 @@ def _warm(session: Session, layer: str) -> Iterator[None]:
 
 
 def _run(
-    pool: Any, session: Session, scenarios: Sequence[Scenario], workers: int, keep: Callable[[Found], None]
+    pool: Any,
+    one: Callable[[Scenario], Found],
+    scenarios: Sequence[Scenario],
+    workers: int,
+    keep: Callable[[Found], None],
 ) -> Iterator[Found]:
     """Run them, as many at a time as there are workers; in no order. ``keep`` is given each as it ends."""
-    waiting, running, sent = list(reversed(scenarios)), set[Future[Found]](), pickle.dumps(session)
+    waiting, running = list(reversed(scenarios)), set[Future[Found]]()
     while waiting or running:
         while waiting and len(running) < 2 * workers:
-            running.add(pool.submit(_one, sent, waiting.pop()))
+            running.add(pool.submit(one, waiting.pop()))
         done, running = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
             found = future.result()
@@ -217,7 +227,7 @@ def again(found: Explored) -> list[PlannedDrill]:
 _READY: dict[str, _ScenarioDrill] = {}
 
 
-def _one(sent: bytes, scenario: Scenario) -> Found:
+def _one(sent: bytes, rehearse: bool, scenario: Scenario) -> Found:
     """In a worker: one scenario, in a fork of the drill that is ready for its layer, or in a drill of its own."""
     session: Session = parallel.received(sent)
     if not session.kill_path.in_kubernetes:
@@ -231,7 +241,7 @@ def _one(sent: bytes, scenario: Scenario) -> Found:
     if key not in _READY:
         while len(_READY) > 3:
             _READY.pop(next(iter(_READY))).close()
-        if not _READY:
+        if rehearse and not _READY:
             _rehearse(session, scenario.layer)
         _READY[key] = _ready(session, PlannedDrill(scenario.layer, own_night))
     drill = _READY[key]
