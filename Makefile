@@ -7,7 +7,7 @@ WORKERS ?= $(shell getconf _NPROCESSORS_ONLN | awk '{ print $$1 + 2 }')
 # Tests start killcheck hundreds of times: without bytecode each compiles it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: drill test exhaustive test-kind lint format whole types imports unit wheel image site zoo docs bench clean
+.PHONY: drill test exhaustive test-kind lint format whole types imports collected unit wheel image site zoo docs bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV) 2>/dev/null || python3 -m venv $(VENV)
@@ -23,7 +23,7 @@ drill: $(VENV)/.installed ## The main job: four nights on the embedded cluster
 	$(BIN)/killcheck demo
 
 test: $(VENV)/.dev ## Everything that CI runs: what takes one processor each side by side, then the tests on all of them
-	$(MAKE) --jobs=2 lint types imports wheel site
+	$(MAKE) --jobs=2 lint types imports wheel site collected
 	$(MAKE) unit
 
 lint: $(VENV)/.dev
@@ -45,6 +45,10 @@ types: $(VENV)/.dev whole
 
 imports: $(VENV)/.dev whole
 	cd build/whole && $(abspath $(BIN))/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
+
+# In a fresh clone each worker would compile all of it, and read it for hypothesis' constants, at the same time.
+collected: $(VENV)/.dev
+	$(BIN)/python -m pytest --collect-only -qq tests > /dev/null
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) tests

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from pathlib import Path
 
 # Imported before pytester takes its picture of sys.modules, to which it goes back: types of an extension in Rust that
 # are imported anew are other types, and yaml's parser in C goes on making nodes of the types that it first met.
@@ -23,6 +25,10 @@ settings.load_profile("killcheck")
 STATE = tempfile.TemporaryDirectory(prefix="killcheck-tests-")
 os.environ["XDG_STATE_HOME"] = STATE.name
 os.environ.pop("KILLCHECK_KEY", None)
+#: moto otherwise makes 1,300 images anew for each test that resets its EC2. It reads this when it is imported.
+MACHINE_IMAGE = {"ami_id": "ami-12c6146b", "name": "the stand-in's", "owner_id": "801119661308", "state": "available"}
+Path(STATE.name, "images.json").write_text(json.dumps([MACHINE_IMAGE]))
+os.environ["MOTO_AMIS_PATH"] = f"{STATE.name}/images.json"
 os.environ[lacking.KEPT] = f"{STATE.name}/lacked"
 lacking.watch()
 # These processes are as much killcheck's own as the command's.
