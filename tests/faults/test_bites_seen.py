@@ -32,6 +32,7 @@ TRIED = {
     "registry-stopped",
     "registry-throttles",
     "registry-unreachable",
+    "work-comes",
 }
 
 

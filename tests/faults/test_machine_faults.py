@@ -118,7 +118,7 @@ def world(tmp_path):
 
 
 def test_nothing_is_missing_from_the_table():
-    assert set(CYCLE) | UNMET | {"sentinel-lost", "never-idle"} == set(KINDS)
+    assert set(CYCLE) | UNMET | {"sentinel-lost", "never-idle", "work-comes"} == set(KINDS)
 
 
 @pytest.mark.parametrize("name", sorted(UNMET))
@@ -129,6 +129,29 @@ def test_what_is_in_place_and_met_by_nobody_is_told_so(world, name):
     assert ("no look at it was seen" if "lock" in name else "said nothing of it") in result.bites[name]
     assert result.problems == ()
     assert not [name for name in made.picture()[7] if "aside" in name or "lock" in name]
+
+
+def _scales_for_work(folder):
+    """The monitor also starts the machine when work has come since it last looked."""
+    script = folder / "yoyo-idle-monitor.sh"
+    work, seen = "/srv/foundry/data/yoyo-last-request", "/srv/foundry/data/yoyo-seen"
+    started = f"if [ -e {work} ] && ! cmp -s {work} {seen}; then cp {work} {seen}; {START}; exit 0; fi"
+    head, _, rest = script.read_text().partition("\n")
+    script.write_text(f"{head}\n{started}\n{rest}")
+
+
+START = "gcloud compute instances start yoyo-batch --zone=europe-west4-a --quiet"
+
+
+@pytest.mark.parametrize("grows", [False, True], ids=["nobody-starts-it", "a-scaler-starts-it"])
+def test_work_that_comes_after_the_stop_shows_who_starts_for_it(world, grows):
+    made = world(**({"change": _scales_for_work} if grows else {}))
+    made.machine.run(made.kill_path.targets[0].start)
+    result = made.drill(KINDS["work-comes"])
+    assert "yoyo-last-request" in result.bites["work-comes"], result.why
+    assert result.problems == ()
+    # What the monitor starts for work it stops again when it is idle.
+    assert str(result.verdict) == ("covered" if grows else "survived"), (result.why, result.cause)
 
 
 @pytest.mark.parametrize("name", CYCLE)
@@ -321,7 +344,7 @@ def test_they_are_for_programs_of_machines_and_nothing_else_is():
         meant = {kind.name for kind in faults.every() if faults.means_something(kind, path, layer)}
         # The monitor's script takes no lock and writes no file.
         read_only = UNMET if layer.name == "idle-monitor" else set()
-        waits = set() if layer.name == "idle-monitor" else {"never-idle"}
+        waits = {"work-comes"} if layer.name == "idle-monitor" else {"never-idle"}
         others = set(KINDS) - {"sentinel-lost"} - read_only - waits
         assert meant == ({"sentinel-lost"} if layer.sentinel else others)
     inside = specfile.load(fixtures.spec("dead-man"))

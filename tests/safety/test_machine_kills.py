@@ -27,7 +27,7 @@ SETS = {
     "sentinel": ("hold", "sentinel-lost", 2),
 }
 #: Runs the spec's own command, and changes nothing that could be put back.
-NO_HANDS = {"never-idle"}
+NO_HANDS = {"never-idle", "work-comes"}
 #: What would wait does not.
 QUICK = {"second-controller": {"after_s": 0.1}}
 #: What the programs of the path call: with all of a machine's, hiding one would take thousands of steps.
