@@ -61,11 +61,11 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
 
 
 def _kubeconfigs(cluster: EmbeddedDrillCluster, kill_path: KillPath, folder: Path) -> list[Mount]:
-    """What leads a layer's own kubectl to the cluster; nothing where no layer's program asks one."""
+    """What leads a kubectl of the spec's own programs to the cluster; nothing where none of them asks one."""
     from killcheck.executor.scripts import texts
     from killcheck.machine import kubeconfigs
 
-    own = [layer.command for layer in kill_path.layers if layer.command is not None]
+    own = kill_path.commands  # a request that makes a target busy, and a checkpoint, ask as a layer does
     if not any("kube" in text for command in own for _, text in texts(command, folder)):
         return []
     runtime = cluster.embedded.nodes.runtime
