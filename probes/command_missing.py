@@ -20,12 +20,24 @@ from killcheck.text.yamlfile import Path
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Ending
 
-__all__ = ["CommandMissing", "known", "not_found"]
+__all__ = ["CommandMissing", "fetched", "known", "not_found"]
 
 _NOT_FOUND = re.compile(
     r"(?:^|: |\bexec: \")([\w./+-]+)(?:\": .*(?:not found in \$PATH|no such file)|: (?:command )?not found)",
     re.MULTILINE,
 )
+
+
+#: Who fetches a program while a script runs: a package manager, or a download that is written under its name.
+_FETCHES = (
+    r"(?:\b(?:apk|apt|apt-get|yum|dnf|microdnf|tdnf|zypper|pip3?|npm|go|brew)\b[^\n;&|]*\b(?:add|install)\b"
+    r"|\b(?:curl|wget)\b)"
+)
+
+
+def fetched(text: str, tool: str) -> bool:
+    """Whether a script fetches a program before it calls it."""
+    return re.search(rf"{_FETCHES}[^\n;&|]*(?<![\w.-]){re.escape(tool)}(?![\w.-])", text) is not None
 
 
 def not_found(ending: Ending) -> list[str]:
@@ -85,7 +97,19 @@ class CommandMissing(Probe):
                 if not contents.known:
                     continue
                 yield from self._modules(world, one, (*path, "image"), reading, contents)
-                missing = [tool for tool in reading.tools if not contents.find(tool)]
+                absent = [tool for tool in reading.tools if not contents.find(tool)]
+                missing = [tool for tool in absent if not fetched(one.text, tool)]
+                brought = ", ".join(tool for tool in absent if tool not in missing)
+                if brought:
+                    yield self.finding(
+                        world,
+                        one.owner,
+                        (*path, "image"),
+                        f"{image} has no {brought}, and fetches it when it runs: where it comes from is a part of the "
+                        "kill path",
+                        severity="warning",
+                        remedy="Build it into an image of your own, pinned by digest.",
+                    )
                 if missing:
                     names = ", ".join(missing)
                     yield self.finding(

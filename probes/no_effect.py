@@ -44,6 +44,12 @@ class NoEffect(Probe):
             watches = one.layer is None or one.layer.type is LayerType.IDLE_MONITOR
             if watches and not first.writes:
                 yield self.unproven(world, one.owner, f"whether it turns anything off when it should: {how}")
+            elif first.outside and not first.writes:
+                yield self.unproven(
+                    world,
+                    one.owner,
+                    f"it asks {first.outside[0]}, outside the cluster, which a rehearsal has not: {how}",
+                )
             elif first.services and not first.writes:
                 yield self.unproven(
                     world, one.owner, f"it asks Service {first.services[0]}, and nothing answers there: {how}"

@@ -54,6 +54,13 @@ class Contents(Struct, frozen=True):
         """Whether what is here is a guess."""
         return self.commands is None or self.source.startswith("assumed")
 
+    @property
+    def own_folders(self) -> tuple[str, ...]:
+        """Folders that are this image's alone, such as ``/opt/bitnami/``: more is in them than its commands."""
+        of_every = ("/bin/", "/sbin/", "/usr/")
+        placed = [path.split("/")[1:-1] for path in self.commands or () if not path.startswith(of_every)]
+        return tuple(dict.fromkeys(f"/{'/'.join(parts[:2])}/" for parts in placed if len(parts) > 1))
+
     def has(self, path: str) -> bool:
         """Whether an absolute path is one of its commands (known images only)."""
         return self._resolved(path) is not None

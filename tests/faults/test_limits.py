@@ -73,6 +73,11 @@ def test_an_answer_of_ours_alone_decides_nothing(drilled, script, words):
         ["nosuchtool", "deploy/llm-chat", "kubectl scale --replicas=0"],
         ["python3", "-c", f"import nosuchmodule, os; os.system({OFF!r})"],
         f"argocd app set llm --off; {OFF}",
+        "/app/turn-off llm-chat",
+        f"set -e; . /app/lib.sh; {OFF}",
+        f"set -e; cat names.txt >/dev/null; {OFF}",
+        ["python3", "/app/off.py"],
+        ["python3", "-c", f"import os; open('/app/config.yaml'); os.system({OFF!r})"],
     ],
 )
 def test_what_this_host_lacks_an_unknown_image_may_have(drilled, script):
@@ -87,12 +92,31 @@ def test_what_this_host_lacks_an_unknown_image_may_have(drilled, script):
         ("kubectl -n ml-team scale deploymnet/llm-chat --replicas=0", "deploymnet"),
         (f"set -e; {ASK} {API}/apis/extensions/v1beta1/namespaces/ml-team/deployments/llm-chat; {OFF}", "404"),
         (f"set -e; nosuchtool; {OFF}", "127"),
+        (f"set -e; . /app/lib.sh; {OFF}", "/app/lib.sh"),
+        (f"set -e; cat /tmp/state; {OFF}", "/tmp/state"),
     ],
 )
 def test_what_would_fail_anywhere_is_the_executors_own(drilled, script, words):
     result = drilled(script)
     assert str(result.verdict) == "exposed", result.why
     assert words in result.cause
+
+
+@pytest.mark.parametrize(
+    ("image", "script", "words"),
+    [
+        ("debian:12", "apt-get update -q; apt-get install -y curl; curl -LO http://a.example.com/k", "with apt-get"),
+        ("python:3.12-slim", "pip install -q kubernetes; python -c 'import kubernetes'", "with pip"),
+        ("python:3.12-slim", "python -m pip install -q kubernetes; python -c 'import kubernetes'", "with pip"),
+        (UNKNOWN, f"npx zx off.mjs; {OFF}", "with npx"),
+        ("debian:12", "cp /bin/true /usr/local/bin/kubectl && kubectl && /media/off", "/media/off: not found"),
+        ("bitnamilegacy/kubectl:1.33.4", f"set -e; . /opt/bitnami/scripts/liblog.sh; {OFF}", "the commands are known"),
+    ],
+)
+def test_what_is_fetched_or_lies_in_an_image_is_not_here(drilled, image, script, words):
+    result = drilled(script, image)
+    assert words in (result.cause or result.why)
+    assert str(result.verdict) == ("exposed" if "not found" in words else "inconclusive")
 
 
 @pytest.mark.parametrize("after", ["kubectl top nodes", "curl -fs https://hooks.example.com/off"])

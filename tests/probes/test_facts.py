@@ -301,6 +301,24 @@ def test_a_script_of_a_volume_that_is_no_program(objects, command, more, found):
     assert len([message for message in said if "permission denied" in message]) == found
 
 
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("kubectl scale deploy vllm --replicas=0", ("error", "kubectl")),
+        ("curl -fs $URL | kubectl scale deploy vllm --replicas=0", ("error", "curl, kubectl")),
+        (
+            "wget -qO /bin/kubectl https://dl.k8s.io/v1/kubectl; kubectl scale deploy vllm --replicas=0",
+            ("warning", "kubectl"),
+        ),
+        ("apk add --no-cache jq kubectl && kubectl scale deploy vllm --replicas=0", ("warning", "kubectl")),
+    ],
+)
+def test_a_command_that_the_script_itself_fetches(objects, script, told):
+    _container(objects).update(image="alpine:3.20", command=["sh", "-c", script], args=[])
+    [finding] = [f for f in _found(objects, "command-missing") if "alpine:3.20" in f.message]
+    assert (finding.severity, f"has no {told[1]}" in finding.message) == (told[0], True)
+
+
 _ZETA = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "z", "namespace": "inference"}}
 
 

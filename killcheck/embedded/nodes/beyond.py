@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from posixpath import join, normpath
 
 from killcheck.embedded.api.kinds import Registry
 from killcheck.embedded.limits import DRILL_IT
@@ -40,6 +41,23 @@ _NOT_THERE = (
     re.compile(r"env: [\u2018']?(?P<name>[\w.+-]+)[\u2019']?: No such file or directory"),
     re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<name>[\w.+-]+)'"),
     re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'"),
+)
+#: How programs say that a file is not there: dash, busybox, Python, and the words of strerror(3).
+_NO_FILE = (
+    re.compile(r"(?:^|: )(?P<name>[\w.+-]*/[\w.+/-]+): (?:command )?not found\s*$"),
+    re.compile(r"cannot open (?P<name>\S+): No such file"),
+    re.compile(r"can't open (?:file )?'(?P<name>[^']+)'"),
+    re.compile(r"No such file or directory: '(?P<name>[^']+)'"),
+    re.compile(r"(?:^|[\s'\"\u2018])(?P<name>[\w.+-]*[./][\w.+/-]*)['\"\u2019]?: No such file or directory"),
+)
+#: So many of the last lines tell why a program ended.
+_LAST = 5
+#: Folders in which a program finds what the cluster or it itself has put there, whatever its image is.
+_NOT_THE_IMAGES = ("/tmp/", "/var/tmp/", "/run/", "/var/run/", "/dev/", "/proc/", "/sys/")  # noqa: S108 - never written
+#: Folders of which every distribution has more than is known here.
+_DISTRIBUTED = (
+    *("/etc/ssl/", "/etc/pki/", "/etc/profile", "/etc/bash", "/etc/os-release"),
+    *("/lib/", "/usr/lib/", "/usr/libexec/", "/usr/local/lib/", "/usr/share/", "/var/lib/"),
 )
 #: What dash says of what the sh of Alpine's and Red Hat's images knows.
 _UNSHELLED = re.compile(
@@ -101,20 +119,34 @@ def named_program(launch: Launch, said: str) -> bool:
 
 
 def lacked(launch: Launch, code: int, text: str) -> str | None:
-    """The program, module or shell that a command missed, in an image of which nothing is known; None: none.
+    """The program, module, file or shell that a command missed, and that its image may well have; None: none.
 
-    A shell that does not know a word goes on without it, and may end well: that is a limit all the same.
+    Of an image of which nothing is known that is whatever no manifest brings; of others, files of folders that are not
+    listed here. A shell that does not know a word goes on without it, and may end well: that is a limit all the same.
     """
-    if launch.contents.known:
-        return None
-    unshelled = _UNSHELLED.search(text)
+    unshelled = None if launch.contents.known else _UNSHELLED.search(text)
     if unshelled:
         return f"a sh that knows {unshelled['option'] or unshelled['word'] or '${name/...}'}"
     if not code:
         return None
-    for line in reversed(text.splitlines()[-40:]):
-        for pattern in _NOT_THERE:
-            found = pattern.search(line)
-            if found:
-                return found["name"]
-    return None
+    lines = text.splitlines()[-40:]
+    programs = () if launch.contents.known else _named(lines, _NOT_THERE)
+    files = (name for name in _named(lines[-_LAST:], _NO_FILE) if _may_hold(launch, name))
+    return next(iter((*programs, *files)), None)
+
+
+def _named(lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> Iterator[str]:
+    """What the lines say is not there, the last first."""
+    for line in reversed(lines):
+        yield from (found["name"] for found in (pattern.search(line) for pattern in patterns) if found)
+
+
+def _may_hold(launch: Launch, name: str) -> bool:
+    """Whether an image may hold a file that was not found: no manifest says what is at its place."""
+    if not name.startswith("/") and not launch.working_dir:
+        return not launch.contents.known  # from where the image starts, which is not known either
+    path = normpath(join(launch.working_dir or "/", name))
+    mounted = any(path == at or path.startswith(at + "/") for at in (m.path.rstrip("/") for m in launch.mounts))
+    if mounted or path.startswith(_NOT_THE_IMAGES):
+        return False
+    return not launch.contents.known or path.startswith((*_DISTRIBUTED, *launch.contents.own_folders))

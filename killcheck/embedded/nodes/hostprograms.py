@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 
-__all__ = ["BINARY_DIRS", "CLOUD_CLIS", "OPERATORS_CLIS", "HostPrograms"]
+__all__ = ["BINARY_DIRS", "CLOUD_CLIS", "INSTALLERS", "OPERATORS_CLIS", "HostPrograms"]
 
 #: Where a host's own programs are.
 BINARY_DIRS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -29,6 +29,39 @@ CLOUD_CLIS = frozenset(
         "gke-gcloud-auth-plugin",
         "aws-iam-authenticator",
         "kubeseal",
+    }
+)
+#: What fetches programs and libraries: nothing can be fetched here, and this host's own would look at this host.
+INSTALLERS = frozenset(
+    {
+        "apk",
+        "apt",
+        "apt-get",
+        "aptitude",
+        "brew",
+        "bun",
+        "cargo",
+        "conda",
+        "dnf",
+        "gem",
+        "krew",
+        "mamba",
+        "microdnf",
+        "npm",
+        "npx",
+        "pacman",
+        "pip",
+        "pip3",
+        "pipx",
+        "pnpm",
+        "poetry",
+        "snap",
+        "tdnf",
+        "uv",
+        "uvx",
+        "yarn",
+        "yum",
+        "zypper",
     }
 )
 #: What images for operators' chores have, and few hosts: where nothing is known of an image, whoever calls one of these
@@ -103,11 +136,13 @@ class HostPrograms:
 
     def lacks(self, without: frozenset[str]) -> frozenset[str]:
         """The programs that an image of which nothing is known may have and this host has not."""
-        return CLOUD_CLIS - without | {name for name in OPERATORS_CLIS - without if self.find(name) is None}
+        return (CLOUD_CLIS | INSTALLERS) - without | {
+            name for name in OPERATORS_CLIS - without if self.find(name) is None
+        }
 
     def find(self, name: str) -> str | None:
         """The real path of a program; None where this host has none, or where running it would prove nothing."""
-        if name in CLOUD_CLIS:
+        if name in CLOUD_CLIS or name in INSTALLERS:
             return None
         name = _SAME.get(name, name)
         if name.startswith("python"):
@@ -121,7 +156,7 @@ class HostPrograms:
             if name not in self._named(directory):
                 continue
             candidate = os.path.join(directory, name)  # noqa: PTH118 - hundreds of names are looked for: paths would cost
-            if os.access(candidate, os.X_OK) and os.path.isfile(candidate):  # noqa: PTH113
+            if os.access(candidate, os.X_OK) and os.path.isfile(candidate) and _starts(candidate):  # noqa: PTH113
                 return os.path.realpath(candidate)
         return None
 
@@ -133,6 +168,17 @@ class HostPrograms:
             except OSError:
                 self._listed[directory] = frozenset()
         return self._listed[directory]
+
+
+def _starts(candidate: str) -> bool:
+    """Whether what starts a script is seen in a container, too: an interpreter of somebody's own environment is not."""
+    try:
+        with open(candidate, "rb") as file:  # noqa: PTH123 - hundreds of names are looked for: paths would cost
+            head = file.read(256)
+    except OSError:
+        return True  # it can be run and not read
+    words = head.split(b"\n", 1)[0][2:].split() if head.startswith(b"#!") else []
+    return not words or os.path.dirname(os.fsdecode(words[0])) in BINARY_DIRS  # noqa: PTH120
 
 
 def python() -> str:

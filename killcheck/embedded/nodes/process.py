@@ -26,7 +26,7 @@ from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, sandbox
 from killcheck.embedded.nodes.container_access import Attached, ExecCommand
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
-from killcheck.embedded.nodes.hostprograms import CLOUD_CLIS, python
+from killcheck.embedded.nodes.hostprograms import CLOUD_CLIS, INSTALLERS, python
 from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network, known_silent
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
@@ -326,6 +326,9 @@ class HostProcess:
         why += f": {DRILL_IT}" if name in CLOUD_CLIS else f" (install {name} on this machine, or say --exec docker)"
         if not self.launch.contents.known:
             why = lacks(self.launch, name)
+        if name in INSTALLERS:
+            why = f"it fetches programs with {name} when it runs, and nothing can be fetched here"
+            why += f": build them into its image, or {DRILL_IT}"
         self.loop.call_soon(self._abandon, why)
         return None
 
@@ -528,7 +531,13 @@ class HostProcess:
 
 
 def lacks(launch: Launch, name: str) -> str:
-    """Why a program that is not found here says nothing of where it was to be found."""
+    """Why a program or file that is not found here says nothing of where it was to be found."""
+    if "/" in name or launch.contents.known:
+        known = "the commands are known, and not the files," if launch.contents.known else "nothing is known"
+        return (
+            f"it wants {name}, which no manifest brings: {known} of image {launch.image}, which may well have it; "
+            "--exec docker runs the image itself"
+        )
     if launch.brings is not None:
         return f"it calls {name}, which this host has not: {launch.image} may well have it; {launch.brings}/{name}"
     return (

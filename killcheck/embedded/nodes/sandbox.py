@@ -75,6 +75,8 @@ _BUNDLES = (
     "/etc/ssl/openssl.cnf",
     "/etc/pki/tls/openssl.cnf",
 )
+#: Where programs put what they have fetched.
+_ADDED_TO = frozenset({"/usr/local/bin", "/usr/local/sbin"})
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
 
@@ -144,10 +146,14 @@ def _base() -> Iterator[Step]:
         ("/root", 0o700),
         ("/home", 0o755),
         ("/run", 0o755),
+        ("/media", 0o755),
         ("/opt", 0o755),
         ("/srv", 0o755),
         ("/mnt", 0o755),
         ("/sys", 0o755),
+        ("/usr/local/bin", 0o755),
+        ("/usr/local/sbin", 0o755),
+        *((f"/var/{name}", 0o755) for name in ("cache", "lib", "log", "spool")),
     ):
         yield ["dir", path, mode]
     yield ["link", "/var/run", "/run"]
@@ -184,13 +190,14 @@ def _as_on_host(path: str) -> Iterator[Step]:
 
 
 def _thinned(directory: str, without: Collection[str]) -> Iterator[Step]:
-    """A directory of this host's programs, some of them left out: then each of the others is a link."""
+    """A directory of this host's programs; where some are left out, or a program may put others, each is a link."""
     path = Path(directory)
-    if path.is_symlink() or not any((path / name).exists() for name in without):
+    if path.is_symlink() or not (directory in _ADDED_TO or any((path / name).exists() for name in without)):
         yield from _as_on_host(directory)
         return
     yield ["dir", directory, 0o755]
-    for name in sorted(entry.name for entry in path.iterdir() if entry.name not in without):
+    there = path.iterdir() if path.is_dir() else ()
+    for name in sorted(entry.name for entry in there if entry.name not in without):
         yield ["link", f"{directory}/{name}", f"{HIDDEN}/host{directory}/{name}"]
 
 
@@ -302,6 +309,15 @@ def _python(launch: Launch, wiring: Wiring, root: str = HIDDEN) -> Iterator[Step
     # No sitecustomize: a distribution may have one, which would come first.
     yield ["file", f"{library}/{SITE}.pyc", shims.site(), 0o644]
     yield ["file", f"{library}/{SITE}.pth", shims.site_line(SITE, wiring), 0o644]
+    fetches = launch.contents.find("pip") if launch.contents.known else None
+    if fetches:  # python -m pip
+        place = f"{HIDDEN}/shims/pip" if root == HIDDEN else f"{root}{fetches}"
+        yield [
+            "file",
+            f"{library}/pip/__main__.py",
+            f"import os, sys\nos.execv({place!r}, ['pip', *sys.argv[1:]])\n",
+            0o644,
+        ]
     if launch.contents.python_packages:
         packages = sysconfig.get_path("purelib")
         seen = packages if root != HIDDEN else f"{HIDDEN}/packages"
