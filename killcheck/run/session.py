@@ -99,6 +99,8 @@ class Session:
     #: What watches targets by itself and is no layer to drill: nobody said after how long it acts.
     _watching: tuple[Ref, ...] = ()
     _inventory: Inventory | None = None
+    #: What was found beside the targets and may turn them off, a sentence each.
+    _not_understood: Sequence[str] = ()
     #: Objects of the manifests that the API server of a drill refused, which drills then go on without.
     refused: list[tuple[Skipped, Obj]] = field(default_factory=list)
 
@@ -128,15 +130,22 @@ class Session:
         """The names of the layers to drill. Raises NothingToDrill where there is none, and what ``kill_path`` does."""
         path = self.kill_path
         if not path.layers:
-            where = self.spec_file or "what was found"
             raise NothingToDrill(
-                f"nothing is drilled, and nothing is proven: {where} names no layer, so nothing turns off "
-                f"{', '.join(str(target) for target in path.targets[:_NAMED])}"
-                f"{f', and {len(path.targets) - _NAMED} more' if len(path.targets) > _NAMED else ''}. Name under "
-                "layers: what does, and drill again; killcheck lint says what else is missing"
-                + "".join(f"\n{_TIMELESS.format(ref)}" for ref in self._watching)
+                f"nothing is drilled, and nothing is proven: {self.spec_file or 'what was found'} names no layer"
+                f"{self._off_by_whom(path)}. Name under layers: what does, and drill again; killcheck lint says what "
+                "else is missing" + "".join(f"\n{_TIMELESS.format(ref)}" for ref in self._watching)
             )
         return [layer.name for layer in path.layers]
+
+    def _off_by_whom(self, path: KillPath) -> str:
+        """What is left on where there is no layer: by nobody, or by what was not read or is not understood."""
+        more = f", and {len(path.targets) - _NAMED} more" if len(path.targets) > _NAMED else ""
+        targets = f"{', '.join(str(target) for target in path.targets[:_NAMED])}{more}"
+        may = [*(f"{one.place} ({one.why})" for one in self.unseen), *self._not_understood]
+        if not may:
+            return f", so nothing turns off {targets}"
+        more = f", and {len(may) - _NAMED} more" if len(may) > _NAMED else ""
+        return f" for {targets}. What turns it off may be in what was not read: {'; '.join(may[:_NAMED])}{more}"
 
     def _find_kill_path(self) -> KillPath:
         if self.spec is not None:
@@ -164,6 +173,7 @@ class Session:
                 schemas = bool(found.kill_path.layers) and any(o.get("kind") == r.CRDS.kind for o in loaded.objects)
                 self._take(self.load() if schemas else loaded)  # megabytes of them are for a cluster alone
             self.notes += found.notes
+            self._not_understood = found.not_understood
             self._watching = found.timeless  # they run; a drill of their own wants to know after how long they act
             self.notes += [_TIMELESS.format(ref) for ref in found.timeless]
             return replace(found.kill_path, layers=found.written)

@@ -319,6 +319,26 @@ layers: []
 
 
 @pytest.mark.parametrize(
+    ("switch", "said"),
+    [
+        ("apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: off}\nspec: {}\n", "reads off as the boolean"),
+        (
+            "apiVersion: kube-green.com/v1\nkind: SleepInfo\nmetadata: {name: s, namespace: inference}\nspec: {}\n",
+            "SleepInfo/inference/s scales Deployment/inference/vllm, not understood",
+        ),
+    ],
+)
+def test_a_switch_that_was_not_read_is_named_where_no_layer_is_found(killcheck, tmp_path, switch, said):
+    (tmp_path / "deploy").mkdir()
+    shutil.copy(fixtures.path("dead-man") / "inference.yaml", tmp_path / "deploy")
+    (tmp_path / "deploy/switch.yaml").write_text(switch)
+    result = killcheck("drill", "--manifests", str(tmp_path / "deploy"))
+    assert result.exit_code == 3, result.output
+    assert "so nothing turns off" not in result.output
+    assert said in " ".join(result.output.split()).partition("may be in what was not read")[2]
+
+
+@pytest.mark.parametrize(
     ("argv", "code"),
     [
         (("drill",), 3),
