@@ -403,7 +403,9 @@ class _Finder:
             return
         floor, idle_s = _floor(obj), _cooldown_s(obj)
         if floor:
-            self.found.notes.append(f"{ref_of(obj)} keeps at least {floor} of {target}: it undoes a scale to zero")
+            # An HPA leaves 0 replicas alone (ScalingDisabled, recording 29); KEDA goes back to its minimum.
+            leaves = "it leaves a scale to zero alone" if r.is_of(obj, r.HPAS) else "it undoes a scale to zero"
+            self.found.notes.append(f"{ref_of(obj)} keeps at least {floor} of {target}: {leaves}")
             return
         if dig(obj, "metadata", "annotations", "autoscaling.keda.sh/paused-replicas") or dig(
             obj, "metadata", "annotations", "autoscaling.keda.sh/paused"

@@ -188,7 +188,16 @@ def test_scaled_objects_that_reach_zero_are_layers_with_their_cooldown():
 def test_a_scaler_with_a_floor_is_no_layer_but_a_rival():
     discovery = found(DEPLOYMENT, KILL, scaled_object(", minReplicaCount: 1"))
     assert only_layer(discovery).type is LayerType.DEAD_MAN
-    assert any("keeps at least 1" in note for note in discovery.notes)
+    assert any("keeps at least 1" in note and "undoes a scale to zero" in note for note in discovery.notes)
+
+
+def test_an_hpa_with_a_floor_leaves_a_scale_to_zero_alone():
+    hpa = (
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: h, namespace: inference}\n"
+        "spec: {minReplicas: 2, maxReplicas: 4, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: vllm}}\n"
+    )
+    notes = found(DEPLOYMENT, KILL, hpa).notes
+    assert any("keeps at least 2" in note and "leaves a scale to zero alone" in note for note in notes), notes
 
 
 def test_termination_handlers_and_controllers():
