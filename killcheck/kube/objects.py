@@ -5,7 +5,7 @@ Objects that came from the API are read-only by convention (as in client-go's ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -145,9 +145,10 @@ def owners(obj: Obj) -> Iterator[Obj]:
 
 def controller_of(obj: Obj) -> Obj | None:
     """The owner reference with ``controller: true``."""
-    for owner in _metadata(obj).get("ownerReferences") or ():
+    refs: Iterable[Obj] = _metadata(obj).get("ownerReferences") or ()
+    for owner in refs:
         if owner.get("controller"):
-            return cast(Obj, owner)
+            return owner
     return None
 
 

@@ -106,7 +106,10 @@ class LabelSelector(Struct, frozen=True):
         if self.nothing:
             return False
         have = labels or {}
-        return all(requirement.matches(have) for requirement in self.requirements)
+        for requirement in self.requirements:  # noqa: SIM110 - asked of each pod at each change of one: no generator
+            if not requirement.matches(have):
+                return False
+        return True
 
     @property
     def empty(self) -> bool:

@@ -120,17 +120,17 @@ def claim(
     ``candidates`` are those that it owns and those that nobody owns, in its namespace. Raises ApiError.
     """
     claimed: list[Obj] = []
-    deleting = "deletionTimestamp" in owner["metadata"]
+    uid, deleting = uid_of(owner), "deletionTimestamp" in owner["metadata"]
     for obj in candidates:
         ref = controller_of(obj)
         matches = selector.matches(obj["metadata"].get("labels"))
         if ref is not None:
-            if ref["uid"] != uid_of(owner):
+            if ref["uid"] != uid:
                 continue
             if matches:
                 claimed.append(obj)
             elif not deleting:
-                _release(kube, target, obj, uid_of(owner))
+                _release(kube, target, obj, uid)
         elif matches and not deleting and "deletionTimestamp" not in obj["metadata"]:
             adopted = _adopt(kube, target, obj, controller_ref(owner, resource))
             if adopted is not None:

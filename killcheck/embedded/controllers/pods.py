@@ -33,7 +33,8 @@ _COST = "controller.kubernetes.io/pod-deletion-cost"
 
 def phase_of(pod: Obj) -> str:
     """``status.phase``."""
-    return str(dig(pod, "status", "phase", default=""))
+    status = pod.get("status")  # asked of every pod at each change of one: no ``dig``
+    return str(status.get("phase") or "") if status.__class__ is dict else ""
 
 
 def node_of(pod: Obj) -> str:

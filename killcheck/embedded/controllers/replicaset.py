@@ -182,9 +182,11 @@ class ReplicationControllerController(ReplicaSetController):
 
 def _claimed(rs: Obj, selector: LabelSelector, pods: list[Obj]) -> list[Obj]:
     """Its terminating pods, by the selector."""
-    found = []
+    uid, found = uid_of(rs), []
     for pod in pods:
+        if not podset.is_terminating(pod):  # of most pods, at each change of one, all that is asked
+            continue
         ref = controller_of(pod)
-        if podset.is_terminating(pod) and ref and ref["uid"] == uid_of(rs) and selector.matches(labels_of(pod)):
+        if ref and ref["uid"] == uid and selector.matches(labels_of(pod)):
             found.append(pod)
     return found
