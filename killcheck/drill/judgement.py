@@ -109,6 +109,9 @@ class Judged(Watched):
         names, unknown = ", ".join(f.name for f in unbitten), self.cluster.unknowns()
         if unknown:  # what was not run meets nothing: that is no want of teeth
             raise Inconclusive(f"{'; '.join(unknown)}; so nothing was seen to meet {names}")
+        missed = [why for f in unbitten if (why := f.missed()) is not None]
+        if missed:
+            raise Inconclusive(f"{names} did not bite: {'; '.join(missed)}")
         raise Inconclusive(
             f"{names} did not bite: the fault was put in place, and nothing was seen to meet it "
             f"({' or '.join(dict.fromkeys(f.shows for f in unbitten))}), so nothing is proven{self._unread()}"

@@ -265,6 +265,10 @@ class Fault(ABC):
         """
         return None
 
+    def missed(self) -> str | None:
+        """Why nothing can have met it, where it knows: a request that it was to make failed. None: nothing is known."""
+        return None
+
     def spares(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """What it leaves as it is and the world would not, a sentence each: another layer with the same image."""
         return ()

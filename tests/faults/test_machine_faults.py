@@ -154,6 +154,19 @@ def test_work_that_comes_after_the_stop_shows_who_starts_for_it(world, grows):
     assert str(result.verdict) == ("covered" if grows else "survived"), (result.why, result.cause)
 
 
+def test_work_that_could_not_be_brought_proves_nothing_and_says_so(world):
+    made = world(change=lambda folder: _edit(folder, "date +%s > /srv/foundry/data/yoyo-last-request", "exit 3"))
+    made.machine.run(made.kill_path.targets[0].start)
+    result = made.drill(KINDS["work-comes"], watch_s=1200.0)
+    assert str(result.verdict) == "inconclusive"
+    assert "did not bite: the request failed" in result.why
+
+
+def _edit(folder, old, new):
+    spec = folder / "killcheck.yaml"
+    spec.write_text(spec.read_text().replace(old, new))
+
+
 @pytest.mark.parametrize("name", CYCLE)
 def test_it_bites_is_seen_for_what_it_is_and_heals(world, name):
     made = world()

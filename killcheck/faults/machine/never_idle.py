@@ -79,6 +79,10 @@ class NeverIdle(Fault):
         last = self._made[-1]
         return f"{last.command} was run {len(ends)} times since {ends[0]:%H:%M:%S}, at {ends[-1]:%H:%M:%S} the last"
 
+    def missed(self) -> str | None:
+        """A request failed: what it would have been taken for was not seen."""
+        return None if self._failed is None else f"a request failed, {self._failed.told}"
+
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Look again after the next request: that it goes on shows in no change of the cluster's."""
         return None if self._over or self.bitten(stage, layer) else self._every_s(layer)

@@ -90,6 +90,12 @@ class WorkComes(Fault):
         ran = self._ran
         return f"{ran.command} was run at {ran.ended:%H:%M:%S}, the GPUs being off" if ran and ran.ok else None
 
+    def missed(self) -> str | None:
+        """The request failed, or the GPUs were never off for as long as it waits."""
+        if self._ran is None:
+            return f"no {self.after_s:.0f} s passed in which the GPUs were off, and no work came"
+        return None if self._ran.ok else f"the request failed, {self._ran.told}"
+
     def leaves(self, stage: Stage) -> str | None:
         """What the request left is the spec's own: a file, an item in a queue."""
         return None
