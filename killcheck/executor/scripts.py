@@ -17,7 +17,7 @@ from killcheck.text.files import enclosed
 __all__ = ["CLIS", "Lock", "clis", "locks", "own_script", "persistent", "texts", "writes"]
 
 #: Clouds' command lines: the program, and the words that make a call of it one that changes something.
-CLIS = ("gcloud", "aws", "az", "oci", "doctl", "runpodctl")
+CLIS = ("gcloud", "aws", "az", "oci", "doctl", "runpodctl", "vastai")
 _CALL = re.compile(rf"(?:^|[\s;&|($`\"'\[,])({'|'.join(CLIS)})(?=[\s\"',]|$)", re.MULTILINE)
 _LOCK = re.compile(r"(?<![\w.])(/[\w./-]+\.(?:lock|pid|lck))(?![\w.])")
 #: What writes to a disk, or may: of a shell redirections and programs that make or change files, of Python its calls.

@@ -22,6 +22,7 @@ CLOUD_CLIS = frozenset(
         "doctl",
         "oci",
         "runpodctl",
+        "vastai",
         "docker",
         "podman",
         "terraform",

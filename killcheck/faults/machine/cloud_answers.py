@@ -103,6 +103,7 @@ ANSWERS: Mapping[str, Mapping[str, Answer]] = {
 CHANGING = (
     "stop",
     "delete",
+    "destroy",
     "suspend",
     "terminate",
     "deallocate",
