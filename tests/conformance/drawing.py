@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from vocabulary import (
     APPLY,
     APPS,
+    BESIDE,
     CORE,
     JSON_PATCH,
     MERGE,
@@ -90,6 +91,33 @@ def validation(rng) -> Iterator[Step]:
         yield _create(sort, drawn(rng, sort, "v", rng.choice([1, 1, 1, 2])), query)
 
 
+def beside(rng) -> Iterator[Step]:
+    """Kinds beside the workloads: tried, and those of a namespace made, changed and shown as well."""
+    for _ in range(8):
+        sort = rng.choice([*BESIDE])
+        query = rng.choice(["?dryRun=All"] * 4 + ["?dryRun=All&fieldValidation=Strict"])
+        yield Step(f"POST {BESIDE[sort].url}{query}", drawn(rng, sort, "v", rng.choice([1, 1, 1, 2])))
+    sort = rng.choice([name for name, one in BESIDE.items() if "{ns}" in one.url])
+    url = BESIDE[sort].url
+    yield Step(f"POST {url}", named(sort, "a", p="q"))
+    for _ in range(5):
+        obj = named(sort, "a")
+        path = rng.choice([f for f in kept_fields(sort) if not f.startswith(("kind", "apiVersion", "metadata.name"))])
+        put(obj, path, value_for(rng, path))
+        part = {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata")}
+        manager = rng.choice(["me", "you", "kubectl"])
+        yield rng.choice(
+            [
+                Step(f"PUT {url}/a", obj),
+                Step(f"PATCH {url}/a?fieldManager={manager}", part, _kind(MERGE)),
+                Step(f"PATCH {url}/a?fieldManager={manager}", part, _kind(STRATEGIC)),
+                Step(f"PATCH {url}/a?fieldManager={manager}{rng.choice(['', '&force=true'])}", obj, _kind(APPLY)),
+                Step(f"GET {url}{rng.choice(['', '/a'])}", None, {"Accept": _TABLE}),
+            ]
+        )
+    yield Step(f"GET {url}/a")
+
+
 def crud(rng) -> Iterator[Step]:
     """Create, read, replace and delete, with preconditions that hold or do not."""
     sort = rng.choice(_QUIET)
@@ -123,6 +151,7 @@ def crud(rng) -> Iterator[Step]:
                 _create(sort, named(sort, name)),
             ]
         )
+        yield Step("WAIT 0.5")  # what was deleted in the foreground is the collector's, which has its own time
 
 
 _DELETES = [
@@ -495,6 +524,8 @@ def scales(rng) -> Iterator[Step]:
                 Step(f"PATCH {url}/scale", rng.choice(["", "x", "[]", "null", "{}"]), _kind(MERGE)),
             ]
         )
+        if sort != "deployments":  # paused; the others' controllers tell of what they did
+            yield Step("WAIT 0.5")
     yield Step(f"GET {url}/scale")
     yield Step(f"GET {url}")
 
@@ -511,6 +542,7 @@ def statuses(rng) -> Iterator[Step]:
     if sort == "pods":
         obj["spec"]["nodeSelector"] = {"nowhere": "at-all"}
     yield _create(sort, obj | {"status": {"phase": "Running", "replicas": 4}}, "?fieldManager=maker")
+    yield Step("WAIT 0.5")
     conditions = [
         {"type": "a.b/Own", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
         {
@@ -561,6 +593,7 @@ def statuses(rng) -> Iterator[Step]:
                 Step(f"GET {url}/status"),
             ]
         )
+        yield Step("WAIT 0.5")
     yield Step(f"GET {url}")
 
 
@@ -1310,6 +1343,7 @@ AREAS: dict[str, Callable[[random.Random], Iterator[Step]]] = {
         deletion,
         controllers,
         customs,
+        beside,
     )
 }
 #: Where controllers' writes are a part of what is compared.

@@ -223,6 +223,165 @@ SORTS = {
     ),
 }
 
+_RULES = [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["deployments/scale"]}]
+_HOOK = {
+    "name": "h.example.com",
+    "clientConfig": {"service": {"name": "s", "namespace": "none"}},
+    "rules": _RULES,
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+    "failurePolicy": "Ignore",
+}
+_IN_HOOK = (
+    "webhooks webhooks.0.name webhooks.0.clientConfig webhooks.0.clientConfig.service webhooks.0.clientConfig.url "
+    "webhooks.0.rules webhooks.0.rules.0.operations webhooks.0.rules.0.resources webhooks.0.rules.0.scope "
+    "webhooks.0.sideEffects webhooks.0.admissionReviewVersions webhooks.0.failurePolicy webhooks.0.timeoutSeconds "
+    "webhooks.0.matchPolicy webhooks.0.namespaceSelector webhooks.0.matchConditions"
+)
+_REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 1}}
+_IN_CLAIM = (
+    "{0}.devices {0}.devices.requests {0}.devices.requests.0.name {0}.devices.requests.0.exactly "
+    "{0}.devices.requests.0.exactly.deviceClassName {0}.devices.requests.0.exactly.count "
+    "{0}.devices.requests.0.exactly.allocationMode {0}.devices.requests.0.exactly.selectors "
+    "{0}.devices.requests.0.exactly.adminAccess {0}.devices.requests.0.firstAvailable {0}.devices.constraints"
+)
+_ADMISSION, _RESOURCE = "admissionregistration.k8s.io/v1", "resource.k8s.io/v1"
+#: Kinds beside the workloads: some have no namespace, and are only tried.
+BESIDE = {
+    "priorityclasses": _sort(
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        "scheduling.k8s.io/v1",
+        "PriorityClass",
+        {"value": 10},
+        "value globalDefault description preemptionPolicy",
+    ),
+    "persistentvolumes": _sort(
+        "/api/v1/persistentvolumes",
+        "v1",
+        "PersistentVolume",
+        {"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}},
+        "spec.capacity spec.capacity.storage spec.accessModes spec.hostPath spec.storageClassName spec.volumeMode "
+        "spec.persistentVolumeReclaimPolicy spec.nodeAffinity spec.claimRef spec",
+    ),
+    "storageclasses": _sort(
+        "/apis/storage.k8s.io/v1/storageclasses",
+        "storage.k8s.io/v1",
+        "StorageClass",
+        {"provisioner": "example.com/p"},
+        "provisioner reclaimPolicy volumeBindingMode allowVolumeExpansion parameters mountOptions",
+    ),
+    "runtimeclasses": _sort(
+        "/apis/node.k8s.io/v1/runtimeclasses",
+        "node.k8s.io/v1",
+        "RuntimeClass",
+        {"handler": "runc"},
+        "handler overhead overhead.podFixed scheduling scheduling.nodeSelector scheduling.tolerations",
+    ),
+    "deviceclasses": _sort(
+        "/apis/resource.k8s.io/v1/deviceclasses",
+        _RESOURCE,
+        "DeviceClass",
+        {"spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}},
+        "spec spec.selectors spec.selectors.0.cel spec.selectors.0.cel.expression spec.config spec.extendedResourceName",
+    ),
+    "resourceclaims": _sort(
+        "/apis/resource.k8s.io/v1/namespaces/{ns}/resourceclaims",
+        _RESOURCE,
+        "ResourceClaim",
+        {"spec": {"devices": {"requests": [_REQUEST]}}},
+        "spec " + _IN_CLAIM.format("spec"),
+    ),
+    "resourceclaimtemplates": _sort(
+        "/apis/resource.k8s.io/v1/namespaces/{ns}/resourceclaimtemplates",
+        _RESOURCE,
+        "ResourceClaimTemplate",
+        {"spec": {"spec": {"devices": {"requests": [_REQUEST]}}}},
+        "spec spec.metadata spec.spec " + _IN_CLAIM.format("spec.spec"),
+    ),
+    "clusterroles": _sort(
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRole",
+        {"rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]},
+        "rules rules.0.apiGroups rules.0.resources rules.0.verbs rules.0.resourceNames rules.0.nonResourceURLs "
+        "aggregationRule",
+    ),
+    "clusterrolebindings": _sort(
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "rbac.authorization.k8s.io/v1",
+        "ClusterRoleBinding",
+        {
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "{ns}"}],
+        },
+        "roleRef roleRef.kind roleRef.name subjects subjects.0.kind subjects.0.name subjects.0.namespace "
+        "subjects.0.apiGroup",
+    ),
+    "ingresses": _sort(
+        "/apis/networking.k8s.io/v1/namespaces/{ns}/ingresses",
+        "networking.k8s.io/v1",
+        "Ingress",
+        {"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}},
+        "spec spec.defaultBackend spec.defaultBackend.service spec.defaultBackend.service.port "
+        "spec.defaultBackend.service.name spec.rules spec.tls spec.ingressClassName",
+    ),
+    "endpointslices": _sort(
+        "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices",
+        "discovery.k8s.io/v1",
+        "EndpointSlice",
+        {"addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}], "ports": [{"name": "web", "port": 80}]},
+        "addressType endpoints endpoints.0.addresses endpoints.0.conditions endpoints.0.hostname endpoints.0.nodeName "
+        "ports ports.0.port ports.0.name ports.0.protocol",
+    ),
+    "podtemplates": _sort(
+        f"{CORE}/podtemplates", "v1", "PodTemplate", {"template": _TEMPLATE}, "template", "template.spec"
+    ),
+    "namespaces": _sort("/api/v1/namespaces", "v1", "Namespace", {}, "spec spec.finalizers status"),
+    "nodes": _sort(
+        "/api/v1/nodes",
+        "v1",
+        "Node",
+        {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}, "status": {"capacity": {"cpu": "1"}}},
+        "spec spec.taints spec.taints.0.effect spec.taints.0.key spec.unschedulable spec.podCIDR spec.providerID "
+        "status.capacity status.allocatable status.addresses status.conditions",
+    ),
+    "validatingwebhooks": _sort(
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+        _ADMISSION,
+        "ValidatingWebhookConfiguration",
+        {"webhooks": [_HOOK]},
+        _IN_HOOK,
+    ),
+    "mutatingwebhooks": _sort(
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+        _ADMISSION,
+        "MutatingWebhookConfiguration",
+        {"webhooks": [_HOOK]},
+        _IN_HOOK + " webhooks.0.reinvocationPolicy",
+    ),
+    "validatingpolicies": _sort(
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        _ADMISSION,
+        "ValidatingAdmissionPolicy",
+        {
+            "spec": {
+                "matchConstraints": {"resourceRules": _RULES},
+                "validations": [{"expression": "object.spec.replicas == 0"}],
+            }
+        },
+        "spec spec.matchConstraints spec.matchConstraints.resourceRules spec.validations "
+        "spec.validations.0.expression spec.validations.0.message spec.validations.0.reason spec.failurePolicy "
+        "spec.matchConditions spec.variables spec.paramKind spec.auditAnnotations",
+    ),
+    "policybindings": _sort(
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+        _ADMISSION,
+        "ValidatingAdmissionPolicyBinding",
+        {"spec": {"policyName": "p", "validationActions": ["Deny"]}},
+        "spec spec.policyName spec.validationActions spec.paramRef spec.matchResources",
+    ),
+}
+
 _TEXTS = ["", "A_b", "x" * 64, "a b", "-a", "a.b", "Always", "Never", "OnFailure", "Recreate", "1", "${x}", "é", "a/b"]
 _WRONG = [None, True, 5, 1.5, [], {}, "x", ["x"], {"a": "b"}, [{}], [None]]
 _NUMBERS = [-1, 0, 1, 2, 30, 2147483648, 9223372036854775807, 1.5, "1", "50%", "", None, True, 1e3]
@@ -428,6 +587,84 @@ KNOWN: dict[str, list] = {
     "restartPolicy": ["Always", "Never", "OnFailure", "No"],
     "imagePullPolicy": ["Always", "Never", "IfNotPresent", "No"],
 }
+KNOWN |= {
+    "globalDefault": [True, False],
+    "hostPath": [{"path": "/y"}, {"path": "../y"}, {}, {"path": "/", "type": "Directory"}, {"path": "/", "type": "No"}],
+    "persistentVolumeReclaimPolicy": ["Retain", "Delete", "Recycle", "No"],
+    "reclaimPolicy": ["Retain", "Delete", "No"],
+    "volumeBindingMode": ["Immediate", "WaitForFirstConsumer", "No", ""],
+    "capacity": [{"storage": "1Gi"}, {"cpu": "1"}, {}, {"storage": "x"}, {"nvidia.com/gpu": "8"}, {"storage": "-1"}],
+    "allocatable": [{"nvidia.com/gpu": "8"}, {"cpu": "2"}, {"gpu": "1"}],
+    "podFixed": [{"cpu": "1"}, {"no": "1"}, {"cpu": "-1"}],
+    "expression": ["true", "object.", "1", "object.spec.replicas > 0", "device.driver", "no.such == 1", ""],
+    "exactly": [
+        {"deviceClassName": "c"},
+        {"deviceClassName": "c", "count": 0},
+        {"deviceClassName": "c", "allocationMode": "All", "count": 2},
+        {"count": 1},
+    ],
+    "allocationMode": ["All", "ExactCount", "No", ""],
+    "selectors": [[{"cel": {"expression": "true"}}], [{}], [{"cel": {"expression": "x"}}], [{"cel": {}}]],
+    "firstAvailable": [[{"name": "a", "deviceClassName": "c"}], [{"name": "a"}], []],
+    "constraints": [[{"requests": ["none"], "matchAttribute": "a.b/c"}], [{"matchAttribute": "x"}], [{}]],
+    "requests": [[{"name": "a"}], [{"name": "A_", "exactly": {"deviceClassName": "c"}}], [], [_REQUEST] * 2],
+    "aggregationRule": [{"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}, {}, {"clusterRoleSelectors": []}],
+    "spec.rules": [
+        [{"host": "a.b", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {}}]}}],
+        [{"host": "A_b"}],
+        [{"http": {"paths": []}}],
+        [{"http": {"paths": [{"path": "x", "pathType": "No"}]}}],
+    ],
+    "taints": [
+        [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}],
+        [{"key": "a b", "effect": "NoExecute"}],
+        [{"key": "a", "effect": "No"}],
+        [{"key": "a"}],
+    ],
+    "effect": ["NoSchedule", "NoExecute", "PreferNoSchedule", "No", ""],
+    "conditions": [{"ready": False}, [{"type": "Ready", "status": "True"}], [{"type": "Ready"}]],
+    "addresses": [["10.1.2.3"], ["x"], [], ["10.1.2.3", "10.1.2.4"], [{"type": "InternalIP", "address": "10.1.2.3"}]],
+    "addressType": ["IPv4", "IPv6", "FQDN", "No"],
+    "operations": [["*"], ["*", "CREATE"], ["No"], [], ["CREATE", "DELETE"]],
+    "resources": [
+        *KNOWN["resources"],
+        ["*/*"],
+        ["*", "pods"],
+        ["pods", "pods/"],
+        ["*/scale", "pods/scale"],
+        [""],
+    ],
+    "clientConfig": [
+        {"url": "https://a.b/c"},
+        {"url": "http://a.b/c"},
+        {"url": "https://u@a.b/c?d#e"},
+        {"service": {"name": "s", "namespace": "n"}, "url": "https://a.b"},
+        {"service": {"name": "s"}},
+        {"service": {"name": "s", "namespace": "n", "port": 0, "path": "x"}},
+        {},
+    ],
+    "sideEffects": ["None", "NoneOnDryRun", "Some", "Unknown", "No"],
+    "failurePolicy": ["Fail", "Ignore", "No"],
+    "matchPolicy": ["Exact", "Equivalent", "No"],
+    "admissionReviewVersions": [["v1"], ["v1beta1"], ["v2"], [], ["v1", "v1"]],
+    "matchConditions": [
+        [{"name": "a", "expression": "true"}],
+        [{"name": "a b", "expression": "true"}],
+        [{"name": "a", "expression": "x."}],
+        [{"expression": "true"}],
+        [{"name": "a", "expression": "true"}] * 2,
+    ],
+    "validations": [
+        [],
+        [{"expression": ""}],
+        [{"expression": "true", "reason": "No"}],
+        [{"expression": "object.x"}, {"expression": "1 +"}],
+    ],
+    "validationActions": [["Deny"], ["Warn", "Audit"], ["Deny", "Warn"], ["No"], [], ["Deny", "Deny"]],
+    "paramRef": [{}, {"name": "a"}, {"name": "a", "parameterNotFoundAction": "Deny"}, {"name": "a", "selector": {}}],
+    "paramKind": [{"apiVersion": "v1", "kind": "ConfigMap"}, {"kind": "A"}, {"apiVersion": "a/b/c", "kind": "X"}],
+    "variables": [[{"name": "v", "expression": "1"}], [{"name": "a b", "expression": "1"}], [{"name": "v"}]],
+}
 for _same, _as in (("readinessProbe", "livenessProbe"), ("maxUnavailable", "minAvailable"), ("ingress", "egress")):
     KNOWN[_same] = KNOWN[_as]
 for _amount in ("cpu", "memory", "pods", "storage"):
@@ -478,21 +715,21 @@ def put(obj: dict, path: str, value) -> None:
 
 def named(sort: str, name: str, **labels: str) -> dict:
     """The valid object of a kind, by a name."""
-    obj = copy.deepcopy(SORTS[sort].base)
+    obj = copy.deepcopy((SORTS | BESIDE)[sort].base)
     obj["metadata"] = {"name": name, **({"labels": labels} if labels else {})}
     return obj
 
 
 def kept_fields(sort: str) -> list[str]:
     """What may be changed in an object that stays: with an owner that is not there, the collector takes it some time."""
-    return [field for field in SORTS[sort].fields if field != "metadata.ownerReferences"]
+    return [field for field in (SORTS | BESIDE)[sort].fields if field != "metadata.ownerReferences"]
 
 
 def drawn(rng, sort: str, name: str, changes: int) -> dict:
     """An object of a kind with some fields changed, and at times one that nobody knows."""
     obj = named(sort, name)
     for _ in range(changes):
-        path = rng.choice(SORTS[sort].fields)
+        path = rng.choice((SORTS | BESIDE)[sort].fields)
         put(obj, path, value_for(rng, path))
     if rng.random() < 0.1:
         put(obj, rng.choice(["spec.unknown", "metadata.unknown", "unknown", "Spec", "metadata.Labels"]), {"a": 1})

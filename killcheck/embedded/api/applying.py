@@ -26,10 +26,11 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Configuration(NamedTuple):
-    """An applied configuration: as its type has it, and the same fields as they were spelled."""
+    """An applied configuration: as its type has it, and the same fields as they were spelled; ``sent``: all of it."""
 
     typed: Obj
     spelled: Obj
+    sent: Obj
     #: What is said of it once nobody is in its way: it does not fit its type, and ``typed`` is as it was sent.
     refusal: StatusError | None = None
 

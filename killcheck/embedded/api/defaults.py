@@ -221,6 +221,8 @@ def _volume(obj: Obj) -> None:
     spec = _spec(obj)
     _unless(spec, "persistentVolumeReclaimPolicy", "Retain")
     spec.setdefault("volumeMode", "Filesystem")
+    if spec.get("hostPath") is not None:
+        spec["hostPath"].setdefault("type", "")
     _unless(obj.setdefault("status", {}), "phase", "Pending")
 
 
@@ -387,7 +389,7 @@ def _resource_slice(obj: Obj, now: datetime) -> None:
 
 def _api_service(obj: Obj) -> None:
     service = (obj.get("spec") or {}).get("service")
-    if service:
+    if service is not None:
         service.setdefault("port", 443)
 
 

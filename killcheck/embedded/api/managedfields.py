@@ -95,7 +95,9 @@ class ManagedFields:
         if call.subresource == "scale":  # whose writer says it: :meth:`scaled`
             return
         manager = Manager(call.manager, operation, call.kind.resource.api_version, call.subresource)
-        self.note(call.kind, key, manager, new, old=old, applied=applied, timed=timed, untyped=untyped)
+        self.note(
+            call.kind, key, manager, new, old=old, applied=applied, timed=timed, untyped=untyped, apart=call.over_wire
+        )
 
     def note(
         self,
@@ -108,8 +110,9 @@ class ManagedFields:
         applied: Fields | None = None,
         timed: bool = True,
         untyped: bool = False,
+        apart: bool = False,
     ) -> None:
-        """As :meth:`record`, of a manager by name."""
+        """As :meth:`record`, of a manager by name; ``apart``: not as one with his write before."""
         record = self._records.get((kind.table, key))
         if record is None:
             record = self._records[kind.table, key] = _Record(ApplyLists(kind))
@@ -117,7 +120,7 @@ class ManagedFields:
         notes = record.notes
         time = format_time(self.loop.now()) if timed else ""
         again = notes and notes[-1].manager == manager and not untyped and not notes[-1].untyped
-        if again and applied is None and notes[-1].old is not None:
+        if again and not apart and applied is None and notes[-1].old is not None:
             notes[-1] = notes[-1]._replace(new=new, time=time)  # the same writer again: one note for both
             return
         since = int(new["metadata"].get("resourceVersion") or 0)
@@ -283,13 +286,16 @@ class ManagedFields:
         fields = changed(schemas.decode(schema, {}).obj, asked)
         return [_entry(manager, fields, format_time(self.loop.now()))] if fields else []
 
-    def shown(self, kind: Kind, key: Key, obj: Obj) -> Obj:
-        """The object with its managedFields (a shallow copy), also just after it is gone."""
+    def shown(self, kind: Kind, key: Key, obj: Obj, *, gone: bool = False) -> Obj:
+        """The object with its managedFields (a shallow copy), also just after it is gone.
+
+        ``gone``: from where a watch looks, at the object's revision, which it has from what took it away.
+        """
         record = self._records.get((kind.table, key)) or self._gone.get((kind.table, key))
         if record is None:
             return obj
         _fold(record)
-        sets, times = _as_of(record, int(obj["metadata"].get("resourceVersion") or 0))
+        sets, times = _as_of(record, int(obj["metadata"].get("resourceVersion") or 0) - gone)
         entries = [_entry(manager, sets[manager], times[manager]) for manager in _ordered(sets, times)]
         return obj | {"metadata": obj["metadata"] | {"managedFields": entries}} if entries else obj
 

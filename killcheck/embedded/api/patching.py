@@ -189,7 +189,11 @@ class Patcher:
                 fresh = _restored(schema, fresh)
             elif schema is not None:
                 _check_kind(old, new)
-            clean, unknown = type_dispatch.decode(call.kind, fresh, schema)
+            if schema == call.kind.schema and schema and content_type != STRATEGIC and not new.get("apiVersion"):
+                clean: Obj = {}  # of no version, it has no fields
+                unknown = sorted(set(new) - {"apiVersion", "kind"})
+            else:
+                clean, unknown = type_dispatch.decode(call.kind, fresh, schema)
             clean |= {key: value for key, value in shared.items() if key not in _OWN}
         except StatusError as error:
             if error.code != 400:
@@ -269,7 +273,7 @@ class Patcher:
         def change(old: Obj) -> Obj:
             told.append(self.applied(call, old, configuration, applied, lists))
             new = told[-1].obj
-            return _with_last_applied(new, config) if call.manager == KUBECTL else new
+            return _with_last_applied(new, configuration.sent) if call.manager == KUBECTL else new
 
         updated = writer.update(call, change, operation="Apply", applied=applied, timed=lambda: told[-1].changed)
         self.take(call, told[-1].forced)
@@ -296,6 +300,8 @@ class Patcher:
             have = have if "/" in have else f"/{have}"
             said = config.get("kind")
             raise status.bad_request(f"invalid object type: {have}, Kind={said if isinstance(said, str) else ''}")
+        sent = config
+        config = dict(config)
         meta = config.get("metadata")
         if meta is None:
             meta = config["metadata"] = {}
@@ -324,7 +330,7 @@ class Patcher:
                 of = f"{api_version if '/' in api_version else f'/{api_version}'}, Kind={kind}"
                 message = f"failed to convert new object ({namespace}/{name}; {of}) to proper version: "
                 message += f"unable to convert unstructured object to {of}: {error}"
-                return Configuration(config, config, StatusError(500, "", message))
+                return Configuration(config, config, sent, StatusError(500, "", message))
         clean, unknown = type_dispatch.decode(call.kind, config, schema, partial=True)
         if call.kind.crd is not None and schema is None:
             unknown = []  # what its type does not declare was refused above
@@ -332,7 +338,7 @@ class Patcher:
         if refused:
             raise status.bad_request(f"error decoding YAML: {refused}")
         typed = with_nulls(copy(clean), config, call.kind, schema)
-        return Configuration(typed, as_spelled(typed, config))
+        return Configuration(typed, as_spelled(typed, config), sent)
 
     def _parse_apply(self, body: Any) -> Parsed:
         try:
@@ -448,6 +454,11 @@ def _with_last_applied(new: Obj, config: Obj) -> Obj:
     annotations = new["metadata"].get("annotations") or {}
     if LAST_APPLIED not in annotations:
         return new
+    meta = config.get("metadata")
+    if isinstance(meta, dict) and "annotations" in meta:
+        own = meta["annotations"]
+        rest = {} if own is None else {"annotations": {k: v for k, v in own.items() if k != LAST_APPLIED}}
+        config = config | {"metadata": {k: v for k, v in meta.items() if k != "annotations"} | rest}
     said = {LAST_APPLIED: dumps(_by_name(config)) + "\n"}
     return new | {"metadata": new["metadata"] | {"annotations": annotations | said}}
 
@@ -481,9 +492,12 @@ def _by_name(value: Any) -> Any:
 
 
 def _as_merged(new: Any, touched: Any) -> Any:
-    """The object with the keys sorted where a patch touched it, as Go writes what it took apart."""
+    """The object with the keys sorted where a patch touched it, as Go writes what it took apart.
+
+    A list of a merge patch is taken apart to its end (evanphx/json-patch, pruneAryNils).
+    """
     if not isinstance(touched, dict):
-        return new
+        return _by_name(new) if isinstance(touched, list) else new
     if isinstance(new, list):
         return [_as_merged(item, touched.get(str(number))) for number, item in enumerate(new)]
     return {key: _as_merged(new[key], touched.get(key)) for key in sorted(new)} if isinstance(new, dict) else new

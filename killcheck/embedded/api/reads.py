@@ -101,15 +101,18 @@ class Reader:
             obj = heartbeats.renewed(obj, self.server.loop.now())
         return self._shown(call.kind, obj)
 
-    def _shown(self, kind: Kind, obj: Obj) -> Obj:
+    def _shown(self, kind: Kind, obj: Obj, *, gone: bool = False) -> Obj:
         meta = obj["metadata"]
-        return self.server.managed.shown(kind, (meta.get("namespace", ""), meta["name"]), obj)
+        return self.server.managed.shown(kind, (meta.get("namespace", ""), meta["name"]), obj, gone=gone)
 
-    def _finished(self, kind: Kind, obj: Obj) -> Obj:
-        """What a watch tells, with managedFields: an object, or a table's rows."""
+    def _finished(self, kind: Kind, obj: Obj, *, gone: bool) -> Obj:
+        """What a watch tells, with managedFields: an object, or a table's rows; ``gone``: as it was before."""
         if obj["kind"] != "Table" or not obj["apiVersion"].startswith("meta.k8s.io/"):
-            return self._shown(kind, obj)
-        rows = [row | {"object": self._shown(kind, row["object"])} if row.get("object") else row for row in obj["rows"]]
+            return self._shown(kind, obj, gone=gone)
+        rows = [
+            row | {"object": self._shown(kind, row["object"], gone=gone)} if row.get("object") else row
+            for row in obj["rows"]
+        ]
         return obj | {"rows": rows}
 
     def find(self, call: Call) -> Obj:
@@ -246,7 +249,7 @@ class Reader:
         kind = call.kind
         stream = WatchStream(self.server.watches, kind.table, where, negotiation.renderer(call, self.server.loop))
         if call.over_wire:
-            stream.finish = lambda obj: self._finished(kind, obj)
+            stream.finish = lambda obj, gone: self._finished(kind, obj, gone=gone)
         stream.bookmarks = call.request.flag("allowWatchBookmarks")
         if stream.bookmarks and kind.schema:
             stream.empty = schemas.decode(kind.schema, {}).obj

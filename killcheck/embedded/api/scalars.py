@@ -127,8 +127,10 @@ def _int_or_string(value: Any) -> Any:
 
 def _bytes(value: Any) -> Any:
     if isinstance(value, list):  # a list of bytes is as good
-        if not all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one < 256 for one in value):
-            raise Mismatch(value, "uint8")
+        for one in value:
+            if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one < 256:
+                number = isinstance(one, int | float) and not isinstance(one, bool)
+                raise Mismatch(one, "uint8", shown=f"number {one}" if number else "")
         return base64.b64encode(bytes(value)).decode()
     if not isinstance(value, str):
         raise Mismatch(value, "[]uint8")

@@ -37,6 +37,7 @@ _INITIAL_STATUS: dict[tuple[str, str], Obj] = {
         "expectedPods": 0,
     },
     ("storage.k8s.io", "volumeattachments"): {"attached": False},
+    ("networking.k8s.io", "ingresses"): {"loadBalancer": {}},
 }
 #: Types whose status is taken from whoever creates them (a kubelet registers its node with one).
 _KEEPS_STATUS = frozenset({("", "nodes")})
@@ -94,6 +95,9 @@ def prepare_for_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
     special = _ON_UPDATE.get(kind.table)
     if special is not None:
         special(new, old)
+    path = _POD_SPECS.get(kind.table)
+    if path is not None and not subresource and "stopSignal" in str(dig(new, *path)):
+        _without_stop_signals(new, path)
     if kind.generation and subresource != "status" and _spec_changed(kind, new, old):
         new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
     return new
@@ -166,6 +170,8 @@ def _spec_changed(kind: Kind, new: Obj, old: Obj) -> bool:
     for key in new.keys() | old.keys():
         if key not in ignored and new.get(key) != old.get(key):
             return True
+    if kind.table == ("discovery.k8s.io", "endpointslices"):  # a slice's labels count as well
+        return bool((new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {}))
     if kind.table == ("apps", "deployments"):  # a Deployment's annotations count as its spec
         return bool((new["metadata"].get("annotations") or {}) != (old["metadata"].get("annotations") or {}))
     return False
@@ -227,6 +233,19 @@ def qos_class(spec: Obj) -> str:
             if name not in limits or requests.get(name, limits[name]) != limits[name]:
                 guaranteed = False
     return "Guaranteed" if guaranteed else "Burstable" if any_set else "BestEffort"
+
+
+def _claim(obj: Obj) -> None:
+    """Of what a claim may be filled from, ``dataSource`` knows claims and snapshots alone; other kinds go unsaid."""
+    spec = obj.get("spec") or {}
+    source = spec.get("dataSource")
+    if source is None or spec.get("dataSourceRef") is not None:
+        return
+    if (source.get("apiGroup") or "", source.get("kind")) not in _SOURCES:
+        del spec["dataSource"]
+
+
+_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 
 
 def _namespace(obj: Obj) -> None:
@@ -300,6 +319,7 @@ def _service_update(new: Obj, old: Obj) -> None:
 _ON_CREATE: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("", "pods"): _pod,
     ("", "namespaces"): _namespace,
+    ("", "persistentvolumeclaims"): _claim,
     ("batch", "jobs"): _job,
     ("apps", "daemonsets"): _daemon_set,
     ("apps", "statefulsets"): _stateful_set,

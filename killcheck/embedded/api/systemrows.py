@@ -31,3 +31,13 @@ def api_service(obj: Obj, ages: Ages) -> list[Any]:
         state += f" ({found['reason']})"
     where = f"{service.get('namespace', '')}/{service.get('name', '')}" if service is not None else "Local"
     return [name_of(obj), where, state, ages.of(obj)]
+
+
+def pod_template(obj: Obj, _: Ages) -> list[Any]:
+    """Name, containers, images and labels of a template."""
+    template = obj.get("template") or {}
+    containers = dig(template, "spec", "containers", default=[])
+    names, images = (",".join(one.get(field, "") for one in containers) for field in ("name", "image"))
+    labels = dig(template, "metadata", "labels", default={})
+    shown = ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>"
+    return [obj["metadata"]["name"], names, images, shown]

@@ -561,6 +561,7 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
         columns("Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*"), _event
     ),
     ("", "ComponentStatus"): Printer(columns("Name|Status|Message|Error"), systemrows.component),
+    ("", "PodTemplate"): Printer(columns("Name|Containers|Images|Pod Labels"), systemrows.pod_template),
     ("", "Namespace"): Printer(columns("Name|Status|Age"), _namespace),
     ("", "Endpoints"): Printer(columns("Name|Endpoints|Age"), _endpoints),
     ("discovery.k8s.io", "EndpointSlice"): Printer(columns("Name|AddressType|Ports|Endpoints|Age"), _endpoint_slice),

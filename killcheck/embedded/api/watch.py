@@ -58,7 +58,7 @@ class WatchStream:
         self.where = where
         self.render = render
         #: What a reader outside this process sees beside what is stored; done when a frame is delivered.
-        self.finish: Callable[[Obj], Obj] | None = None
+        self.finish: Callable[[Obj, bool], Obj] | None = None
         self.bookmarks = False
         #: An object of the type in which nothing is set: what a bookmark shows.
         self.empty: Obj = {}
@@ -153,7 +153,7 @@ class WatchStream:
     def _finished(self, frame: Obj) -> Obj:
         if self.finish is None or frame["type"] in ("BOOKMARK", "ERROR"):
             return frame
-        return {"type": frame["type"], "object": self.finish(frame["object"])}
+        return {"type": frame["type"], "object": self.finish(frame["object"], frame["type"] == "DELETED")}
 
     def _stop(self) -> None:
         self.watches.drop(self)

@@ -95,6 +95,8 @@ class Writer:
         prepare_for_create(kind, obj, now)
         if kind.table == ("", "services"):
             _check_addresses(call, obj)
+            if call.over_wire:
+                self.server.addresses.check(obj, dry_run=dry_run)
             self.server.addresses.assign(obj)
         elif kind.table == _CRDS:
             self.server.custom.accept(obj)
@@ -125,10 +127,11 @@ class Writer:
             "deletionGracePeriodSeconds",
             "selfLink",
             "managedFields",
-            "generation",
             "resourceVersion",
         ):
             meta.pop(field, None)
+        if not meta.get("generation"):  # a type that counts its own sets it; on others it stays as it was sent
+            meta.pop("generation", None)
         if not meta.get("name") and not meta.get("generateName") and call.kind.table == ("", "limitranges"):
             meta["name"] = self.server.new_uid()
         if not meta.get("name") and meta.get("generateName"):
@@ -271,6 +274,7 @@ class Writer:
         self._dedup_owners(call, new)
         if kind.table == ("", "services"):
             _check_addresses(call, new)
+        uid = new["metadata"].get("uid")
         immutable = self._check_meta(call, new, old)
         if subresource in ("", *PARTS):
             type_dispatch.apply_defaults(kind, new, self.server.loop.now())
@@ -281,7 +285,10 @@ class Writer:
             self.server.custom.accept(new)
 
         def check(obj: Obj) -> None:
-            if obj != old and (subresource != "status" or kind.crd is not None or call.over_wire):
+            if immutable:  # whose other fields are compared with what it asks for
+                obj = obj | {"metadata": obj["metadata"] | {"uid": uid}}
+            same = obj == old and (kind.crd is None or _alike(obj, old))
+            if not same and (subresource != "status" or kind.crd is not None or call.over_wire):
                 self._validate(kind, obj, old, subresource, before=immutable)
             elif immutable:
                 raise status.invalid(resource.kind, resource.group, call.name, immutable)

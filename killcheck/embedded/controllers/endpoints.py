@@ -157,9 +157,10 @@ class EndpointSliceController(_Behind):
     def _endpoint(self, service: Obj, pod: Obj) -> Obj:
         terminating = "deletionTimestamp" in pod["metadata"]
         serving = is_ready(pod)
+        placed = {"nodeName": node_of(pod)} if node_of(pod) else {}
         return {
             "addresses": [dig(pod, "status", "podIP")],
-            "nodeName": node_of(pod),
+            **placed,
             "conditions": {"ready": _serves(service, pod), "serving": serving, "terminating": terminating},
             "targetRef": {"kind": "Pod", "namespace": namespace_of(pod), "name": name_of(pod), "uid": uid_of(pod)},
         }

@@ -112,8 +112,6 @@ class StatefulSetController(Controller):
         pod = at.pods.get(ordinal)
         if pod is not None and podset.is_terminal(pod):
             if "deletionTimestamp" not in pod["metadata"]:
-                text = f"StatefulSet {namespace_of(at.set)}/{name_of(at.set)} is recreating failed Pod {name_of(pod)}"
-                self.events.emit(at.set, "Warning", "RecreatingFailedPod", text)
                 self._delete(at.set, pod)
             return True
         if pod is None:

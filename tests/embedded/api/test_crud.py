@@ -26,7 +26,8 @@ def test_the_server_fills_in_what_is_its_own(world):
     assert meta["uid"] != "mine"
     assert meta["creationTimestamp"] == "2026-11-21T02:01:06Z"
     assert meta["resourceVersion"] == str(world.store.revision)
-    assert not {"generation", "managedFields", "deletionTimestamp"} & meta.keys()
+    assert not {"managedFields", "deletionTimestamp"} & meta.keys()
+    assert meta["generation"] == 9  # a type that does not count leaves it as it was sent
     assert world.kube.get(r.CONFIGMAPS, "settings", "default") == made
 
 

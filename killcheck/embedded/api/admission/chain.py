@@ -66,14 +66,15 @@ class Chain:
         self.store = store
         self.caller = WebhookCaller(store)
         self.webhooks = Webhooks(store, self.caller, rng)
+        classes = RuntimeClass(store)
         limits, priority, security = LimitRanger(store), Priority(store), PodSecurity(store)
         self._lifecycle = NamespaceLifecycle(store)
         self._mutators: dict[Table, tuple[Mutator, ...]] = {
-            PODS: (limits, ServiceAccount(store, loop, rng), priority, DefaultTolerationSeconds(), RuntimeClass(store)),
+            PODS: (limits, ServiceAccount(store, loop, rng), priority, DefaultTolerationSeconds(), classes),
             NODES: (TaintNodes(),),
         } | dict.fromkeys((CLAIMS, VOLUMES), (StorageObjectInUseProtection(),))
         self._validators: dict[Table, tuple[Validator, ...]] = {
-            PODS: (limits, PodResize(store), security),
+            PODS: (limits, PodResize(store), classes, security),
             CLAIMS: (limits,),
             NAMESPACES: (security,),
             CLASSES: (priority,),

@@ -42,6 +42,19 @@ class RuntimeClass:
             spec["overhead"] = copy(overhead)
         self._place(request, spec, found.get("scheduling") or {})
 
+    def validate(self, request: AdmissionRequest) -> list[str]:
+        """What a pod costs besides comes from its class alone. Raises StatusError 403."""
+        spec = dig(request.obj, "spec", default={})
+        if request.operation != "CREATE" or request.subresource or spec.get("overhead") is None:
+            return []
+        name = spec.get("runtimeClassName")
+        found = self.store.get(CLASSES, ("", str(name))) if name else None
+        if found is None or dig(found, "overhead", "podFixed") is None:
+            raise request.forbidden(
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            )
+        return []
+
     def _place(self, request: AdmissionRequest, spec: Obj, scheduling: Obj) -> None:
         selector = spec.get("nodeSelector") or {}
         for key, value in (scheduling.get("nodeSelector") or {}).items():

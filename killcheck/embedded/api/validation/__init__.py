@@ -51,6 +51,10 @@ _MODULES = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "extensions",
     ("apiextensions.k8s.io", "CustomResourceDefinition"): "extensions",
     ("apiregistration.k8s.io", "APIService"): "aggregation",
+    ("networking.k8s.io", "Ingress"): "beside",
+    ("discovery.k8s.io", "EndpointSlice"): "beside",
+    ("", "PersistentVolume"): "beside",
+    ("node.k8s.io", "RuntimeClass"): "beside",
 }
 
 

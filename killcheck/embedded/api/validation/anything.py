@@ -10,9 +10,9 @@ from killcheck.kube.objects import Obj
 __all__ = ["create", "update"]
 
 
-def create(_: Kind, new: Obj) -> Causes:
+def create(kind: Kind, new: Obj) -> Causes:
     """A new object."""
-    return meta.create(new["metadata"], names.dns_subdomain)
+    return meta.create(new["metadata"], names.dns_subdomain, generated=kind.resource.kind != "DeviceClass")
 
 
 def update(_: Kind, new: Obj, old: Obj) -> Causes:

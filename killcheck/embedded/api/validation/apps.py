@@ -39,7 +39,9 @@ _STATEFUL_CHANGES = frozenset(
 def create(kind: Kind, new: Obj) -> Causes:
     """A new workload."""
     rule = names.dns_label if kind.resource.kind == "StatefulSet" else names.dns_subdomain
-    causes = meta.create(new["metadata"], rule) + _SPECS[kind.resource.kind](new["spec"])
+    causes = meta.create(new["metadata"], rule, generated=kind.resource.kind != "ReplicationController") + _SPECS[
+        kind.resource.kind
+    ](new["spec"])
     return causes + (_claim_templates(new["spec"]) if kind.resource.kind == "StatefulSet" else [])
 
 
@@ -79,10 +81,10 @@ def _selector(spec: Obj, what: str) -> Causes:
 def _template_matches(spec: Obj) -> Causes:
     """An absent selector matches nothing, an empty one is not asked."""
     selector = spec.get("selector")
-    labels = dig(spec, "template", "metadata", "labels", default={})
-    if selector is not None and from_match_labels(selector).matches(labels):
+    labels = dig(spec, "template", "metadata", "labels")
+    if selector is not None and from_match_labels(selector).matches(labels or {}):
         return []
-    return [invalid("spec.template.metadata.labels", labels or None, _MISMATCH)]
+    return [invalid("spec.template.metadata.labels", labels, _MISMATCH)]
 
 
 def _broken(spec: Obj) -> bool:

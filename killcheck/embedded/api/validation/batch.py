@@ -55,7 +55,7 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     if kind.resource.kind == "CronJob":
         return causes + _cron_job_spec(new["spec"], old["spec"])
     spec, before = new["spec"], old["spec"]
-    causes += _job_spec(spec, "spec", with_selector=True)
+    causes += _generated_selector(new) + _job_spec(spec, "spec", with_selector=True)
     causes += _completions(spec, before)
     causes += immutable("spec.selector", spec.get("selector"), before.get("selector"))
     causes += _template_change(new, old)
@@ -190,7 +190,11 @@ def _job_spec(spec: Obj, path: str, *, with_selector: bool) -> Causes:
     if spec.get("podFailurePolicy") is not None:
         causes += _failure_policy(spec, f"{path}.podFailurePolicy")
     if spec.get("successPolicy") is not None and spec.get("completionMode") != "Indexed":
-        causes.append(invalid(f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode"))
+        inner = [
+            {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
+            for rule in spec["successPolicy"].get("rules") or ()
+        ]
+        causes.append(invalid(f"{path}.successPolicy", {"Rules": inner}, "requires indexed completion mode"))
     causes += _replacement(spec, f"{path}.podReplacementPolicy")
     template = spec.get("template") or {}
     causes += podspec.template(template, f"{path}.template")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.validation import meta, names, placement, resources
 from killcheck.embedded.api.validation.fields import (
+    IMMUTABLE,
     Causes,
     at,
     duplicate,
@@ -22,6 +23,7 @@ from killcheck.embedded.api.validation.fields import (
     positive,
     required,
 )
+from killcheck.embedded.api.validation.internalpod import claim_inside
 from killcheck.kube.objects import Obj
 
 __all__ = ["create", "update", "volume_claim"]
@@ -38,7 +40,8 @@ def create(kind: Kind, new: Obj) -> Causes:
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
     causes = meta.update(new["metadata"], old["metadata"], core=kind.resource.kind != "Lease")
-    causes += _body(kind, new)
+    if kind.resource.kind != "ResourceClaim":  # whose spec is compared alone
+        causes += _body(kind, new)
     frozen = _UPDATES.get(kind.resource.kind)
     return causes + (frozen(new, old) if frozen else [])
 
@@ -239,9 +242,9 @@ def _device_requests(spec: Obj, path: str) -> Causes:
     seen: set[str] = set()
     for i, request in enumerate((spec.get("devices") or {}).get("requests") or []):
         here, name = f"{path}.devices.requests[{i}]", request.get("name", "")
-        causes += names.dns_label_cause(f"{here}.name", name) if name else [required(f"{here}.name")]
+        causes += names.dns_label_cause(f"{here}.name", name)
         if name in seen:
-            causes.append(duplicate(f"{here}.name", name))
+            causes.append(duplicate(here, name))
         seen.add(name)
         exactly, first = request.get("exactly"), request.get("firstAvailable")
         if exactly is None and not first:
@@ -252,6 +255,8 @@ def _device_requests(spec: Obj, path: str) -> Causes:
         for one, where in [(exactly, f"{here}.exactly")] if exactly is not None else []:
             if not one.get("deviceClassName"):
                 causes.append(required(f"{where}.deviceClassName"))
+            else:
+                causes += names.dns_subdomain_cause(f"{where}.deviceClassName", one["deviceClassName"])
             if one.get("allocationMode") not in ("ExactCount", "All"):
                 causes.append(
                     not_supported(f"{where}.allocationMode", one.get("allocationMode", ""), ("All", "ExactCount"))
@@ -269,8 +274,15 @@ def _resource_claim_template(new: Obj) -> Causes:
     return _device_requests((new.get("spec") or {}).get("spec") or {}, "spec.spec")
 
 
-def _same_spec(new: Obj, old: Obj) -> Causes:
-    return immutable("spec", new.get("spec"), old.get("spec"))
+def _same_claim(new: Obj, old: Obj) -> Causes:
+    spec = new.get("spec")
+    return [] if spec == old.get("spec") else [invalid("spec", claim_inside(spec), IMMUTABLE)]
+
+
+def _same_template(new: Obj, old: Obj) -> Causes:
+    spec = new.get("spec") or {}
+    shown = (spec.get("metadata") or {}) | {"Spec": claim_inside(spec.get("spec"))}
+    return [] if spec == old.get("spec") else [invalid("spec", shown, IMMUTABLE)]
 
 
 _BODIES: dict[str, Callable[[Obj], Causes]] = {
@@ -286,6 +298,6 @@ _UPDATES: dict[str, Callable[[Obj, Obj], Causes]] = {
     "Node": _node_update,
     "PriorityClass": _priority_class_update,
     "PersistentVolumeClaim": _volume_claim_update,
-    "ResourceClaim": _same_spec,
-    "ResourceClaimTemplate": _same_spec,
+    "ResourceClaim": _same_claim,
+    "ResourceClaimTemplate": _same_template,
 }

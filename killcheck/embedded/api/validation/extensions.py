@@ -143,7 +143,8 @@ def _webhook(hook: Obj, path: str) -> Causes:
         causes.append(invalid(f"{path}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds"))
     for field in ("namespaceSelector", "objectSelector"):
         causes += meta.selector(hook.get(field), f"{path}.{field}")
-    return causes + _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+    causes += _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+    return causes + _one_of(hook, path, "reinvocationPolicy", ("IfNeeded", "Never"))
 
 
 def _rule(rule: Obj, path: str) -> Causes:
@@ -158,9 +159,10 @@ def _rule(rule: Obj, path: str) -> Causes:
     ]
     if len(operations) > 1 and "*" in operations:
         causes.append(invalid(f"{path}.operations", operations, "if '*' is present, must not specify other operations"))
-    return causes + [
+    causes += [
         required(f"{path}.{field}") for field in ("apiGroups", "apiVersions", "resources") if not rule.get(field)
     ]
+    return causes + _one_of(rule, path, "scope", ("*", "Cluster", "Namespaced"))
 
 
 def _client(config: Obj, path: str) -> Causes:
@@ -184,6 +186,9 @@ def _client(config: Obj, path: str) -> Causes:
         causes.append(
             invalid(f"{path}.service.port", port, "port is not valid: must be between 1 and 65535, inclusive")
         )
+    where = named.get("path")
+    if where is not None and not where.startswith("/"):
+        causes.append(invalid(f"{path}.service.path", where, "must start with a '/'"))
     return causes
 
 

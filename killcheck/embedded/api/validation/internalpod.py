@@ -15,7 +15,7 @@ from typing import Any
 
 from killcheck.kube.objects import Obj
 
-__all__ = ["difference", "inside"]
+__all__ = ["claim_inside", "difference", "inside"]
 
 _ZERO: dict[str, Any] = {"string": "", "number": 0, "bool": False, "Quantity": "0"}
 #: Fields of v1's pod that are inside the security context in here.
@@ -40,6 +40,11 @@ def inside(spec: Obj) -> Any:
     """A pod's spec as the internal type shows itself."""
     context = dict(spec.get("securityContext") or {}) | {name: spec[name] for name in _HOST if name in spec}
     return _shown(spec | {"securityContext": context}, "PodSpec")
+
+
+def claim_inside(spec: Obj | None) -> Any:
+    """A ResourceClaim's spec as the internal type shows itself (pkg/apis/resource/types.go)."""
+    return _shown(spec, "ResourceClaimSpec")
 
 
 @cache

@@ -11,7 +11,7 @@ from killcheck.embedded.api.validation import names
 from killcheck.embedded.api.validation.fields import Causes, forbidden, immutable, invalid, required
 from killcheck.kube.objects import Obj
 
-__all__ = ["create", "path_segment", "selector", "template", "update"]
+__all__ = ["create", "masked", "path_segment", "selector", "template", "update"]
 
 NameRule = Callable[[str], Sequence[str]]
 
@@ -23,12 +23,16 @@ def path_segment(value: str) -> list[str]:
     return [f"may not contain '{char}'" for char in "/%" if char in value]
 
 
-def create(meta: Obj, rule: NameRule, *, core: bool = True) -> Causes:
-    """A new object's metadata; ``rule`` says what is wrong with a name; ``core``: :func:`_standard_finalizers` too."""
+def create(meta: Obj, rule: NameRule, *, core: bool = True, generated: bool = True) -> Causes:
+    """A new object's metadata; ``rule`` says what is wrong with a name; ``core``: :func:`_standard_finalizers` too.
+
+    ``generated``: whether what a name is to be made from is looked at; types whose name is validated by declaration do
+    not (seen on v1.36: DeviceClass, ReplicationController).
+    """
     causes: Causes = []
-    generate = meta.get("generateName")
+    generate = meta.get("generateName") if generated else None
     if generate:
-        causes += [invalid("metadata.generateName", generate, words) for words in rule(_masked(generate))]
+        causes += [invalid("metadata.generateName", generate, words) for words in rule(masked(generate))]
     name = meta.get("name", "")
     if name:
         causes += [invalid("metadata.name", name, words) for words in rule(name)]
@@ -48,7 +52,7 @@ def update(new: Obj, old: Obj, *, core: bool = True, rule: NameRule | None = Non
     changed: Causes = []
     prefix = new.get("generateName") or ""
     segment = [invalid("metadata.generateName", prefix, words) for words in path_segment(prefix)]
-    named = [invalid("metadata.generateName", prefix, words) for words in rule(_masked(prefix))] if rule else []
+    named = [invalid("metadata.generateName", prefix, words) for words in rule(masked(prefix))] if rule else []
     named = named if prefix else []
     for field in ("name", "namespace", "uid", "creationTimestamp"):
         if new.get(field) is not None and old.get(field) is not None:
@@ -60,7 +64,7 @@ def update(new: Obj, old: Obj, *, core: bool = True, rule: NameRule | None = Non
     return [*segment, *_common(new), *_finalizers(new), *changed, *changed, *named, *standard]
 
 
-def _masked(prefix: str) -> str:
+def masked(prefix: str) -> str:
     """A prefix may end in a dash, which takes its neighbour with it (``maskTrailingDash``)."""
     return prefix[:-2] + "a" if prefix.endswith("-") and len(prefix) > 1 else prefix
 

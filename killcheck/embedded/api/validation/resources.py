@@ -5,6 +5,8 @@ Source: pkg/apis/core/validation/validation.go (resource requirements) and pkg/a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from killcheck.embedded.api.validation import names
 from killcheck.embedded.api.validation.fields import (
     Causes,
@@ -115,14 +117,23 @@ def quantity(path: str, name: str, text: str) -> Causes:
     return causes
 
 
-def requirements(given: Obj, claims: set[str], path: str) -> Causes:
-    """A container's ``resources``; ``claims``: the names in the pod's ``resourceClaims``."""
+def _pod_resource(path: str, name: str) -> Causes:
+    causes = _resource_name(path, name)
+    if not causes and name not in ("cpu", "memory") and not name.startswith("hugepages-"):
+        causes.append(not_supported(path, name, ("cpu", "hugepages-", "memory")))
+    return causes
+
+
+def requirements(
+    given: Obj, claims: set[str], path: str, resource: Callable[[str, str], Causes] = _container_resource
+) -> Causes:
+    """A container's ``resources``; ``claims``: the names in the pod's ``resourceClaims``; ``resource``: what may be."""
     limits, requests = given.get("limits") or {}, given.get("requests") or {}
     causes: Causes = []
     for name, text in limits.items():
-        causes += _amount(key(f"{path}.limits", name), name, text)
+        causes += _amount(key(f"{path}.limits", name), name, text, resource)
     for name, text in requests.items():
-        causes += _amount(key(f"{path}.requests", name), name, text)
+        causes += _amount(key(f"{path}.requests", name), name, text, resource)
         causes += _within_limit(path, name, text, limits.get(name))
     named = {*limits, *requests}
     if any(name.startswith("hugepages-") for name in named) and not named & {"cpu", "memory"}:
@@ -133,17 +144,13 @@ def requirements(given: Obj, claims: set[str], path: str) -> Causes:
 def of_pod(given: Obj, claims: set[str], path: str) -> Causes:
     """What the containers of a pod share (``spec.resources``): processor, memory and huge pages, no devices."""
     causes: Causes = []
-    for field in ("limits", "requests"):
-        for name in given.get(field) or {}:
-            if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
-                causes.append(not_supported(key(f"{path}.{field}", name), name, ("cpu", "hugepages-", "memory")))
     if given.get("claims") is not None:
-        causes.insert(0, forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level"))
-    return causes + requirements(given, claims, path)
+        causes.append(forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level"))
+    return causes + requirements(given, claims, path, _pod_resource)
 
 
-def _amount(path: str, name: str, text: str) -> Causes:
-    causes = _container_resource(path, name) + quantity(path, name, text)
+def _amount(path: str, name: str, text: str, resource: Callable[[str, str], Causes]) -> Causes:
+    causes = resource(path, name) + quantity(path, name, text)
     if name.startswith("hugepages-"):
         size = parse(name.removeprefix("hugepages-"))
         if size and (parse(text) / size).denominator != 1:

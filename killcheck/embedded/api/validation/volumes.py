@@ -11,7 +11,7 @@ from killcheck.embedded.api.validation.fields import Causes, at, duplicate, forb
 from killcheck.kube.objects import Obj
 from killcheck.kube.quantities import parse
 
-__all__ = ["descending_path", "volumes"]
+__all__ = ["descending_path", "host_path", "volumes"]
 
 _HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _MODE_WORDS = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -48,7 +48,8 @@ def _empty_dir(source: Obj, path: str) -> Causes:
     return []
 
 
-def _host_path(source: Obj, path: str) -> Causes:
+def host_path(source: Obj, path: str) -> Causes:
+    """A path on the host, of a pod's volume or a persistent one."""
     causes: Causes = []
     if not source.get("path"):
         causes.append(required(f"{path}.path"))
@@ -145,7 +146,7 @@ def _token(token: Obj, path: str) -> Causes:
 
 _RULES = {
     "emptyDir": _empty_dir,
-    "hostPath": _host_path,
+    "hostPath": host_path,
     "secret": _secret,
     "configMap": _config_map,
     "persistentVolumeClaim": _claim,
