@@ -40,7 +40,10 @@ class ReplicaSetController(Controller):
         self.follow(r.PODS, self._owners, together=self._is_large)
 
     def _is_large(self, key: Key) -> bool:
-        return int(dig(self.sets.objects.get(key), "spec", "replicas", default=0)) >= MANY
+        rs = self.sets.objects.get(key)
+        wanted = int(dig(rs, "spec", "replicas", default=0))
+        status = dig(rs, "status", default={})  # what is scaled to zero still has many that end
+        return max(wanted, status.get("replicas") or 0, status.get("terminatingReplicas") or 0) >= MANY
 
     def _owners(self, _change: Change, old: Obj | None, new: Obj) -> list[Key]:
         keys = self.owned_by(self.resource.kind)(_change, old, new)

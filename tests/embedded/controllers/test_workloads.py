@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from controller_world import World, template
 
+from killcheck.embedded.controllers.replicaset import ReplicaSetController
+from killcheck.embedded.controllers.runtime import MANY, Key
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, condition, controller_of, dig, labels_of, name_of, owners
 
@@ -405,3 +408,20 @@ def test_daemons_are_updated_one_at_a_time(world: World) -> None:
     world.run(30)
     assert [t for t, _ in seen] == [8.5, 14.5]
     assert world.get(r.DAEMONSETS, "agent")["status"]["updatedNumberScheduled"] == 2
+
+
+def test_what_is_left_of_many_pods_is_counted_once_a_moment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each pod that ends: what takes a pass over all pods for every one of them grows with its square."""
+    world.deployment(replicas=2 * MANY)
+    world.run(30)
+    passes: list[Key] = []
+    reconcile = ReplicaSetController.reconcile
+    monkeypatch.setattr(
+        ReplicaSetController, "reconcile", lambda self, key: (passes.append(key), reconcile(self, key))[1]
+    )
+    world.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 0}}, "ns")
+    world.run(60)
+    assert world.kube.list(r.PODS, "ns").items == []
+    (name,) = sets(world)
+    assert world.get(r.REPLICASETS, name)["status"].get("terminatingReplicas") == 0
+    assert len(passes) < 3 * MANY, "two changes of each pod and the first half at once; one by one there are 300"
