@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Evidence, Finding, Probe
@@ -37,7 +37,12 @@ class SecondStarter(Probe):
         """Schedules that scale a target up, or make Jobs with GPUs; uptime annotations of downscalers."""
         for one in world.executors:
             if one.owner.get("kind") == "CronJob":
-                ups = [call for call in one.reading.writes if call.replicas and _is_target(world, call)]
+                writes = one.reading.writes
+                ups = [
+                    call
+                    for call in writes
+                    if call.replicas and _is_target(world, call) and not _is_step_down(world, call, writes)
+                ]
                 if ups:
                     what, lit = f"{ups[0]} to {ups[0].replicas}", _names(world, ups)
                     yield from self._scheduled(world, one.owner, what, command_path(one), lit)
@@ -99,7 +104,10 @@ def _too_long(world: World, start: Schedule | None, what: str, own: Obj | None, 
     first = start.next(world.now) if start else None
     if start is None or first is None:
         return None
-    gaps = [(_hours(moment, stops), moment) for moment in start.of_a_year(world.now)]
+    lit_at = [moment for moment in start.of_a_year(world.now) if not _begins_a_week(moment, start, stops)]
+    gaps = [(_hours(moment, stops), moment) for moment in lit_at]
+    if stops and not gaps:
+        return None
     if not gaps or any(hours is None for hours, _ in gaps):
         return f"{what}, and no schedule stops it"
     hours, moment = max(((hours or 0.0, moment) for hours, moment in gaps), key=lambda gap: gap[0])
@@ -124,6 +132,14 @@ def _schedule_beside(cron: str | None, zone: str | None) -> Schedule | None:
         return None
 
 
+def _begins_a_week(moment: datetime, start: Schedule, stops: Sequence[Schedule]) -> bool:
+    """Whether a start comes after a day off and more, and a stop before it comes again: a week's end is what is off."""
+    rested = all((stop.next(moment - _DAY) or moment) >= moment for stop in stops)
+    nexts = [later for stop in stops for later in [stop.next(moment)] if later]
+    again = start.next(moment)
+    return rested and bool(nexts) and (again is None or again > min(nexts))
+
+
 def _hours(moment: datetime, stops: Sequence[Schedule]) -> float | None:
     """Hours from a start to the next stop; None: there is none."""
     nexts = [later for stop in stops for later in [stop.next(moment)] if later]
@@ -132,6 +148,14 @@ def _hours(moment: datetime, stops: Sequence[Schedule]) -> float | None:
 
 def _is_target(world: World, call: ApiCall) -> bool:
     return bool(_names(world, [call]))
+
+
+def _is_step_down(world: World, call: ApiCall, writes: Sequence[ApiCall]) -> bool:
+    """Whether a call leaves fewer replicas than are asked for, on the way to a zero of the same program."""
+    later = writes[writes.index(call) + 1 :]
+    ended = any(one.replicas == 0 and (one.name, one.namespace) == (call.name, call.namespace) for one in later)
+    asked = [dig(obj, "spec", "replicas", default=1) for target, obj in world.targets if name_of(obj) == call.name]
+    return ended and all(isinstance(number, int) and (call.replicas or 0) < number for number in asked)
 
 
 def _names(world: World, calls: Sequence[ApiCall]) -> list[str]:
@@ -151,6 +175,7 @@ def _is_named(world: World, call: Call) -> bool:
     )
 
 
+_DAY = timedelta(hours=24)
 #: Characters of a command that are shown.
 _SHOWN = 200
 #: Hours: longer than any working day from a start to the next stop.

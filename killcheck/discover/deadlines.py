@@ -22,6 +22,9 @@ __all__ = ["Suggested", "after_idling", "go_duration_s", "grace", "suggest"]
 _SCHEDULE_S, _PULL_S, _START_S, _MARGIN_S = 60.0, 120.0, 30.0, 60.0
 #: The longest that an executor which makes a few API calls may reasonably run, in seconds.
 _EXECUTOR_S = 120.0
+#: The most that an executor may wait by itself, as its own ``sleep`` says, in seconds: longer is no end of a night.
+_SLEEPS_S = 3600.0
+_SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b")
 #: Without Karpenter: cluster-autoscaler's defaults, 10 min unneeded (``--scale-down-unneeded-time``) and its scan.
 _AUTOSCALER_S = 660.0
 #: How long a drained node's instance takes to terminate, in seconds.
@@ -177,8 +180,23 @@ def after_idling(layer: Layer, deadlines: Deadlines) -> Layer:
 
 
 def _run_s(cron_job: Obj) -> float:
+    """How long an executor may run, with what it plainly says that it sleeps in between."""
     limit = dig(cron_job, "spec", "jobTemplate", "spec", "activeDeadlineSeconds")
-    return min(float(limit), _EXECUTOR_S) if limit else _EXECUTOR_S
+    run_s = _EXECUTOR_S + min(_slept_s(cron_job), _SLEEPS_S)
+    return min(float(limit), run_s) if limit else run_s
+
+
+def _slept_s(cron_job: Obj) -> float:
+    """The seconds of every ``sleep`` in its containers' own words."""
+    words = [
+        str(word)
+        for template in templates(cron_job)
+        for kind in ("initContainers", "containers")
+        for container in dig(template.spec, kind, default=[])
+        for word in (*(container.get("command") or ()), *(container.get("args") or ()))
+    ]
+    slept = _SLEEP.findall("\n".join(words))
+    return sum(float(number) * _WORD_S.get(unit, 1.0) for number, unit in slept)
 
 
 def grace(obj: Obj) -> tuple[float, str]:

@@ -18,6 +18,7 @@ from killcheck import executor
 from killcheck.clock import VirtualLoop
 from killcheck.drill import other_nights
 from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, NotTried, WorksOnce
+from killcheck.drill.resting import Resting
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import (
@@ -116,12 +117,15 @@ def rest_of(
             note(said)
     if not night.possible():
         return None
-    relight = night.play(changed)
-    if relight is not None and not relight.meant:
-        return relight
-    if relight is not None:
-        note(relight.told(since))
-    later = night.next_firing()
+    try:
+        relight = night.play(changed)
+        if relight is not None and not relight.meant:
+            return relight
+        if relight is not None:
+            note(relight.told(since))
+        later = night.next_firing()
+    finally:
+        night.resting.let_go()
     for said in night.told:
         note(said)
     return later or relight
@@ -149,6 +153,7 @@ class Night:
         self._held_crons: list[Obj] = []
         #: What is to be said of the nights that were tried, a sentence each.
         self.told: list[str] = []
+        self.resting = Resting(stage)
 
     def possible(self) -> bool:
         """Whether it can be played on: the clock is virtual, and no program outside Kubernetes would run all night."""
@@ -183,6 +188,7 @@ class Night:
             found = self._next(changed, soon)
             if found is None and soon < end:
                 self._hold(self._frequent())
+                self.told += self.resting.hold()
                 found = self._next(changed, end)
         finally:
             self._let_go()
@@ -303,6 +309,9 @@ class Night:
             relight = replace(found, what=what)
         else:
             relight = self._of_holder(now)
+        left_on = self._left_on(relight)
+        if left_on:
+            relight = replace(relight, what=f"{relight.what}: {left_on}")
         return replace(relight, meant=relight.meant or self._meant(relight))
 
     def _of_holder(self, now: datetime) -> Relight:
@@ -409,12 +418,22 @@ class Night:
             return None
         return self.stage.cluster.kube.find(r.CRONJOBS, owner["name"], namespace_of(job))
 
+    def _left_on(self, relight: Relight) -> str | None:
+        """That a start comes again before any stop of what it lit; None: not known to, or the spec declares it."""
+        path, start = self.stage.kill_path, relight.start
+        lit = next((t for t in self.targets if self.scene.replicas(t) > self._asked[t.name]), None)
+        if start is None or lit is None or not start.text or starts.declared(path, start):
+            return None
+        return starts.left_on_by(start, relight.at, path, lit, self.stage.cluster.kube.list(r.CRONJOBS).items)
+
     def _meant(self, relight: Relight) -> str | None:
         start = relight.start
         if start is None:
             return None
         if starts.declared(self.stage.kill_path, start):
             return "the spec declares this start"
+        if self._left_on(relight):
+            return None
         return starts.of_the_morning(start, relight.at, self.since)
 
     # -- what fires often ----------------------------------------------------------------------------------
@@ -432,7 +451,9 @@ class Night:
 
     def _often_s(self) -> float:
         """How long the frequent ones are played."""
-        return max((every * (PLAYED + 1) for _, every in self._often()), default=LEAST_S)
+        played = [every * (PLAYED + 1) for _, every in self._often()]
+        rounds = self.resting.rounds_s(PLAYED + 1)
+        return max([*played, *([rounds] if rounds else ())], default=LEAST_S)
 
     def _hold(self, crons: Iterable[Obj]) -> None:
         for cron in crons:

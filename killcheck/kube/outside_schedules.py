@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["above", "in_file", "in_text", "is_crontab", "pipelines"]
+__all__ = ["above", "in_file", "in_text", "is_crontab", "pipelines", "times_in"]
 
 #: Where CI systems keep their pipelines: what lies in a folder, and which files below it.
 _PIPELINES: Mapping[str, str] = {
@@ -119,6 +119,11 @@ def in_text(text: str) -> str | None:
     if _ANSIBLE.search(text) and "job:" in text:
         return _pipeline(text, _ANSIBLE, "Ansible's module cron")
     return _pipeline(text, _CI, "a pipeline")
+
+
+def times_in(text: str) -> list[str]:
+    """When a pipeline of its own fires, as cron has it (in UTC)."""
+    return [when.split("#")[0].strip().strip("\"'") for when in _CI.findall(text)]
 
 
 def _pipeline(text: str, fired: re.Pattern[str], what: str) -> str | None:

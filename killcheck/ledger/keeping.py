@@ -17,14 +17,14 @@ from killcheck.kube.client import Kube
 from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import devices_of, root_of
-from killcheck.ledger import admission, gitops, injection, kinds, left_on, placing, reading, unseen, workloads
+from killcheck.ledger import admission, gitops, injection, kinds, left_on, outside, placing, reading, unseen, workloads
 from killcheck.ledger.assume import settled
 from killcheck.ledger.references import bookkeeping, concern, gpus_in
 from killcheck.ledger.stakes import Held, Stakes, home_of, scaled_by
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.watch import starts
 
-__all__ = ["keep", "of_drill", "told_by_cluster"]
+__all__ = ["RAN", "keep", "of_drill", "told_by_cluster"]
 
 _SETTLES = (
     "drill it on a cluster where its controller runs (--on CONTEXT), or say under assume: why it turns nothing on"
@@ -32,8 +32,12 @@ _SETTLES = (
 _MENDED = "render it or mend it, leave it out with --exclude, or say under assume: what it is"
 #: Built-in kinds that hold pods up, and with them a switch: with one more a Job may not start, or reach nobody.
 _BOUNDS = frozenset({"LimitRange", "ResourceQuota", "NetworkPolicy", "PodDisruptionBudget", "Namespace"})
+#: On a workload whose program ran in a drill, and was held then.
+RAN = "killcheck.dev/ran"
 #: The label of Nodes that ``killcheck nodes up`` registered.
 _HOLLOW = "killcheck.dev/hollow"
+#: Kinds whose pods run for as long as there are any.
+_GO_ON = {one.kind: one for one in (r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS, r.REPLICASETS)}
 #: Why a container ended that the runtime could not start.
 _NEVER_BEGAN = frozenset({"StartError", "ContainerCannotRun"})
 
@@ -89,6 +93,7 @@ def keep(
         *_not_run(not_run, stakes, kube),
         *reading.entries(inventory, stakes),
         *left_on.entries(inventory, stakes),
+        *outside.entries(inventory, stakes, book.now),
         *(() if inventory.live else (*injection.entries(stakes), *unseen.entries(stakes))),
         *_unread(inventory),
         *_hollow(inventory),
@@ -264,11 +269,13 @@ class _Book:
         """Whether a pod of it ran its program here: of a workload that is to run, the containers have been seen to."""
         if self.live or self.kube is None:
             return False
-        template = {"metadata": dig(obj, "spec", "template", "metadata", default={})}
-        if annotations_of(template).get("killcheck.dev/run") == "true":
-            wanted = labels_of(template).items()
-            pods = self.kube.list(r.PODS, home_of(obj)).items
-            return any(_began(pod) for pod in pods if wanted <= labels_of(pod).items())
+        if obj.get("kind") in _GO_ON:
+            found = self.kube.find(_GO_ON[str(obj["kind"])], name_of(obj), home_of(obj))
+            if found is not None and RAN in annotations_of(found):
+                return True
+            wanted = labels_of({"metadata": dig(obj, "spec", "template", "metadata", default={})}).items()
+            pods = [pod for pod in self.kube.list(r.PODS, home_of(obj)).items if wanted <= labels_of(pod).items()]
+            return any(_began(pod) for pod in pods if annotations_of(pod).get("killcheck.dev/run") == "true")
         if self._fired is None:
             jobs = self.kube.list(r.JOBS).items
             self._fired = {

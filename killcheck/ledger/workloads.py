@@ -17,7 +17,7 @@ from killcheck.ledger.rights import may_create, may_write
 from killcheck.ledger.stakes import Stakes, home_of, plural_of
 from killcheck.spec.killpath import KillPath
 
-__all__ = ["CONTROLLERS", "KINDS", "Ran", "entry_of", "harmless_by_reading", "power_of"]
+__all__ = ["CONTROLLERS", "KINDS", "Ran", "entry_of", "harmless_by_reading", "power_of", "raising"]
 
 #: Kinds whose pods run programs.
 KINDS = frozenset(
@@ -97,7 +97,7 @@ def _executed(obj: Obj, stakes: Stakes) -> Entry:
         (one.kind, one.namespace, one.name) == (obj.get("kind"), home_of(obj), name_of(obj)) for one in stakes.switches
     )
     readings = [stakes.reading(obj, template) for template in templates(obj)] if goes_on else []
-    raised = next((found for found in (_raising(one, stakes) for one in readings) if found), None)
+    raised = next((found for found in (raising(one, stakes) for one in readings) if found), None)
     if raised is None:
         return Entry(ref, Status.EXECUTED, "its own program ran in this drill")
     because = (
@@ -127,7 +127,7 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
                 written = may_create(stakes, account, home)
             if written:
                 return f"{identities.told(home, account)} may {written}"
-        raised = _raising(stakes.reading(obj, template), stakes)
+        raised = raising(stakes.reading(obj, template), stakes)
         if raised:
             return f"its program says '{raised}'"
     for home, account in () if kinds.is_builtin(obj) else identities.named_in(obj, stakes):
@@ -144,7 +144,7 @@ def _by_reading(obj: Obj, stakes: Stakes, power: str) -> Entry:
     if _named_by_spec(obj, stakes.kill_path):
         return Entry(ref, Status.MODELLED, "the spec names it as a part of the kill path")
     if readings and all(map(_understood, readings)):
-        raised = next((found for found in (_raising(one, stakes) for one in readings) if found), "")
+        raised = next((found for found in (raising(one, stakes) for one in readings) if found), "")
         if not raised:
             return Entry(ref, Status.HARMLESS, "its program was read whole, and turns nothing on")
         if obj.get("kind") == "CronJob":
@@ -164,7 +164,7 @@ def _understood(reading: Reading) -> bool:
     return bool(reading.calls) and not reading.not_understood and not reading.outside
 
 
-def _raising(reading: Reading, stakes: Stakes) -> str | None:
+def raising(reading: Reading, stakes: Stakes) -> str | None:
     """The first call that may turn a target on, or stop its switch, as far as it was read."""
     for call in reading.writes:
         for ref in stakes.switches:
@@ -226,4 +226,4 @@ def _account(obj: Obj) -> str:
 def harmless_by_reading(obj: Obj, stakes: Stakes) -> bool:
     """Whether its whole program could be read and turns nothing on."""
     readings = [stakes.reading(obj, template) for template in templates(obj)]
-    return bool(readings) and all(_understood(one) and not _raising(one, stakes) for one in readings)
+    return bool(readings) and all(_understood(one) and not raising(one, stakes) for one in readings)

@@ -18,7 +18,7 @@ from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, owners
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.workloads import templates
 
-__all__ = ["CONTROLLERS", "Program", "programs"]
+__all__ = ["CONTROLLERS", "Program", "programs", "watches_over"]
 
 
 #: Kinds whose pods go on for ever: such a program is watched until it acts.
@@ -141,9 +141,14 @@ def _is_plain(obj: Obj) -> bool:
     return bool(found) and not any(gpus.spec_devices(template.spec) for template in found)
 
 
+def watches_over(obj: Obj) -> bool:
+    """Whether a controller has pods of its own that hold no GPU."""
+    return _is_plain(obj) and dig(obj, "spec", "replicas") != 0
+
+
 def _watches(obj: Obj, permissions: Permissions) -> bool:
     """Whether a controller may act on what holds GPUs, and what it runs is known."""
-    if obj.get("kind") not in CONTROLLERS or not _is_plain(obj) or dig(obj, "spec", "replicas") == 0:
+    if obj.get("kind") not in CONTROLLERS or not watches_over(obj):
         return False
     one = Program(obj)
     acts = any(

@@ -26,7 +26,7 @@ from killcheck.kube import gpus, manifests
 from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Skipped
-from killcheck.kube.objects import Obj, copy, dig, namespace_of
+from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.kube.passed_over import Cause, names_accelerators
 from killcheck.run.rehearsing import rehearsed
 from killcheck.spec import specfile
@@ -432,9 +432,13 @@ class Session:
         ]
 
     def _with_monitors(self, objects: list[Obj]) -> list[Obj]:
-        """The same with idle monitors that are workloads as what they are: executors, whose programs run."""
+        """The same with idle monitors that are workloads as what they are: executors, whose programs run; and with
+        loops beside them that are read to write to a target."""
+        from killcheck.rehearsal.loops import watchers
+
         watching = [layer.workload for layer in self.kill_path.layers if layer.type is LayerType.IDLE_MONITOR]
         named = {(ref.kind, ref.namespace, ref.name) for ref in (*watching, *self._watching) if ref is not None}
+        named |= {(o["kind"], namespace_of(o), name_of(o)) for o in watchers(objects, self.kill_path.targets)}
         return (
             [
                 _run(o, "true") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in named else o

@@ -23,13 +23,15 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
-from killcheck.spec.killpath import KillPath, Ref
+from killcheck.spec.killpath import KillPath, Ref, Target
 
 __all__ = [
     "Start",
     "bounded",
     "controller_behind",
     "declared",
+    "is_morning",
+    "left_on_by",
     "of_cron_job",
     "of_the_morning",
     "period_s",
@@ -143,6 +145,22 @@ def of_the_morning(start: Start, at: datetime, off_since: datetime) -> str | Non
     return f"its schedule ({start.text}, {start.zone or 'UTC'}) is taken for the morning's: the spec declares no starts"
 
 
+def left_on_by(start: Start, at: datetime, kill_path: KillPath, lit: Target, crons: Iterable[Obj]) -> str | None:
+    """That a start comes again before anything stops what it lit at ``at``, in a phrase: it leaves nights on.
+
+    None: a stop comes first, or what is no schedule may stop it.
+    """
+    refs = [layer.cron_job for layer in kill_path.layers if lit.name in layer.covers]
+    named = {(one.namespace, one.name) for one in refs if one}
+    found = (of_cron_job(cron) for cron in crons if (namespace_of(cron), name_of(cron)) in named)
+    stops = [due for stop in found if stop is not None for due in [stop.next(at)] if due is not None]
+    again = start.next(at)
+    if None in refs or not stops or again is None or again >= min(stops):
+        return None
+    hours = (min(stops) - at).total_seconds() / 3600.0
+    return f"the next stop comes {hours:.0f} h later, on {min(stops):%A}, and it starts again before that"
+
+
 def bounded(cron_job: Obj | None, job: Obj | None, now: datetime) -> str | None:
     """Why GPU work of a CronJob's own is no failure of the night: its Job is ended soon; None: it is not.
 
@@ -238,6 +256,15 @@ def _undoes(call: ApiCall, written: ApiCall) -> bool:
 def _only_mornings(start: Start, now: datetime) -> bool:
     slots = _firings(start, now)
     return bool(slots) and all(_in_the_morning(start, slot) for slot in slots)
+
+
+def is_morning(start: Start, stops: Sequence[Start], now: datetime) -> bool:
+    """Whether a start plainly is the morning's, all year as long after these stops, and ended by them each day."""
+    if not _only_mornings(start, now) or _left_on(start, stops, now):
+        return False
+    night, slots = timedelta(seconds=NIGHT_S), schedule.parse(start.text, start.zone or None).of_a_year(now)
+    last = [(slot, stop.next(slot - night)) for slot in slots for stop in stops]
+    return not any(stopped is not None and stopped <= slot for slot, stopped in last)
 
 
 def _soon_after(start: Start, stops: Iterable[Start], now: datetime) -> bool:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from killcheck import discover
 from killcheck.cli import main
 from killcheck.kube import manifests
 from killcheck.spec import specfile
@@ -171,3 +172,15 @@ def test_what_a_schedule_is_like_does_not_depend_on_the_hour(schedule, least_h):
     made = cron("on", schedule, "Etc/UTC", 2)
     hours = [datetime(2026, 3, 2, tzinfo=UTC) + timedelta(minutes=30 + 60 * hour) for hour in range(0, 30, 2)]
     assert {starts.period_s(made, now) for now in hours} == {least_h * 3600}
+
+
+@pytest.mark.parametrize(
+    ("slept", "seconds"), [("", 0), ("sleep 900; ", 900), ("sleep 10m; ", 600), ("sleep 5h; ", 3600)]
+)
+def test_found_deadlines_hold_for_what_a_switch_says_that_it_sleeps(slept, seconds):
+    """An hour at most: what comes later is no end of a night."""
+    switch = cron("off", "0 22 * * *", "Etc/UTC", 0)
+    container = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    container["command"][-1] = slept + container["command"][-1]
+    found = discover.from_objects([yaml.safe_load(TEXT), switch]).kill_path.deadlines
+    assert found.pods_gone_s == 420 + seconds

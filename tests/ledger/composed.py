@@ -67,6 +67,17 @@ STYLES = {
 }
 
 
+#: When the switch fires and what starts the targets again: (stop, start; "": none does), and what that comes to.
+CALENDARS = {
+    "each night": ("off", "30 21 * * *", ""),
+    "weekdays, both": ("off", "0 20 * * MON-FRI", "0 7 * * MON-FRI"),
+    "off at the weekend": ("off", "0 20 * * 5", "0 7 * * 1"),
+    "each morning, weekdays' nights": ("on", "0 20 * * 1-5", "0 7 * * *"),
+    "weekdays' mornings, one night": ("on", "0 20 * * 5", "0 7 * * 1-5"),
+    "an hour later": ("on", "0 20 * * *", "0 21 * * *"),
+}
+
+
 @dataclass(frozen=True)
 class Composition:
     """One kill path. ``rivals`` are objects beside it, with what they make of the truth."""
@@ -82,19 +93,27 @@ class Composition:
     rivals_truth: str = "off"
     notes: dict[str, str] = field(default_factory=dict)
     packing: str = "plain"
+    calendar: str = "each night"
 
     @property
     def truth(self) -> str:
         """``off``, ``on`` or ``unknown``."""
-        style = STYLES[self.style][0]
-        return style if style == "on" or self.rivals_truth == "off" else self.rivals_truth
+        own = {STYLES[self.style][0], CALENDARS[self.calendar][0]}
+        return "on" if "on" in own else self.rivals_truth
 
     @property
     def objects(self) -> list[Obj]:
         """Its manifests."""
         names = [self.name, *([f"{self.name}-b"] if self.second else [])]
         made = [obj for name in names for obj in self._target(name)]
-        return PACKINGS[self.packing]([*made, *self._executor(names), *self.rivals])
+        return PACKINGS[self.packing]([*made, *self._executor(names), *self._mornings(names), *self.rivals])
+
+    def _mornings(self, names: list[str]) -> Iterable[Obj]:
+        """What starts them again, where the calendar has such a thing: by the switch's own account."""
+        when = CALENDARS[self.calendar][2]
+        if when:
+            lines = (f"kubectl -n {self.namespace} scale {self.kind.lower()} {name} --replicas=1" for name in names)
+            yield self._cron("lights-on", when, "\n".join(lines))
 
     def _target(self, name: str) -> Iterable[Obj]:
         meta = {"name": name, "namespace": self.namespace, "labels": {"app": name}}
@@ -139,12 +158,15 @@ class Composition:
                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
             ],
         )
-        yield {
+        yield self._cron("lights-out", CALENDARS[self.calendar][1], script)
+
+    def _cron(self, name: str, when: str, script: str) -> Obj:
+        return {
             "apiVersion": "batch/v1",
             "kind": "CronJob",
-            "metadata": {"name": "lights-out", "namespace": self.namespace},
+            "metadata": {"name": name, "namespace": self.namespace},
             "spec": {
-                "schedule": "30 21 * * *",
+                "schedule": when,
                 "timeZone": self.zone,
                 "concurrencyPolicy": "Forbid",
                 "jobTemplate": {

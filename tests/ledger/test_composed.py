@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from beside import HARMLESS, RELIGHTING, UNKNOWN, Aim
-from composed import PACKINGS, STYLES, Composition
+from composed import CALENDARS, PACKINGS, STYLES, Composition, account, workload
 
 from killcheck.capabilities.inventory import Inventory
 from killcheck.entries import Status
@@ -30,9 +30,9 @@ def _rivals() -> list[tuple[str, str]]:
 
 
 def _every() -> list[tuple[Any, ...]]:
-    """(kind, replicas, style, name and namespace, zone, second, packing, rival) of every composition.
+    """(kind, replicas, style, name and namespace, zone, second, packing, calendar, rival) of every composition.
 
-    Each is written down in one way of all that there are, in turn.
+    Each is written down in one way of all that there are, in turn, and has one calendar.
     """
     every = product(
         ("Deployment", "StatefulSet"),
@@ -43,10 +43,10 @@ def _every() -> list[tuple[Any, ...]]:
         (False, True),
         _rivals(),
     )
-    packings = cycle(PACKINGS)
-    told = [(*one[:-1], next(packings), one[-1]) for one in every]
+    packings, calendars = cycle(PACKINGS), cycle(CALENDARS)
+    told = [(*one[:-1], next(packings), next(calendars), one[-1]) for one in every]
     gone = ("delete", "resources-out")  # what is deleted, or asks for no GPU, no scale lights
-    return [one for one in told if one[2] not in gone or one[-1][0] != "on"]
+    return [one for one in told if one[2] not in gone or (one[-1][0] != "on" and one[-2] == "each night")]
 
 
 def _sample() -> list[tuple[Any, ...]]:
@@ -54,14 +54,15 @@ def _sample() -> list[tuple[Any, ...]]:
     if COMPOSED == "all":
         return every
     drawn = random.Random(20261122)
-    sound = [one for one in every if STYLES[one[2]][0] == "off"]
+    sound = [one for one in every if STYLES[one[2]][0] == CALENDARS[one[-2]][0] == "off"]
     unsound = [one for one in every if STYLES[one[2]][0] == "on" and one[-1][0] != "unknown"]
+    unsound += [one for one in every if STYLES[one[2]][0] == "off" and CALENDARS[one[-2]][0] == "on"]
     most = int(COMPOSED)
     return [*drawn.sample(sound, most - most // 3), *drawn.sample(unsound, most // 3)]
 
 
 @pytest.mark.parametrize(
-    ("kind", "replicas", "style", "where", "zone", "second", "packing", "rival"),
+    ("kind", "replicas", "style", "where", "zone", "second", "packing", "calendar", "rival"),
     _sample(),
     ids=lambda value: str(value[1] if isinstance(value, tuple) else value).replace(" ", "-") or "alone",
 )
@@ -73,6 +74,7 @@ def test_verdict_is_the_truth(
     zone: str,
     second: bool,
     packing: str,
+    calendar: str,
     rival: tuple[str, str],
     tmp_path: Path,
 ) -> None:
@@ -90,9 +92,31 @@ def test_verdict_is_the_truth(
         rivals=tuple(rivals),
         rivals_truth=rival[0],
         packing=packing,
+        calendar=calendar,
     )
     result = one.drill(tmp_path / "path")
     assert str(result.verdict) in RIGHT[one.truth], result.why
+
+
+@pytest.mark.parametrize("calendar", [one for one in CALENDARS if one != "each night"])
+def test_calendar_that_leaves_nights_on_is_seen(calendar: str, tmp_path: Path) -> None:
+    one = Composition(calendar=calendar)
+    result = one.drill(tmp_path / "path")
+    wanted = {"off": "survived", "on": "exposed"}[CALENDARS[calendar][0]]
+    assert str(result.verdict) == wanted, result.why
+    assert wanted == "survived" or "CronJob serving/lights-on set Deployment llama" in result.cause
+
+
+@pytest.mark.parametrize(("verb", "verdict"), [("patch", "exposed"), ("watch", "survived")])
+def test_loop_beside_a_switch_is_run(verb: str, verdict: str, tmp_path: Path) -> None:
+    """What it may do, and what it does, is seen for a few rounds; then it is held, and leaves no trace."""
+    rules = [{"apiGroups": ["apps"], "resources": ["deployments", "deployments/scale"], "verbs": ["get", verb]}]
+    loop = "while true; do kubectl -n serving scale deployment llama --replicas=1; sleep 900; done"
+    watchdog = workload("watchdog", "serving", "watchdog", image="alpine/k8s:1.32.0", command=["sh", "-c", loop])
+    one = Composition(rivals=(*account("watchdog", "serving", rules), watchdog))
+    result = one.drill(tmp_path / "path")
+    assert str(result.verdict) == verdict, result.why
+    assert verdict == "exposed" or not any("left changed" in note for note in result.notes)
 
 
 def test_executor_that_fails_after_its_write_has_turned_it_off(tmp_path: Path) -> None:

@@ -396,3 +396,29 @@ def test_start_is_looked_at_on_each_day_of_the_year(objects, schedule, zone, mes
     _container([start])["args"][0] = "kubectl -n inference scale deployment vllm --replicas=1"
     found = [f.message for f in _found([*objects, start], "second-starter")]
     assert [message] == [f.partition(": ")[2] for f in found] if message else not found
+
+
+@pytest.mark.parametrize(
+    ("stop", "start", "hours"),
+    [("0 20 * * 5", "0 6 * * 1", 0), ("0 20 * * 5", "0 6 * * 1-5", 110), ("0 20 * * 1-5", "0 7 * * *", 61)],
+)
+def test_week_that_begins_after_days_off_is_no_second_start(objects, stop, start, hours):
+    """Where one start comes between two stops; where more do, the nights between them are on."""
+    switch = _cron_job(objects)
+    switch["spec"] |= {"schedule": stop, "timeZone": "Etc/UTC"}
+    dawn = copy.deepcopy(switch)
+    dawn["metadata"]["name"] = "dawn"
+    dawn["spec"]["schedule"] = start
+    _container([dawn])["args"][0] = "kubectl -n inference scale deployment vllm --replicas=1"
+    found = [finding.message for finding in _found([*objects, dawn], "second-starter")]
+    assert [f"the next stop comes {hours} h later" in message for message in found] == ([True] if hours else [])
+
+
+@pytest.mark.parametrize(("steps", "told"), [((1, 0), False), ((1,), True), ((0, 1), True), ((3, 0), True)])
+def test_step_on_the_way_to_zero_is_no_start(objects, steps, told):
+    _cron_job(objects)["spec"]["schedule"] = "30 18 * * *"
+    (target,) = [obj for obj in objects if obj["kind"] == "Deployment" and obj["metadata"]["name"] == "vllm"]
+    target["spec"]["replicas"] = 3
+    lines = [f"kubectl -n inference scale deployment vllm --replicas={number}" for number in steps]
+    _container(objects)["args"][0] = "; sleep 60; ".join(lines)
+    assert bool(_found(objects, "second-starter")) is told
