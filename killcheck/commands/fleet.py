@@ -11,7 +11,7 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, one_on_stdout, write
-from killcheck.commands.named import unsealed
+from killcheck.commands.named import first_line, unsealed
 from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
@@ -197,7 +197,8 @@ def _loaded(file: Path, results: str | None) -> Fleet:
 
 
 def _headline(fleet: Fleet) -> None:
-    say(f"killcheck: {fleet.name}: {len(fleet.shards)} shard(s), {fleet.at_once} at once, results in {fleet.results}")
+    told = f"{fleet.name}: {len(fleet.shards)} shard(s), {fleet.at_once} at once, results in {fleet.results}"
+    first_line(told, aside=False)
 
 
 def _chosen(fleet: Fleet, index: int | None) -> list[Shard]:

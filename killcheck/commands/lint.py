@@ -191,7 +191,7 @@ def _headline(session: Session, options: dict[str, Any]) -> None:
     if session.spec or session.fixture:
         named.headline(session, aside=aside)
     elif session.manifests or session.real:
-        say(f"killcheck: {source(session)}, no spec", err=aside)
+        named.first_line(f"{source(session)}, no spec", aside=aside)
 
 
 def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:

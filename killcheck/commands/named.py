@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +16,7 @@ from killcheck.commands.saying import say
 if TYPE_CHECKING:
     from killcheck.run.session import Session
 
-__all__ = ["beside", "example", "headline", "session", "spec", "unsealed"]
+__all__ = ["beside", "example", "first_line", "headline", "session", "spec", "unsealed"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -60,7 +62,22 @@ def headline(named: Session, *, aside: bool) -> None:
     only verdicts go to standard output. Raises what reading the spec does."""
     from killcheck.run.chosen import headline as said
 
-    say(f"killcheck: {said(named)}", err=aside)
+    first_line(said(named), aside=aside)
+
+
+def first_line(text: str, *, aside: bool) -> None:
+    """Say the first line of an output; on a terminal that is narrower it goes on in the next ones."""
+    line, width = f"killcheck: {text}", _width(aside)
+    if width is not None and len(line) > width:
+        from killcheck.reports.screen import hanging
+
+        line = hanging(line, 4, width)
+    say(line, err=aside)
+
+
+def _width(aside: bool) -> int | None:
+    """Columns of the terminal on which a line is said; None: it is a pipe or a file, which gets it whole."""
+    return shutil.get_terminal_size().columns if (sys.stderr if aside else sys.stdout).isatty() else None
 
 
 def beside(named: Session) -> Session:

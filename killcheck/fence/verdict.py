@@ -229,7 +229,7 @@ def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[st
         verdict = "exposed"
     elif case.doubts or unknown or not ceiling.stated:
         verdict = "unproven"
-    blind = bool(unknown) and not pools  # zero is no figure of what nobody read
+    blind = verdict == "unproven" and not pools  # zero is no figure of what nobody read
     return FenceResult(
         "cluster",
         verdict,

@@ -130,6 +130,8 @@ def _open_questions(console: Screen, unproven: list[Finding]) -> None:
 def _count(result: LintResult) -> Text:
     counts = {severity: sum(f.severity == severity and not f.unproven for f in result.findings) for severity in _STYLES}
     parts = [f"{number} {name}{'s' if number != 1 else ''}" for name, number in counts.items()]
+    unproven = sum(f.unproven for f in result.findings)
+    parts += [f"{unproven} not proven"] if unproven else []
     parts += [f"{len(result.suppressed)} suppressed"] if result.suppressed else []
     parts += [f"{len(result.known)} in the baseline"] if result.known else []
     path = result.kill_path

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from killcheck import fixtures
 from killcheck.cli import main
+from killcheck.commands import named
 from killcheck.run import chosen
 from killcheck.run.session import SessionError
 
@@ -114,3 +115,12 @@ def test_a_copy_of_an_example_is_that_example_until_a_byte_differs(tmp_path):
     with (copy / "gpu-nightly-off.yaml").open("a") as file:
         file.write("# ours\n")
     assert fixtures.copied(copy / "killcheck.yaml") == ""
+
+
+@pytest.mark.parametrize("width", [60, 80, None])
+def test_the_first_line_fits_the_terminal_and_is_one_line_in_a_pipe(monkeypatch, capsys, width):
+    monkeypatch.setattr(named, "_width", lambda aside: width)
+    named.first_line("inference: " + "policy " * 20, aside=False)
+    printed = capsys.readouterr().out.splitlines()
+    assert " ".join(printed).split() == ["killcheck:", "inference:", *["policy"] * 20]
+    assert len(printed) == 1 if width is None else max(map(len, printed)) <= width
