@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -284,6 +285,19 @@ class Progress:
         if self.relit or self._off_since is None:
             return None
         return max(0.0, self.hold_s - (now - self._off_since).total_seconds())
+
+    def late(self, now: datetime) -> str | None:
+        """The first required phase whose deadline has passed without it, so that the proof cannot be had any more."""
+        missing = self.missing()
+        if missing in (None, "held"):
+            return None
+        elapsed, deadline = (now - self.timeline.start).total_seconds(), self.timeline.deadline_s(missing)
+        return missing if deadline is not None and elapsed > deadline else None
+
+    def last_s(self) -> float:
+        """Seconds after the trigger by which every required phase is due, the time that it must hold not counted."""
+        deadlines = [self.timeline.deadline_s(phase) for phase in self._required if phase != "held"]
+        return max((one for one in deadlines if one is not None), default=math.inf)
 
     def stuck_at(self, missing: str) -> str:
         """The phase that is the matter: the first one on the way to ``missing`` that was not reached."""

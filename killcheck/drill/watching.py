@@ -5,6 +5,7 @@ What may *not* live here: what that comes to (:mod:`killcheck.drill.judgement`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -16,6 +17,7 @@ from killcheck import diagnosis, events
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.errors import UndoProblem
 from killcheck.drill.attribution import Bystanders
+from killcheck.drill.deciding import decided
 from killcheck.drill.night import Missed, Relight, WorksOnce, rest_of
 from killcheck.drill.pauses import Pauses
 from killcheck.drill.progress import Progress, required, watched_s
@@ -30,6 +32,7 @@ from killcheck.safety.journal import Entry, Journal
 from killcheck.safety.undo import retry, take_back
 from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.spec.phases import PHASES
+from killcheck.text.durations import format_duration
 from killcheck.text.values import replace
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import STEADFAST_S, Scene, described, on_since
@@ -102,6 +105,8 @@ class Watched:
         self.ledger = Ledger()
         #: Phases whose deadline passed: where it stuck then, why, and whether something had been lit again by then.
         self._late: dict[str, tuple[str, diagnosis.Diagnosis, bool]] = {}
+        #: Why more watching changes nothing, on somebody's cluster; None: it could.
+        self._decided: str | None = None
         self._dirty = True
         self._began = cluster.loop.now()
         #: Since when everything is proven: what happens from then on changes nothing of that.
@@ -125,6 +130,7 @@ class Watched:
     def _watch(self) -> None:
         loop = self.cluster.loop
         self._wake_at_deadlines()
+        self._touch()
         self._watch_until_proven()
         assert self.progress is not None
         if self.progress.proven() and self.options.run_out_s:
@@ -176,6 +182,9 @@ class Watched:
         later_s = self.progress.joined.longest_s()
         if later_s and not self.progress.proven() and self.options.horizon_s is None:
             loop.run_until(self._fresh_and_proven, later_s)
+        if self._decided is not None and not self.progress.proven():
+            passed_s = (loop.now() - self.progress.timeline.start).total_seconds()
+            self._note(f"watched for {format_duration(math.ceil(passed_s))}, which is enough: {self._decided}")
 
     def _news(self) -> bool:
         """Whether anything changed since it was asked last."""
@@ -202,7 +211,16 @@ class Watched:
 
     def _fresh_and_proven(self) -> bool:
         self._fresh()
-        return self.progress is not None and self.progress.proven()
+        return self.progress is not None and (self.progress.proven() or self._decided is not None)
+
+    def _decide(self) -> None:
+        """See whether more watching could change the verdict, where it costs somebody something and nobody asked."""
+        if self.progress is None or self.options.horizon_s is not None or not self.cluster.real or self._decided:
+            return
+        if self.bystanders is not None and self._settled is None:
+            self._decided = decided(
+                self.progress, self._layer_run, self.bystanders, self.faults, bitten=self.bites, began=self._began
+            )
 
     def _fresh(self, *, force: bool = False) -> bool:
         """Evaluate if anything changed since last time; always True."""
@@ -214,6 +232,7 @@ class Watched:
                     self._emit_event(event)
                 self._go_on_sabotaging()
             self._look_at_the_late()
+            self._decide()
             self._sample_now()
         return True
 

@@ -164,6 +164,10 @@ class Fault(ABC):
     #: comes before what only changes something (1), and that before what stops the cluster from working (2).
     rank: ClassVar[int] = 1
 
+    #: Where it bit before anything of the drill's own run began, nothing of it begins for as long as the fault stands:
+    #: not even where others make room, or try again.
+    bars: bool = False
+
     #: When it gave notice of a reclaim, and how many seconds that leaves; None: it gives none.
     noticed: tuple[datetime, float] | None = None
 

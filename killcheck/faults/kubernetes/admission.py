@@ -69,6 +69,7 @@ class WebhookDown(ExecutorFault):
     family = "admission"
     failures = (11, 26)
     shows = Evidence.OTHERS
+    bars = True
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A webhook configuration of our own that selects the drill's own pods alone."""
@@ -192,6 +193,7 @@ class NoRoom(ExecutorFault):
     family = "admission"
     failures = (12,)
     shows = Evidence.OTHERS
+    bars = True
 
     #: More cores than any machine has, so that no autoscaler buys one for it.
     asks_for_cpus: ClassVar[int] = 100_000

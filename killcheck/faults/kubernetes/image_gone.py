@@ -42,6 +42,7 @@ class ImageGone(ExecutorFault):
     failures = (1, 5)
     on_docker = True
     shows = Evidence.OTHERS
+    bars = True
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """Nothing that exists is changed."""

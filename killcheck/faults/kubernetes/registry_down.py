@@ -110,6 +110,7 @@ class RegistryUnreachable(_RegistryFault):
                 container["image"] = f"{NOWHERE}/{path}"
 
         stage.rewrites.append(rewrite)
+        self.bars = True
         return [f"the drill's copy of the Job pulls from {NOWHERE}"]
 
     def spares(self, stage: Stage, layer: LayerRun) -> Sequence[str]:

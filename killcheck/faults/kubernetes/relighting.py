@@ -18,7 +18,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import Undo
 from killcheck.safety.undo import retry
-from killcheck.spec.killpath import KillPath, Layer, Target
+from killcheck.spec.killpath import KillPath, Layer, Proof, Target
 
 __all__ = ["RivalOperator", "SecondStarter"]
 
@@ -152,8 +152,13 @@ class SecondStarter(_Relighting):
     failures = (34, 55)
     manager = "killcheck-starter"
 
-    #: How long after the last GPU pod has gone it starts, in seconds.
+    #: How long after the last GPU pod has gone it starts, in seconds; at most half of the time that it has to hold.
     after_s: ClassVar[float] = 60.0
+
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
+        """Only where somebody watches whether it holds."""
+        unwatched = "P4 is not to be proven: nobody watches whether they stay off"
+        return super().unsuited_targets(kill_path, layer) or (None if Proof.P4 in kill_path.proof else unwatched)
 
     def wait_s(self, stage: Stage) -> float | None:
         """Once, a while after everything has gone."""
@@ -162,5 +167,6 @@ class SecondStarter(_Relighting):
         gone = stage.timeline.reached.get("pods_gone")
         if gone is None:
             return None
-        left = (gone.observed + timedelta(seconds=self.after_s) - stage.cluster.loop.now()).total_seconds()
+        after_s = min(self.after_s, stage.timeline.deadlines["held"] / 2)
+        left = (gone.observed + timedelta(seconds=after_s) - stage.cluster.loop.now()).total_seconds()
         return max(0.0, left)

@@ -23,6 +23,7 @@ class Suspended(ExecutorFault):
     family = "schedule"
     failures = (7,)
     shows = Evidence.TRIGGER
+    bars = True
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The CronJob itself is edited: only an edit will do."""
