@@ -114,7 +114,7 @@ class Scratch(Struct, frozen=True):
 # -- with namespaces ---------------------------------------------------------------------------------------
 def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratch, dns_ip: str) -> Plan:
     """A root of its own: every path as the manifest has it."""
-    steps = list(_base())
+    steps = list(_base([mount.path for mount in launch.mounts]))
     steps += _etc(launch, dns_ip)
     steps += _programs(launch, wiring, host)
     steps += _python(launch, wiring)
@@ -131,9 +131,11 @@ def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratc
     return Plan(launch.argv, _environment(launch), launch.working_dir or "/", steps)
 
 
-def _base() -> Iterator[Step]:
+def _base(mounted: Iterable[str]) -> Iterator[Step]:
+    places = {_on_host(path.rstrip("/")) for path in mounted}
     for path in (*_LIBRARIES, *_trust()):
-        yield from _as_on_host(path)
+        within = {place for place in places if place.startswith(f"{path}/") and not os.path.exists(place)}  # noqa: PTH110
+        yield from _opened(path, within) if within and path.startswith("/usr/") else _as_on_host(path)
     prefix = sys.base_prefix
     if not prefix.startswith("/usr"):
         yield ["bind", prefix, prefix, True]
@@ -187,6 +189,23 @@ def _as_on_host(path: str) -> Iterator[Step]:
         yield ["link", path, os.readlink(path)]  # noqa: PTH115
     elif os.path.exists(path):  # noqa: PTH110
         yield ["bind", path, path, True]
+
+
+def _on_host(path: str) -> str:
+    """A path of a container as it would be on this host, links of its folders followed."""
+    folder, _, name = path.rpartition("/")
+    return f"{os.path.realpath(folder or '/').rstrip('/')}/{name}"
+
+
+def _opened(folder: str, within: Collection[str]) -> Iterator[Step]:
+    """A folder of this host in which volumes find their place: links to what is in it, and so all the way to them."""
+    yield ["dir", folder, 0o755]
+    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
+        leads = {place for place in within if place.startswith(f"{entry.path}/")}
+        if leads and entry.is_dir(follow_symlinks=False):
+            yield from _opened(entry.path, leads)
+        else:
+            yield ["link", entry.path, f"{HIDDEN}/host{entry.path}"]
 
 
 def _thinned(directory: str, without: Collection[str]) -> Iterator[Step]:

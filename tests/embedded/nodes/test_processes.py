@@ -162,6 +162,26 @@ def test_mounts_are_at_their_paths(host):
     assert (code, log) == (0, "mounted\nmade\n")
 
 
+@pytest.mark.parametrize("place", ["/lib/kill", "/usr/share/kill", "/usr/lib/python3/of/ours", "/usr/local/bin/off.sh"])
+def test_a_volume_finds_its_place_below_folders_that_are_this_hosts(host, place):
+    host.add(
+        {
+            "kind": "ConfigMap",
+            "apiVersion": "v1",
+            "data": {"off.sh": "echo off"},
+            "metadata": {"name": "script", "namespace": "team"},
+        }
+    )
+    single = {"subPath": "off.sh"} if place.endswith(".sh") else {}
+    code, log = host.run_pod(
+        f"sh {place}{'' if single else '/off.sh'}; ls /usr/lib | grep -c .; python3 -c 'import json'",
+        volumes=[{"name": "script", "configMap": {"name": "script"}}],
+        volumeMounts=[{"name": "script", "mountPath": place, **single}],
+    )
+    assert code == 0, log
+    assert log.startswith("off\n")
+
+
 def test_a_signal_is_128_and_more(host):
     assert host.run_pod("(kill -9 $BASHPID); exit 137", image="debian:12")[0] == 137
 
