@@ -107,7 +107,7 @@ def mistaken(call: Call, firing: Firing) -> bool:
 def _is_by_the_way(call: Call, first: Firing) -> bool:
     """What says nothing against a program: kubectl's own look at a namespace; what was to be deleted and is not there;
     what it only looked for, where it then turned something off and ended well; what it found to exist already."""
-    if call.resource == "namespaces" and not call.writes:
+    if (call.resource == "namespaces" and not call.writes) or _only_waits(call, first):
         return True
     well = first.exit_code == 0
     if (call.status == 409 and call.verb == "create") or (call.status == 404 and call.verb == "delete"):
@@ -115,6 +115,15 @@ def _is_by_the_way(call: Call, first: Firing) -> bool:
     stays = any(not change.off and change.namespace == call.namespace for change in first.changes)
     missed = stays and call.resource in SCALED
     return call.status == 404 and not call.writes and well and bool(first.off) and not missed
+
+
+def _only_waits(call: Call, first: Firing) -> bool:
+    """Whether it is kubectl's wait for what it has deleted: a 403 ends that wait, and well (its pkg/cmd/delete)."""
+    if call.status != 403 or call.verb not in ("get", "list", "watch"):
+        return False
+    what = (call.group, call.resource, call.namespace)
+    deleted = [c for c in first.calls if c.verb == "delete" and not c.refused and c.at_s <= call.at_s]
+    return any((c.group, c.resource, c.namespace) == what and call.name in ("", c.name) for c in deleted)
 
 
 def _near(world: World, call: Call) -> str:

@@ -30,6 +30,8 @@ class PdbBlocksDrain(Probe):
         drains = any(
             call.subresource == "eviction" for one in world.layer_executors for call in one.reading.calls
         ) or any(layer.type is LayerType.SPOT_HANDLER for layer in world.kill_path.layers)
+        bounds = [dig(pool, "spec", "template", "spec", "terminationGracePeriod") for pool in world.gpu_pools]
+        bounded = bool(bounds) and all(bounds) and not drains  # whoever evicts by itself has no such bound
         for budget in world.of("PodDisruptionBudget"):
             field = _blocking(budget)
             if field is None:
@@ -39,13 +41,14 @@ class PdbBlocksDrain(Probe):
                 if not selected(dig(budget, "spec", "selector"), labels):
                     continue
                 if _always(budget) or _minimum(budget) >= template.count > 0:
-                    message = f"never lets a pod of {ref_of(obj)} be evicted: a drain of its node waits for ever"
+                    waits = f"{bounds[0]}, the pool's terminationGracePeriod" if bounded else "ever"
+                    message = f"never lets a pod of {ref_of(obj)} be evicted: a drain of its node waits for {waits}"
                     yield self.finding(
                         world,
                         budget,
                         field,
                         message,
-                        severity="error" if drains else "warning",
+                        severity="error" if drains else "note" if bounded else "warning",
                         patch=merge_patch(budget, {"spec": {"minAvailable": None, "maxUnavailable": 1}}),
                     )
                 break
