@@ -319,6 +319,17 @@ def test_a_command_that_the_script_itself_fetches(objects, script, told):
     assert (finding.severity, f"has no {told[1]}" in finding.message) == (told[0], True)
 
 
+@pytest.mark.parametrize(("bound", "severity"), [(None, "warning"), ("10m", "note")])
+def test_a_budget_in_the_way_of_a_drain_that_the_pool_bounds(objects, bound, severity):
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "vllm"}}}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": spec}
+    budget["metadata"] = {"name": "b", "namespace": "inference"}
+    for pool in (obj for obj in objects if obj["kind"] == "NodePool"):
+        pool["spec"]["template"]["spec"]["terminationGracePeriod"] = bound
+    (finding,) = _found([*objects, budget], "pdb-blocks-drain")
+    assert (finding.severity, "waits for ever" in finding.message) == (severity, bound is None)
+
+
 _ZETA = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "z", "namespace": "inference"}}
 
 

@@ -336,3 +336,15 @@ def test_what_a_rehearsal_does_not_serve_is_no_finding(path):
     found = path.findings()
     assert [f for f in found if f.probe == "call-refused" and f.unproven and "metrics.k8s.io" in f.message]
     assert [f for f in found if f.severity == "error"] == []
+
+
+def test_a_wait_for_what_was_deleted_may_be_refused(path):
+    path.extra = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "lock", "namespace": "gpu-lab"}}]
+    path.rules = [*path.rules, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"]}]
+    path.does(f"set -e\n{OFF}\nkubectl -n gpu-lab delete configmap lock")
+    assert path.rehearsed().first.exit_code == 0
+    assert not [f for f in path.findings() if f.probe == "call-refused"]
+    path.does(
+        f"set -e\n{OFF}\nkubectl -n gpu-lab delete configmap lock --wait=false\nkubectl -n gpu-lab get secret lock || :"
+    )
+    assert [f.probe for f in path.findings() if f.probe == "call-refused"]
