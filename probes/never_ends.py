@@ -9,6 +9,7 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World
 
+from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import dig
 from killcheck.rehearsal.programs import CONTROLLERS
 from killcheck.rehearsal.record import Outcome
@@ -18,6 +19,23 @@ if TYPE_CHECKING:
     from killcheck.rehearsal.record import Firing
 
 __all__ = ["NeverEnds"]
+
+#: The last part of repositories whose images run until they are stopped, as their projects document: shippers of logs,
+#: metrics and traces, proxies of meshes, databases and the web, agents that renew secrets.
+_GO_ON = frozenset(
+    {
+        *("alloy", "filebeat", "fluent-bit", "fluentd", "grafana-agent", "promtail", "telegraf", "vector"),
+        *(
+            "dcgm-exporter",
+            "node-exporter",
+            "opentelemetry-collector",
+            "opentelemetry-collector-contrib",
+            "pushgateway",
+        ),
+        *("cloud-sql-proxy", "cloudflared", "envoy", "haproxy", "kube-rbac-proxy", "nginx", "oauth2-proxy", "proxyv2"),
+        *("consul-dataplane", "daprd", "memcached", "postgres", "redis", "tailscale", "vault"),
+    }
+)
 
 
 class NeverEnds(Probe):
@@ -32,6 +50,9 @@ class NeverEnds(Probe):
 
     def ask(self, world: World) -> Iterable[Finding]:
         """What had not ended after half an hour, after three times its deadline, or long after it began to wait."""
+        for one in world.layer_executors:
+            if one.seen is None and one.owner.get("kind") not in CONTROLLERS:
+                yield from self._goes_on(world, one)
         for one in world.watched:
             first = one.seen.first if one.seen else None
             if first is None or first.outcome not in (Outcome.ENDLESS, Outcome.GIVEN_UP):
@@ -47,6 +68,22 @@ class NeverEnds(Probe):
                 yield self._waits(world, one, first)
             else:
                 yield self._about(world, one, first)
+
+    def _goes_on(self, world: World, one: Executor) -> Iterable[Finding]:
+        """Of what could not be fired: a container that its own image keeps running, beside the one that kills."""
+        ordinary = dig(one.spec, "containers", default=[])
+        for index, container in enumerate(ordinary if len(ordinary) > 1 else []):
+            if container.get("command") or _name(str(container.get("image", ""))) not in _GO_ON:
+                continue
+            bounded = dig(one.owner, "spec", "jobTemplate", "spec", "activeDeadlineSeconds") is not None
+            yield self.finding(
+                world,
+                one.owner,
+                (*one.path, "containers", index),
+                f"container {container.get('name')} ({container.get('image')}) goes on until it is stopped: the Job is "
+                "never Complete",
+                severity="warning" if bounded else "error",
+            )
 
     def _waits(self, world: World, one: Executor, first: Firing) -> Finding:
         """It asks a Service before it acts. Who watches may well wait for what it watches; who must kill may not."""
@@ -80,6 +117,14 @@ class NeverEnds(Probe):
             f"{what}{effect}{last}: the Job is never Complete",
             severity="warning" if bounded else "error",
         )
+
+
+def _name(image: str) -> str:
+    """The last part of an image's repository; empty for what is no image."""
+    try:
+        return parse(image).path.rpartition("/")[2]
+    except InvalidReference:
+        return ""
 
 
 def _is_long(first: Firing, deadline_s: float | None) -> bool:

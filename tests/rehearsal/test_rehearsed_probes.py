@@ -348,3 +348,19 @@ def test_a_wait_for_what_was_deleted_may_be_refused(path):
         f"set -e\n{OFF}\nkubectl -n gpu-lab delete configmap lock --wait=false\nkubectl -n gpu-lab get secret lock || :"
     )
     assert [f.probe for f in path.findings() if f.probe == "call-refused"]
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "told"),
+    [
+        ({}, {}, "error"),
+        ({"activeDeadlineSeconds": 600}, {}, "warning"),
+        ({}, {"command": ["vector", "validate"]}, None),
+    ],
+)
+def test_a_container_that_its_image_keeps_running(path, job, more, told):
+    path.job = job
+    path.beside = [{"name": "logs", "image": "timberio/vector:0.41.1-alpine", "args": ["--config", "/v.yaml"], **more}]
+    path.does(OFF)
+    found = [f for f in path.findings() if f.probe == "never-ends" and "logs" in f.message]
+    assert [f.severity for f in found] == ([told] if told else [])
