@@ -146,7 +146,12 @@ _NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         r"\1<redacted>",
     ),
-    (re.compile(rf"(?i)(--?(?:[a-z0-9]{{1,40}}-){{0,8}}{_SAYS}(?:=|\s+)[\"']?)(?!-|\$|<|/)[^\s\"']+"), r"\1<redacted>"),
+    (
+        re.compile(  # a flag begins a word: what follows the name of an object (Secret/web/app-token is...) is no value
+            rf"(?i)(?<![a-z0-9])(--?(?:[a-z0-9]{{1,40}}-){{0,8}}{_SAYS}(?:=|\s+)[\"']?)(?!-|\$|<|/)[^\s\"']+"
+        ),
+        r"\1<redacted>",
+    ),
     (
         re.compile(
             rf"(?i)((?<![\w-])(?:x|proxy|private|set|www|deploy|job)-(?:[a-z0-9]+-)*{_SAYS}(?:-[a-z0-9]+)*\s*:\s*)"

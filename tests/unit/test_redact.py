@@ -92,6 +92,7 @@ def secret_part(value):
 @pytest.mark.parametrize(
     "text",
     [
+        "Secret/media/app-secret has variants, and ConfigMap/app-token is not there",
         "registry.k8s.io/kubectl@sha256:" + "0123456789abcdef" * 4,
         "cosign: sha256-" + "0123456789abcdef" * 4 + ".sig",
         "Pod/inference/vllm-6b8f5d7c9-x2x4z: FailedCreatePodSandBox",
