@@ -140,7 +140,7 @@ def _lines(cause: Cause, members: list[Skipped], verbose: bool) -> list[str]:
         return [f"{one.place}: {one.why}" if read else f"{one.place}: not read: {one.why}" for one in members]
     named = sorted(members, key=lambda one: not one.names_gpus)
     with_gpus = sum(one.names_gpus for one in members)
-    which = f", {with_gpus} of them naming GPUs" if with_gpus else ""
+    which = f", {'all' if with_gpus == len(members) else with_gpus} of them naming GPUs" if with_gpus else ""
     first = named[0]
     more = ", ".join(one.place for one in named[1:_SHOWN])
     rest = f", and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
