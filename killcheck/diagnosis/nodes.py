@@ -7,6 +7,7 @@ from killcheck.kube import resources as r
 from killcheck.kube import selectors
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, annotations_of, condition, dig, format_time, labels_of, name_of, namespace_of
+from killcheck.text.durations import format_duration, parse_duration
 from killcheck.watch.scene import event_time
 
 __all__ = ["RULES"]
@@ -137,6 +138,15 @@ def pool_settings(case: Case) -> Diagnosis | None:
                 remedy="set consolidateAfter to a minute or so",
                 failures=(47,),
             )
+        waits_s, within_s = _seconds(after), case.timeline.deadline_s("node_drained") or 0.0
+        if waits_s > within_s > 0:
+            return Diagnosis(
+                cause=f"NodePool {name} keeps an empty node for {after} (consolidateAfter): longer than the "
+                f"{format_duration(within_s)} by which it must be drained",
+                evidence=(f"spec.disruption.consolidateAfter: {after}",),
+                remedy="set consolidateAfter to a minute or so",
+                failures=(47,),
+            )
         if dig(pool, "spec", "replicas") is not None:
             return Diagnosis(
                 cause=f"NodePool {name} is static: its nodes stay whatever runs on them",
@@ -154,6 +164,14 @@ def pool_settings(case: Case) -> Diagnosis | None:
                     failures=(47,),
                 )
     return None
+
+
+def _seconds(after: object) -> float:
+    """0 for what is no duration."""
+    try:
+        return parse_duration(str(after))
+    except ValueError:
+        return 0.0
 
 
 def nobody_removes(case: Case) -> Diagnosis | None:

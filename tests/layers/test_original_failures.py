@@ -115,3 +115,10 @@ def test_work_that_is_lit_again_by_a_new_day_is_not_the_cause_of_the_night(drill
     result = drilled("held-mornings", "nightly-off", under=["pool-floor"])
     assert result.verdict is Verdict.EXPOSED
     assert result.cause == "NodePool gpu never consolidates: consolidateAfter: Never"
+
+
+def test_a_pool_that_keeps_empty_nodes_for_longer_than_the_deadline_is_the_cause(drilled):
+    patient = setting("NodePool", "16h", "spec", "disruption", "consolidateAfter")
+    result = drilled("dead-man", "nightly-off", patient)
+    assert (result.verdict, result.stuck_at) == (Verdict.EXPOSED, "node_cordoned")
+    assert result.cause.startswith("NodePool gpu keeps an empty node for 16h (consolidateAfter)")
