@@ -17,7 +17,19 @@ from killcheck.kube.client import Kube
 from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import devices_of, root_of
-from killcheck.ledger import admission, gitops, injection, kinds, left_on, outside, placing, reading, unseen, workloads
+from killcheck.ledger import (
+    admission,
+    gitops,
+    growing,
+    injection,
+    kinds,
+    left_on,
+    outside,
+    placing,
+    reading,
+    unseen,
+    workloads,
+)
 from killcheck.ledger.assume import settled
 from killcheck.ledger.references import bookkeeping, concern, gpus_in
 from killcheck.ledger.stakes import Held, Stakes, home_of, scaled_by
@@ -91,6 +103,7 @@ def keep(
         *book.entries(),
         *(book.refused(obj, why) for obj, why in inventory.refused),
         *_not_run(not_run, stakes, kube),
+        *(growing.entries(stakes, kube) if kube is not None else ()),
         *reading.entries(inventory, stakes),
         *left_on.entries(inventory, stakes),
         *outside.entries(inventory, stakes, book.now),

@@ -193,6 +193,25 @@ def test_a_ray_group_never_goes_below_its_minimum(tmp_path):
     assert str(found.verdict) == "exposed"
 
 
+ZERO = '[{"op":"replace","path":"/spec/workerGroupSpecs/0/replicas","value":0}]'
+
+
+@pytest.mark.parametrize(
+    ("autoscaled", "patch", "verdict"),
+    [(True, ZERO, "inconclusive"), (True, SUSPEND, "survived"), (False, ZERO, "survived")],
+    ids=["emptied", "suspended", "no-autoscaler"],
+)
+def test_a_ray_group_that_its_own_autoscaler_may_fill_again_is_not_off(tmp_path, autoscaled, patch, verdict):
+    """Its load is in no manifest; a suspended cluster has no head, and so no autoscaler."""
+    ray = workload("RayCluster", {**RAY["spec"], "enableInTreeAutoscaling": autoscaled}, "ray.io/v1")
+    how = "--type=json" if patch == ZERO else "--type=merge"
+    found = drilled(
+        tmp_path, ray, *switch("patch", "rayclusters.ray.io", "loom", "-n", NS, how, "-p", patch, groups=("ray.io",))
+    )
+    assert str(found.verdict) == verdict, found.why
+    assert ("enableInTreeAutoscaling" in found.why) is (verdict == "inconclusive")
+
+
 NAMED = {
     "serviceAccountName": "weaver",
     "runtimeClassName": "nvidia",
