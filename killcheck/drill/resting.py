@@ -16,7 +16,7 @@ from killcheck.rehearsal.loops import round_s
 __all__ = ["Resting"]
 
 _RUN = "killcheck.dev/run"
-_GO_ON = (r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS)
+_GO_ON = {one.kind: one for one in (r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS)}
 
 
 class Resting:
@@ -50,11 +50,13 @@ class Resting:
             self.stage.cluster.kube.patch(resource, name_of(obj), body, namespace_of(obj))
 
     def _running(self) -> Iterator[tuple[r.Resource, Obj]]:
+        if self.stage.cluster.real:  # nobody named them
+            return
         path = self.stage.kill_path
         refs = [one.workload for one in path.layers if one.workload] + [one.ref for one in path.targets if one.ref]
         own = {(ref.kind, ref.namespace, ref.name) for ref in refs}
-        for resource in _GO_ON:
-            for obj in self.stage.cluster.kube.list(resource).items:
-                runs = annotations_of({"metadata": dig(obj, "spec", "template", "metadata", default={})})
-                if runs.get(_RUN) == "true" and (resource.kind, namespace_of(obj), name_of(obj)) not in own:
-                    yield resource, obj
+        for obj in self.stage.cluster.inventory().objects:
+            resource = _GO_ON.get(str(obj.get("kind")))
+            runs = annotations_of({"metadata": dig(obj, "spec", "template", "metadata", default={})})
+            if resource and runs.get(_RUN) == "true" and (resource.kind, namespace_of(obj), name_of(obj)) not in own:
+                yield resource, obj

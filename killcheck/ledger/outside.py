@@ -56,8 +56,22 @@ def entries(inventory: Inventory, stakes: Stakes, now: datetime) -> Iterator[Ent
     skipped = inventory.loaded.skipped if inventory.loaded is not None and not inventory.live else ()
     told = {one.file: one.why.partition(": a switch")[0] for one in skipped if one.cause is Cause.OUTSIDE}
     for file, why in told.items():
-        if Path(file).is_file() and not _under_a_sentinel(Path(file), stakes):
+        if Path(file).is_file() and not (_under_a_sentinel(Path(file), stakes) or _of_layers(Path(file), stakes)):
             yield _entry(file, why, _schedule(Path(file)), stakes, now)
+
+
+def _of_layers(file: Path, stakes: Stakes) -> bool:
+    """Whether all that a timer or crontab fires are programs of the path's own layers, which a drill fires itself."""
+    if not is_schedule(file):
+        return False
+    drilled = {_called(layer.command) for layer in stakes.kill_path.layers if layer.command}
+    own = [_called(one.command) for one in scheduled.find([file.parent]) if one.by == file]
+    return bool(own) and drilled.issuperset(own)
+
+
+def _called(command: Command) -> tuple[str, ...]:
+    """A program by its name, wherever it lies, and its arguments."""
+    return (Path(command.argv[0]).name, *command.argv[1:])
 
 
 def _under_a_sentinel(file: Path, stakes: Stakes) -> bool:

@@ -380,6 +380,7 @@ def test_without_a_cloud_in_the_script_its_faults_mean_nothing(world, edited):
         "disk-read-only",
         "disk-full",
         "second-controller",
+        "work-comes",
     }
     assert layers.drillable(layer)
 

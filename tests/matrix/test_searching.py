@@ -50,7 +50,7 @@ class World:
     def search(self, **more):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(searching, "_run", self.run)
-            patch.setattr(searching, "_warm", lambda *_: nullcontext())
+            patch.setattr(searching, "_warm", lambda *_, **__: nullcontext())
             patch.setattr(searching.parallel, "mortal_workers", lambda _: nullcontext())
             patch.setattr(searching, "_names", lambda *_: ({name: list(NAMES) for name in LAYERS}, set()))
             more = {"max_faults": 3, "budget": 10**6, **more}
