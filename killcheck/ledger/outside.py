@@ -64,14 +64,9 @@ def _of_layers(file: Path, stakes: Stakes) -> bool:
     """Whether all that a timer or crontab fires are programs of the path's own layers, which a drill fires itself."""
     if not is_schedule(file):
         return False
-    drilled = {_called(layer.command) for layer in stakes.kill_path.layers if layer.command}
-    own = [_called(one.command) for one in scheduled.find([file.parent]) if one.by == file]
-    return bool(own) and drilled.issuperset(own)
-
-
-def _called(command: Command) -> tuple[str, ...]:
-    """A program by its name, wherever it lies, and its arguments."""
-    return (Path(command.argv[0]).name, *command.argv[1:])
+    drilled = {(layer.name, layer.command.argv) for layer in stakes.kill_path.layers if layer.command}
+    own = {(one.name, one.command.argv) for one in scheduled.find([file.parent]) if one.by == file}
+    return bool(own) and own <= drilled  # the same program of another name, or place, may be somebody else's
 
 
 def _under_a_sentinel(file: Path, stakes: Stakes) -> bool:
