@@ -120,7 +120,14 @@ def test_who_has_lost_its_processor_on_the_way_to_sleep_is_waited_for(monkeypatc
 
 @pytest.mark.skipif(not LINUX, reason="only Linux tells by which system call a process sleeps")
 def test_asleep_and_at_work_are_told_apart():
-    with subprocess.Popen(["sleep", "1000"]) as asleep, subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:
+    """Both have begun: one that is still being loaded sleeps until its pages are there."""
+
+    def begun(program: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(["sh", "-c", f"echo; {program}"], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None and process.stdout.readline() == "\n"
+        return process
+
+    with begun("exec sleep 1000") as asleep, begun("while :; do :; done") as busy:
         until = time.monotonic() + 60
         while not quiescence.proctree.settled(asleep.pid) and time.monotonic() < until:
             time.sleep(0.01)  # it is starting
