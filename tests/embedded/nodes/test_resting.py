@@ -124,7 +124,8 @@ def test_asleep_and_at_work_are_told_apart():
 
     def begun(program: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(["sh", "-c", f"echo; {program}"], stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None and process.stdout.readline() == "\n"
+        assert process.stdout is not None
+        assert process.stdout.readline() == "\n"
         return process
 
     with begun("exec sleep 1000") as asleep, begun("while :; do :; done") as busy:
