@@ -171,7 +171,7 @@ def _series(one: Series) -> dict[str, Any]:
         "to_zero": to_builtins(one.to_zero) if one.to_zero else None,
         "to_drained": to_builtins(one.to_drained) if one.to_drained else None,
         "deadline_in_s": one.deadline_in_s,
-        "mean_age_s": round(one.mean_age_s, 1),
+        "mean_age_s": None if one.mean_age_s is None else round(one.mean_age_s, 1),
         "at_risk_usd": one.at_risk_usd,
         "breaks": [to_builtins(found) for found in one.breaks],
     }

@@ -7,7 +7,7 @@ from itertools import groupby
 from rich.text import Text
 
 from killcheck.history.series import MOST_CHANGES, Series, Stand, Story
-from killcheck.history.words import broke, drift, proven, sentence, times
+from killcheck.history.words import ages, broke, drift, proven, sentence, times
 from killcheck.reports.figures import money
 from killcheck.reports.screen import Screen, fitting
 
@@ -26,10 +26,8 @@ _HEADERS = ["layer", "under", "stands", "last proven", "to zero, p95", "trend", 
 def show(story: Story, out: Screen) -> None:
     """Print it: one table a kill path and cluster, then what broke and is not mended."""
     out.say(sentence(story))
-    age = story.mean_age_s
-    if age is not None:
-        nights = len(story.nights)
-        out.say(f"{nights} night(s) of {story.runs} run(s); a proof was {age / 86400:.1f} days old on the mean.")
+    if story.series:
+        out.say(f"{len(story.nights)} night(s) of {story.runs} run(s); {ages(story)}.")
     ordered = sorted(story.series, key=_place)  # stable: those that need somebody stay first in each
     for (kill_path, cluster), group in groupby(ordered, key=_place):
         out.say(f"\n{kill_path} on {cluster}")

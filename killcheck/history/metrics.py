@@ -34,8 +34,8 @@ def _lines(story: Story) -> Iterator[str]:
     yield from _each(
         story,
         "killcheck_proof_mean_age_seconds",
-        "Mean seconds since the last proof, over the time from the first night till now.",
-        lambda one: round(one.mean_age_s),
+        "Mean seconds since the last proof, over the time from the first night till now; absent: never proven.",
+        lambda one: None if one.mean_age_s is None else round(one.mean_age_s),
     )
     yield from _each(
         story,

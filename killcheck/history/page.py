@@ -6,7 +6,7 @@ from importlib import resources
 
 from killcheck.history.nights import Night
 from killcheck.history.series import MOST_CHANGES, Story
-from killcheck.history.words import broke, drift, proven, sentence, times
+from killcheck.history.words import ages, broke, drift, proven, sentence, times
 from killcheck.reports.figures import money, span
 
 __all__ = ["page"]
@@ -37,7 +37,7 @@ def page(story: Story) -> str:
     text = resources.files("killcheck.history").joinpath("history.html.j2").read_text(encoding="utf-8")
     style = resources.files("killcheck.reports").joinpath("report.css").read_text(encoding="utf-8")
     return environment.from_string(text).render(
-        story=story, rows=rows, sentence=sentence(story), style=style, most=MOST_CHANGES, when=_when
+        story=story, rows=rows, sentence=sentence(story), ages=ages(story), style=style, most=MOST_CHANGES, when=_when
     )
 
 

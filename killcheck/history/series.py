@@ -76,7 +76,8 @@ class Series(Struct, frozen=True):
     to_drained: Took | None
     breaks: tuple[Break, ...] = ()
     #: Mean seconds, over the time from its first night till now, since it was last proven; before: since its first.
-    mean_age_s: float = 0.0
+    #: None: it never was proven.
+    mean_age_s: float | None = None
 
     @property
     def last(self) -> Night:
@@ -126,8 +127,14 @@ class Story:
 
     @property
     def mean_age_s(self) -> float | None:
-        """Seconds since the last proof, on the mean of all series and all of the time."""
-        return statistics.fmean(one.mean_age_s for one in self.series) if self.series else None
+        """Seconds since the last proof, on the mean of what was ever proven and of all the time; None: nothing was."""
+        ages = [one.mean_age_s for one in self.series if one.mean_age_s is not None]
+        return statistics.fmean(ages) if ages else None
+
+    @property
+    def never_proven(self) -> int:
+        """How many series no night has proven."""
+        return sum(one.last_proven is None for one in self.series)
 
 
 def told(history: History, *, now: float, stale_after_s: float, since: float = 0.0) -> Story:
@@ -216,12 +223,15 @@ def _told(old: str | None, new: str | None) -> str:
     return " -> ".join(words)
 
 
-def _mean_age_s(nights: Sequence[Night], now: float) -> float:
-    """The age of the newest proof, averaged over the time from the first night till now."""
+def _mean_age_s(nights: Sequence[Night], now: float) -> float | None:
+    """The age of the newest proof, averaged over the time from the first night till now; None: there is no proof."""
     begun = nights[0].at
+    proven = [night.at for night in nights if night.proven]
+    if not proven:
+        return None
     if now <= begun:
         return 0.0
-    proofs = [begun, *(night.at for night in nights if night.proven), now]
+    proofs = [begun, *proven, now]
     return sum((later - earlier) ** 2 / 2 for earlier, later in pairwise(proofs)) / (now - begun)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from killcheck.history.series import DAY_S, Break, Series, Stand, Story, Took, day
 from killcheck.reports.figures import money, span
 
-__all__ = ["ago", "badge_of", "broke", "drift", "proven", "sentence", "times"]
+__all__ = ["ages", "ago", "badge_of", "broke", "drift", "proven", "sentence", "times"]
 
 
 def ago(seconds: float) -> str:
@@ -22,6 +22,14 @@ def ago(seconds: float) -> str:
 def proven(one: Series, now: float) -> str:
     """When it was last proven."""
     return "never" if one.last_proven is None else ago(now - one.last_proven.at)
+
+
+def ages(story: Story) -> str:
+    """How old its proofs were, on the mean, and how many drills no night has proven."""
+    if story.mean_age_s is None:
+        return "no night has proven anything"
+    never = f", {story.never_proven} drill(s) were never proven" if story.never_proven else ""
+    return f"a proof was {story.mean_age_s / DAY_S:.1f} days old on the mean{never}"
 
 
 def times(took: Took | None) -> str:

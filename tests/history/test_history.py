@@ -17,9 +17,11 @@ from killcheck.cli import main
 from killcheck.cloud.session import Aws
 from killcheck.history import index
 from killcheck.history.index import History, gather
+from killcheck.history.metrics import metrics
 from killcheck.history.nights import Night, Unreadable, read
 from killcheck.history.places import Folder, PlaceError, place_of
 from killcheck.history.series import DAY_S, Stand, told
+from killcheck.history.words import ages
 
 BEFORE = {"CronJob/ml/off": {"schedule": "0 3 * * *", "images": "a:1"}, "Role/ml/off": {"rules": "0123456789ab"}}
 AFTER = {"CronJob/ml/off": {"schedule": "0 9 * * *", "images": "a:1"}, "Role/ml/off": {"rules": "ba9876543210"}}
@@ -92,13 +94,26 @@ def test_what_is_told_as_proven_was_proven_last_and_lately(nights, later):
         between = made[made.index(found.before) + 1 : made.index(found.after)]
         assert found.before.proven
         assert not any(night.proven or night.standing == "exposed" for night in between)
-    assert 0 <= one.mean_age_s <= now + 1
+    if one.last_proven is None:
+        assert one.mean_age_s is None
+    else:
+        assert 0 <= one.mean_age_s <= now + 1
 
 
 def test_the_age_of_a_proof_is_averaged_over_time():
     nights = [Night(f"r{day}", day * DAY_S, "p", "c", "l", (), "", "survived") for day in (0, 10)]
     (one,) = told(History(tuple(nights)), now=20 * DAY_S, stale_after_s=DAY_S).series
     assert one.mean_age_s == pytest.approx(5 * DAY_S)
+
+
+def test_what_was_never_proven_has_no_proof_of_any_age():
+    never = Night("r0", 0.0, "p", "c", "l", (), "", "inconclusive")
+    alone = told(History((never,)), now=DAY_S, stale_after_s=DAY_S)
+    assert ages(alone) == "no night has proven anything"
+    assert "killcheck_proof_mean_age_seconds{" not in metrics(alone)
+    beside = Night("r0", 0.0, "p", "c", "other", (), "", "survived")
+    both = told(History((never, beside)), now=2 * DAY_S, stale_after_s=DAY_S)
+    assert ages(both) == "a proof was 1.0 days old on the mean, 1 drill(s) were never proven"
 
 
 def test_the_day_on_which_a_trend_meets_its_deadline(tmp_path):
