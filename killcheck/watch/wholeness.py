@@ -35,8 +35,15 @@ _EXACT = frozenset(
 )
 #: How the scheduler says that a node lacks what a pod asks for (kube-scheduler, noderesources/fit.go).
 _NO_ROOM = re.compile(r"\bInsufficient \S+")
+#: How Karpenter (its scheduling/events.go) and the cluster autoscaler say that they make no node for a pod.
+_NO_NODE = ("Failed to schedule pod, ", "pod didn't trigger scale-up")
 #: What to add where a message says what is absent.
 _REMEDIES = (
+    (
+        r"(?:exceed limits|limits have been exhausted) for nodepool \(NodePool=([^)]+)\)",
+        "raise the limits of NodePool {0}, or ask for less: it can never be wholly on",
+    ),
+    (r"pod didn't trigger scale-up.*max node group size reached", "raise the node group's maximum, or ask for less"),
     (r'serviceaccount "?([^" ]+)"? not found', "add ServiceAccount {0} to the manifests"),
     (r'secret "?([^" ]+)"? not found', "add Secret {0} to the manifests, empty if its content is nobody's business"),
     (r'configmap "?([^" ]+)"? not found', "add ConfigMap {0} to the manifests"),
@@ -132,7 +139,7 @@ def _of_pods(scene: Scene, target: Target) -> Iterator[str]:
         for said in dig(pod, "status", "conditions", default=[]):
             if said.get("type") == "PodScheduled" and said.get("status") == "False":
                 told = _last(scene, pod, "FailedScheduling")
-                text = _shortened(str(said.get("message") or told))
+                text = "; ".join([_shortened(str(said.get("message") or told)), *_no_node_to_come(scene, pod)])
                 yield f"pod {name_of(pod)} is {said.get('reason')}: FailedScheduling: {text}"
         for status in (
             *dig(pod, "status", "initContainerStatuses", default=[]),
@@ -161,6 +168,15 @@ def _of_events(scene: Scene, target: Target, objects: list[Obj]) -> Iterator[str
         yield (
             f"{about.get('kind')} {about.get('name')}: {event.get('reason')}: {_shortened(str(event.get('message')))}"
         )
+
+
+def _no_node_to_come(scene: Scene, pod: Obj) -> list[str]:
+    """Why the autoscaler of its nodes makes none for a pod, in the autoscaler's own words."""
+    for event in scene.events_about(pod)[::-1]:
+        said = str(event.get("message"))
+        if said.startswith(_NO_NODE):
+            return [said]
+    return []
 
 
 def _begins(made: str, name: str) -> bool:

@@ -318,3 +318,29 @@ def test_nodes_nobody_described_are_judged_by_what_the_spec_says(tmp_path, text,
     assert said in "\n".join([found.why, *found.notes])
     if verdict == "survived" and "removedAfter" not in text:
         assert not {"node_cordoned", "node_drained", "node_gone"} & {phase["phase"] for phase in found.phases}
+
+
+def test_pool_that_has_no_room_for_all_is_named(tmp_path):
+    """What the scheduler says of the nodes that are there is no news: the pool's own limits keep the next from coming."""
+    needs = [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.12xlarge"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+    ]
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "looms"},
+        "spec": {
+            "limits": {"nvidia.com/gpu": 4},
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "looms"},
+                    "requirements": needs,
+                }
+            },
+        },
+    }
+    result = drilled(tmp_path, replicated(), pool, *scaled("deployment/loom"))
+    assert "2 of 3 GPU pods of Deployment/atelier/loom run" in result.why
+    assert "all available instance types exceed limits for nodepool (NodePool=looms)" in result.why
+    assert "raise the limits of NodePool looms, or ask for less" in result.why
