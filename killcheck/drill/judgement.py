@@ -16,8 +16,9 @@ from killcheck.drill.attribution import Attribution, Bystanders
 from killcheck.drill.night import Missed, Relight, WorksOnce
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
+from killcheck.faults.base import Evidence
 from killcheck.kube.objects import condition, format_time, name_of, namespace_of, ref_of
-from killcheck.ledger import injection, keeping, left_on
+from killcheck.ledger import injection, keeping, left_on, unread
 from killcheck.spec.killpath import Target
 from killcheck.spec.phases import words_of
 from killcheck.text.durations import format_duration
@@ -173,6 +174,7 @@ class Judged(Watched):
             *self.witnesses.unknown(missing),
             *self._not_injected(),
             *self._without_volumes(),
+            *self._placeholders(),
         ]
         if unknown:
             raise Inconclusive("; ".join(unknown))
@@ -227,6 +229,18 @@ class Judged(Watched):
             return []
         found = injection.brought(self.cluster.inventory().objects, ref, self.stage.observations.logs.values())
         return [found] if found is not None else []
+
+    def _placeholders(self) -> list[str]:
+        """Secrets that the layer's pods read and of which only a placeholder was here, where they wrote nothing.
+
+        A fault that the program itself named is why it failed, whatever it read.
+        """
+        assert self.progress is not None
+        named = any(fault.shows is Evidence.EXECUTOR for fault in self.faults)
+        if self.cluster.real or named or "scale_written" in self.progress.timeline.reached:
+            return []
+        seen = self.stage.observations
+        return unread.stood_in(self.cluster.inventory().objects, seen.pods.values(), seen.logs)
 
     def _without_volumes(self) -> list[str]:
         """PersistentVolumeClaims that the layer's pods wait for and that no manifest holds: state is made by hand."""

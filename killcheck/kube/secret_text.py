@@ -1,6 +1,8 @@
 """Secrets whose content nobody here can read: encrypted by SOPS, sealed, fetched from elsewhere, or a placeholder.
 
-They are there, which is what a pod waits for; what is in them is not known, and is not guessed.
+They are there, which is what a pod waits for; what is in them is not known, and is not guessed. Who reads a Secret, and
+who keeps one up to date, is here too. Sources: external-secrets.io (ExternalSecret ``spec.target.name``);
+developer.hashicorp.com, Vault Secrets Operator (``spec.destination.name``); cert-manager.io (``spec.secretName``).
 """
 
 from __future__ import annotations
@@ -8,17 +10,49 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 
-__all__ = ["ANNOTATION", "as_present", "made_by"]
+__all__ = ["ANNOTATION", "KEEPERS", "as_present", "kept", "made_by", "secrets_of", "unread"]
 
 #: On a Secret whose values stand for content that is not known; says how it came to be so.
 ANNOTATION = "killcheck.dev/unknown-content"
 _UNKNOWN = base64.b64encode(b"(not known here)").decode()
 _ENCRYPTED = re.compile(r"ENC\[.*\]", re.S)
+#: Where objects that renew a Secret name it; one without a name gives it its own.
+KEEPERS = {
+    "ExternalSecret": ("spec", "target", "name"),
+    "VaultStaticSecret": ("spec", "destination", "name"),
+    "VaultDynamicSecret": ("spec", "destination", "name"),
+    "VaultPKISecret": ("spec", "destination", "name"),
+    "Certificate": ("spec", "secretName"),
+}
+
+
+def kept(obj: Obj) -> str | None:
+    """The name of the Secret that an object keeps up to date, in its own namespace; None: it keeps none."""
+    path = KEEPERS.get(str(obj.get("kind")))
+    return str(dig(obj, *path, default="") or name_of(obj)) if path else None
+
+
+def unread(obj: Obj) -> str | None:
+    """How a Secret's content came to be unknown, in words; None: it is known, or the object is no Secret."""
+    return annotations_of(obj).get(ANNOTATION) if obj.get("kind") == "Secret" else None
+
+
+def secrets_of(spec: Obj) -> Iterator[str]:
+    """The Secrets whose contents a pod is given."""
+    for volume in dig(spec, "volumes", default=[]):
+        yield str(dig(volume, "secret", "secretName", default=""))
+        for source in dig(volume, "projected", "sources", default=[]):
+            yield str(dig(source, "secret", "name", default=""))
+    for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
+        for source in dig(container, "envFrom", default=[]):
+            yield str(dig(source, "secretRef", "name", default=""))
+        for variable in dig(container, "env", default=[]):
+            yield str(dig(variable, "valueFrom", "secretKeyRef", "name", default=""))
 
 
 def as_present(obj: Obj) -> Obj:

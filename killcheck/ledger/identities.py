@@ -12,9 +12,10 @@ from typing import Any
 
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.permissions import ANONYMOUS
+from killcheck.kube.secret_text import secrets_of
 from killcheck.ledger.stakes import Stakes, home_of
 
-__all__ = ["named_in", "of_pod", "secrets_of", "told"]
+__all__ = ["named_in", "of_pod", "told"]
 
 #: Fields of custom resources by which their controllers know whose rights their pods are to have.
 _NAMING = frozenset({"serviceaccountname", "serviceaccount", "serviceaccountref"})
@@ -62,19 +63,6 @@ def _projected(spec: Obj) -> bool:
         for volume in dig(spec, "volumes", default=[])
         for source in dig(volume, "projected", "sources", default=[])
     )
-
-
-def secrets_of(spec: Obj) -> Iterator[str]:
-    """The Secrets whose contents a pod is given."""
-    for volume in dig(spec, "volumes", default=[]):
-        yield str(dig(volume, "secret", "secretName", default=""))
-        for source in dig(volume, "projected", "sources", default=[]):
-            yield str(dig(source, "secret", "name", default=""))
-    for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
-        for source in dig(container, "envFrom", default=[]):
-            yield str(dig(source, "secretRef", "name", default=""))
-        for variable in dig(container, "env", default=[]):
-            yield str(dig(variable, "valueFrom", "secretKeyRef", "name", default=""))
 
 
 def _named(value: Any, depth: int) -> Iterator[str]:

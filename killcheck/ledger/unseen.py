@@ -1,8 +1,7 @@
 """What a drill takes for granted of things that no model of ours knows: said under the verdict, each with its object.
 
 Sources: istio.io, ambient mode (label ``istio.io/dataplane-mode``, a pod's goes before its namespace's);
-external-secrets.io (ExternalSecret ``spec.target.name``); developer.hashicorp.com, Vault Secrets Operator
-(``spec.destination.name``); cert-manager.io (Certificate ``spec.secretName``); kueue.sigs.k8s.io, ClusterQueue
+kueue.sigs.k8s.io, ClusterQueue
 (``fairSharing``, ``preemption.borrowWithinCohort``), ResourceFlavor (``topologyName``), partial admission (annotation
 ``kueue.x-k8s.io/job-min-parallelism`` of a Job); karpenter.sh, Utilizing ODCRs and Capacity Blocks
 (``capacityReservationSelectorTerms``; capacity type ``reserved``); cloud.google.com, Workload Identity Federation for
@@ -16,21 +15,13 @@ from collections.abc import Iterator
 
 from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, ref_of
+from killcheck.kube.secret_text import kept, secrets_of
 from killcheck.kube.workloads import templates
-from killcheck.ledger.identities import secrets_of
 from killcheck.ledger.stakes import Held, Stakes, home_of
 
 __all__ = ["entries"]
 
 _MESH = "istio.io/dataplane-mode"
-#: Where objects that renew a Secret name it; one without a name gives it its own.
-_KEEPERS = {
-    "ExternalSecret": ("spec", "target", "name"),
-    "VaultStaticSecret": ("spec", "destination", "name"),
-    "VaultDynamicSecret": ("spec", "destination", "name"),
-    "VaultPKISecret": ("spec", "destination", "name"),
-    "Certificate": ("spec", "secretName"),
-}
 #: What gives a pod's account an identity in a cloud, other than by a file that a fault takes away.
 _IDENTITIES = {
     "iam.gke.io/gcp-service-account": "GKE's workload identity",
@@ -70,10 +61,9 @@ def _meshed(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
 def _renewed(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
     wanted = {name for template in templates(switch) for name in secrets_of(template.spec)} - {""}
     for obj in stakes.objects:
-        path = _KEEPERS.get(str(obj.get("kind")))
-        kept = str(dig(obj, *path, default="") or name_of(obj)) if path else ""
-        if kept in wanted and home_of(obj) == home_of(switch):
-            because = f"it renews Secret {home_of(obj)}/{kept}, which {ref_of(switch)} reads: taken to go on doing so"
+        name = kept(obj)
+        if name in wanted and home_of(obj) == home_of(switch):
+            because = f"it renews Secret {home_of(obj)}/{name}, which {ref_of(switch)} reads: taken to go on doing so"
             yield Entry(ref_of(obj), Status.ASSUMED, because)
 
 

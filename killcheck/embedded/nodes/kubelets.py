@@ -20,6 +20,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, namespace_of, ref_of
+from killcheck.kube.secret_text import secrets_of, unread
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.host_runtime import Isolation
@@ -31,6 +32,11 @@ class Endpoints(Protocol):
     """Where kubelets are registered, so that the API server finds them (``ApiServer``)."""
 
     kubelets: dict[str, Any]
+
+
+#: How a kubelet says that a Secret is not there, and that it has not the key (recording 33).
+_NO_SECRET = re.compile(r'secret "([^"]+)" not found$')
+_NO_KEY = re.compile(r"(?:couldn't find key (?=\S+ in Secret)|references non-existent secret key: )(\S+)")
 
 
 def runs(pod: Obj) -> bool:
@@ -259,13 +265,21 @@ class NodeAgents:
     def _lacks(self, pod: Obj, message: str) -> None:
         """A pod cannot start. Secrets are seldom among manifests: on the embedded cluster a missing one says nothing.
 
-        Told of Jobs' pods alone, which somebody waits for.
+        Nor does a missing key of one whose content is elsewhere. Told of Jobs' pods alone, which somebody waits for.
         """
-        found = re.search(r'secret "([^"]+)" not found$', message)
         owner = controller_of(pod) or {}
-        if found and self.server is not None and owner.get("kind") == "Job":
+        if self.server is None or owner.get("kind") != "Job":
+            return
+        found, key = _NO_SECRET.search(message), _NO_KEY.search(message)
+        if found:
             needed = f"it needs Secret {namespace_of(pod)}/{found[1]}, which is not among the manifests"
             self._is_unknown(pod, f"{needed}: add one like it, or {DRILL_IT}")
+        kube = self.kubelets[pod["spec"]["nodeName"]].kube
+        for name in dict.fromkeys(secrets_of(pod["spec"])) if key else ():
+            how = unread(kube.find(r.SECRETS, name, namespace_of(pod)) or {"metadata": {}}) if name else None
+            if how is not None and key:
+                needed = f"it needs the key {key[1]} of Secret {namespace_of(pod)}/{name}, which is {how}"
+                self._is_unknown(pod, f"{needed}: add one like it, or {DRILL_IT}")
 
     def _is_unknown(self, pod: Obj, why: str) -> None:
         told = f"{ref_of({'kind': 'Pod'} | pod)}: {why}"
