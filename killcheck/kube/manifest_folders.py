@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,7 @@ class Folders(Struct):
     skipped: list[Skipped] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     reached: dict[Path, set[Path]] = field(default_factory=dict)
+    below: dict[Path, list[Path]] = field(default_factory=dict)  # the files of a kustomization's resources
     _plain: list[Path] = field(default_factory=list)  # files that no kustomization names
     _root: Path = Path()
     _left_out: PathSpec[Any] | None = None
@@ -117,6 +119,28 @@ class Folders(Struct):
         tops = [str(file.parent) for file, led_by in self.reached.items() if not led_by]
         shared = any(len(led_by) > 1 for led_by in self.reached.values())
         return tops if shared and len(tops) > 1 and not any(map(_looks_like_an_object, self._plain)) else []
+
+    def tops(self, changing: Collection[str]) -> list[tuple[Path, frozenset[Path], frozenset[Path]]]:
+        """Kustomizations that no other leads to and that change something, or lead to one of ``changing`` that does.
+
+        Each is (folder, its files, the kustomizations in it), and shares none of these with another one.
+        """
+        led = {top: frozenset(self._led_to(top)) for top, led_by in self.reached.items() if not led_by}
+        shared = Counter(one for below in led.values() for one in below)
+        return [
+            (top.parent, frozenset(self.below.get(top, ())), below)
+            for top, below in led.items()
+            if not (top.parent / "Chart.yaml").is_file()  # helm's
+            and not below.isdisjoint(map(_normal, map(Path, changing)))
+            and all(shared[one] == 1 for one in below)
+        ]
+
+    def _led_to(self, top: Path) -> Iterator[Path]:
+        """A kustomization and all that it leads to."""
+        yield top
+        for file, led_by in self.reached.items():
+            if top in led_by:
+                yield from self._led_to(file)
 
     def _folder(self, path: Path, within: tuple[Path, ...], *, named: bool = False) -> Iterator[Path]:
         kustomization = kustomization_in(path)
@@ -218,25 +242,31 @@ class Folders(Struct):
             yield from self._entries(file.parent, frozenset({file}))
             return
         spec: dict[str, Any] = found[0].value if found and isinstance(found[0].value, dict) else {}
-        self._undone(file, spec)
+        below = self.below.setdefault(here, [])
+        away = []
         for entry in (entry for key in _NAMING for entry in self._listed(spec, key, file)):
             target = _normal(file.parent / str(entry))
             if target.exists():
-                yield from self._resource(target, (*within, here))
+                found_in = list(self._resource(target, (*within, here)))
+                yield from found_in
+                inner = kustomization_in(target)  # what lies beside its resources is none of ours
+                below += self.below.get(inner, ()) if inner is not None else map(_normal, found_in)
             else:
-                why = f"its resource {entry} is not a file here, and nothing is downloaded"
-                self.skipped.append(Skipped(str(file), 0, why, Cause.ELSEWHERE))
+                away.append(f"its resource {entry} is not a file here, and nothing is downloaded")
+        files = tuple(sorted({str(one) for one in below}))
+        self._undone(file, spec, files)
+        self.skipped += [Skipped(str(file), 0, why, Cause.ELSEWHERE, files=files) for why in away]
         yield from self._beside(file, spec, named=named)
 
-    def _undone(self, file: Path, spec: dict[str, Any]) -> None:
+    def _undone(self, file: Path, spec: dict[str, Any], files: tuple[str, ...]) -> None:
         """What a kustomization would do to its resources: a patch of it may ask for GPUs that they do not."""
         undone = sorted(key for key, value in spec.items() if key not in _NEUTRAL and value)
         if undone:
             why = f"not rendered here: {', '.join(undone)} ({kustomize_command(file.parent, spec)})"
             used = _used_files(file.parent, {key: spec[key] for key in undone if key not in _NAMING})
             self._parts |= used
-            patches = [file, *used]
-            self._pass(file, why, Cause.KUSTOMIZATION, any(_names_accelerators(one) for one in patches))
+            gpus = any(_names_accelerators(one) for one in (file, *used))
+            self.skipped.append(Skipped(str(file), 0, why, Cause.KUSTOMIZATION, gpus, files))
 
     def _resource(self, target: Path, within: tuple[Path, ...]) -> Iterator[Path]:
         if target.is_dir():

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,26 +32,10 @@ _MOST_BYTES = 64_000_000
 _NOWHERE = "http://127.0.0.1:9"
 #: What a reference to something elsewhere looks like.
 _REMOTE = re.compile(r"\w+://|^git@|^[\w.-]+\.(com|org|io|dev|net)[/:]|[?&]ref=|^git::")
-#: Keys of a kustomization whose texts are no references.
-_TEXTS = frozenset(
-    {
-        "literals",
-        "commonAnnotations",
-        "commonLabels",
-        "labels",
-        "images",
-        "patch",
-        "patchesJson6902",
-        "metadata",
-        "configMapGenerator",
-        "secretGenerator",
-        "replacements",
-        "vars",
-        "buildMetadata",
-        "namespace",
-        "openapi",
-    }
-)
+#: Where a kustomization names files, or what is to be fetched: lists of them, entries with a path, generators.
+_LISTED = ("resources", "bases", "components", "crds", "configurations", "patchesStrategicMerge")
+_BY_PATH = ("patches", "patchesJson6902", "replacements", "openapi")
+_GENERATORS = ("configMapGenerator", "secretGenerator")
 _RUN_THINGS = ("helmCharts", "helmChartInflationGenerator", "generators", "transformers", "validators")
 _SOURCE = re.compile(r"^# Source: (\S+)$", re.M)
 
@@ -129,32 +113,28 @@ def _elsewhere(file: Path, seen: set[Path]) -> Iterator[str]:
                 yield from _elsewhere(inner, seen)
 
 
-def _references(value: Any, key: str = "") -> Iterator[str]:
-    """Every text of a kustomization that may name a file, those of generators included."""
-    if isinstance(value, str):
-        yield value.partition("=")[2] or value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _references(item, key)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            if name in ("files", "envs", "env", "path") or name not in _TEXTS:
-                yield from _references(item, name)
-            elif isinstance(item, dict | list):
-                yield from (text for text in _files(item))
+def _references(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Every text of a kustomization that names a file. Source: its reference (kubectl.docs.kubernetes.io)."""
+    for key in _LISTED:
+        yield from _texts(spec.get(key))
+    for key in _BY_PATH:
+        for entry in _mappings(spec.get(key)):
+            yield from _texts(entry.get("path"))
+    for key in _GENERATORS:
+        for entry in _mappings(spec.get(key)):
+            for name in ("files", "envs", "env"):
+                yield from (text.partition("=")[2] or text for text in _texts(entry.get(name)))
 
 
-def _files(value: Any) -> Iterator[str]:
-    """The files that generators and patches name, however deep they are in what is else only text."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _files(item)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            if name in ("files", "envs", "env", "path"):
-                yield from _references(item)
-            elif isinstance(item, dict | list):
-                yield from _files(item)
+def _texts(value: Any) -> Iterator[str]:
+    """A text, or those of a list; a patch that stands there whole names no file."""
+    for one in value if isinstance(value, list) else [value]:
+        if isinstance(one, str) and "\n" not in one:
+            yield one
+
+
+def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping))
 
 
 def _run(words: list[str], by_hand: str) -> Rendered:

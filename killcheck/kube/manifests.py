@@ -6,6 +6,7 @@ what a template, a chart or a kustomization would have made of it is missing unt
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -30,6 +31,8 @@ from killcheck.text.values import replace
 
 __all__ = ["STUMBLES", "Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 
+#: So many kustomizations further down are rendered: those of a whole repository would take minutes.
+_MOST_RENDERED = 12
 #: How Python says that a value is not what a reader took it for.
 STUMBLES = (AttributeError, TypeError, ValueError, KeyError, IndexError)
 #: Group, kind, and (namespace, name) of an object.
@@ -186,27 +189,57 @@ def _read(path: FilePath | str, exclude: Sequence[str], filling: Filling, readin
         reading.text(sys.stdin.read(), "<stdin>")
         return
     written = _Reading(reading.schemas, seen=reading.seen)
-    _read_written(path, exclude, written)
-    if any(one.cause in (Cause.CHART, Cause.KUSTOMIZATION) for one in written.skipped) and FilePath(path).is_dir():
-        _render(FilePath(path), filling, written)
+    folders = _read_written(path, exclude, written)
+    changed = any(one.cause in (Cause.CHART, Cause.KUSTOMIZATION) for one in written.skipped)
+    if changed and FilePath(path).is_dir() and not _render(FilePath(path), filling, written):
+        _render_deeper(folders, written)
     for name in ("manifests", "skipped", "notes", "surprises", "overlays"):
         getattr(reading, name).extend(getattr(written, name))
 
 
-def _render(folder: FilePath, filling: Filling, written: _Reading) -> None:
-    """Put what a chart or kustomization that was named becomes in the place of what is written there."""
+def _render_deeper(folders: Folders, written: _Reading) -> None:
+    """Put what the kustomizations further down become in the place of what they list: of a few, of their own files."""
+    changing = {one.file for one in written.skipped if one.cause is Cause.KUSTOMIZATION}
+    tops = folders.tops(changing)
+    for folder, files, within in tops if len(tops) <= _MOST_RENDERED else ():
+        own = [one for one in written.manifests if _normal(one.file) in files]
+        if not own:
+            continue
+        made = _Reading(written.schemas, manifests=own)
+        made.skipped = [one for one in written.skipped if _normal(one.file) in within]
+        others = [one for one in written.skipped if _normal(one.file) not in within]
+        _render(folder, Filling(), made)
+        written.notes += made.notes
+        if made.manifests is not own:
+            ours = {id(one) for one in own}
+            first = next(i for i, one in enumerate(written.manifests) if id(one) in ours)
+            written.manifests = [one for one in written.manifests if id(one) not in ours]
+            written.manifests[first:first] = made.manifests
+            written.skipped = others + made.skipped
+            written.surprises += made.surprises
+
+
+def _normal(file: str) -> FilePath:
+    return FilePath(os.path.normpath(file))
+
+
+def _render(folder: FilePath, filling: Filling, written: _Reading) -> bool:
+    """Put what a chart or kustomization that was named becomes in the place of what is written there.
+
+    Answers whether the folder is one.
+    """
     from killcheck.kube.manifest_render import placed, render
 
     rendered = render(folder, filling)
-    if rendered is None:  # they are deeper in: rendering each of a repository's would take minutes
-        return
+    if rendered is None:
+        return False
     if rendered.why:
         written.skipped = [
             replace(one, why=rendered.why) if one.cause is Cause.CHART else one for one in written.skipped
         ]
         if not any(one.cause is Cause.CHART for one in written.skipped):
             written.notes.append(f"{folder}: {rendered.why}")
-        return
+        return True
     if (folder / "Chart.yaml").is_file() and not filling.words:
         written.notes.append(f"{folder}: filled in with the chart's own values; yours: -f FILE, --set KEY=VALUE")
     made = _Reading(written.schemas)
@@ -217,9 +250,10 @@ def _render(folder: FilePath, filling: Filling, written: _Reading) -> None:
         one for one in made.skipped if one.cause is not Cause.NO_MANIFEST
     ]
     written.surprises = made.surprises
+    return True
 
 
-def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Reading) -> None:
+def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Reading) -> Folders:
     """Everything below one path, each file once, in order."""
     folders = Folders(exclude)
     files = list(_files(FilePath(path), folders))  # all of them: a later kustomization may use an earlier file
@@ -236,6 +270,7 @@ def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Readin
     reading.skipped += folders.skipped
     reading.notes += folders.notes
     reading.overlays += folders.overlays
+    return folders
 
 
 def _leads_out(file: FilePath, named: FilePath) -> bool:

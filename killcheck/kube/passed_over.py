@@ -82,7 +82,8 @@ _MANY = {
 class Skipped(Struct, frozen=True):
     """A file, or a document of one, that was not loaded, and why.
 
-    ``line`` is 1-based, 0 for the file as a whole. ``names_gpus``: its text names accelerators.
+    ``line`` is 1-based, 0 for the file as a whole. ``names_gpus``: its text names accelerators. ``files``: those that
+    it would have changed, or been read beside: of a kustomization that was not rendered, all that its resources name.
     """
 
     file: str
@@ -90,6 +91,7 @@ class Skipped(Struct, frozen=True):
     why: str
     cause: Cause = Cause.NO_MANIFEST
     names_gpus: bool = False
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         structs.force_setattr(self, "why", brief(self.why))

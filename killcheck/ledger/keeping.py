@@ -27,6 +27,7 @@ from killcheck.ledger import (
     outside,
     placing,
     reading,
+    unrendered,
     unseen,
     workloads,
 )
@@ -107,6 +108,7 @@ def keep(
         *reading.entries(inventory, stakes),
         *left_on.entries(inventory, stakes),
         *outside.entries(inventory, stakes, book.now),
+        *unrendered.entries(inventory, stakes),
         *(() if inventory.live else (*injection.entries(stakes), *unseen.entries(stakes))),
         *_unread(inventory),
         *_hollow(inventory),

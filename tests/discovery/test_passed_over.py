@@ -148,7 +148,10 @@ def test_a_secret_that_nobody_can_read_is_there(text: str, keys: set[str]):
     assert "killcheck.dev/unknown-content" in secret["metadata"]["annotations"]
 
 
-def test_files_that_no_kustomization_names_are_told_and_folders_beside_are_read(tmp_path: Path):
+def test_files_that_no_kustomization_names_are_told_and_folders_beside_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))  # nothing renders it
     write(
         tmp_path,
         {

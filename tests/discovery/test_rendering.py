@@ -9,6 +9,7 @@ import pytest
 
 from killcheck.kube import manifests
 from killcheck.kube.objects import ref_of
+from killcheck.kube.passed_over import Cause
 
 DEPLOYMENT = """\
 apiVersion: apps/v1
@@ -72,6 +73,56 @@ def test_a_kustomization_is_rendered_and_points_at_its_sources(tools: Path, tmp_
     assert loaded.manifests[0].file == str(folder / "d.yaml")
     assert loaded.manifests[0].line_of(("spec", "template", "spec", "containers", 0)) == 6
     assert loaded.unseen == ()
+
+
+HEAD = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "patches: [{target: {group: batch, kind: CronJob}, patch: '[{op: add, path: /spec/suspend, value: true}]'}]",
+        "patchesStrategicMerge: ['apiVersion: example.com/v1\\nkind: Thing\\nmetadata: {name: x}\\n']",
+        "images: [{name: docker.io/library/busybox, newName: registry.example.com/busybox}]",
+        "configMapGenerator: [{name: x, literals: ['url=https://example.com/x']}]",
+        "replacements: [{source: {kind: Deployment, group: apps}, targets: [{select: {group: keda.sh/v1}}]}]",
+        "commonAnnotations: {docs: 'https://example.com/runbook'}",
+    ],
+)
+def test_what_names_no_file_is_fetched_from_nowhere(tools: Path, tmp_path: Path, more: str):
+    installed(tools, "kubectl", DEPLOYMENT.replace("name: chat", "name: rendered"))
+    loaded = manifests.load(kustomization(tmp_path / "app", f"{HEAD}resources: [d.yaml]\n{more}\n"))
+    assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/rendered"]
+    assert loaded.unseen == ()
+
+
+def test_a_few_further_down_are_rendered_in_the_place_of_what_they_list(tools: Path, tmp_path: Path):
+    installed(tools, "kubectl", DEPLOYMENT.replace("name: chat", "name: prod-chat, namespace: ml"))
+    kustomization(tmp_path / "base", "resources: [d.yaml]\n")
+    kustomization(tmp_path / "prod", f"{HEAD}resources: [../base]\nnamePrefix: prod-\n")
+    (tmp_path / "base/beside").mkdir()
+    (tmp_path / "base/beside/e.yaml").write_text(DEPLOYMENT.replace("chat", "beside"))
+    (tmp_path / "z.yaml").write_text(DEPLOYMENT.replace("chat", "z"))
+    loaded = manifests.load(tmp_path)
+    assert {ref_of(obj) for obj in loaded.objects} == {
+        "Deployment/ml/prod-chat",
+        "Deployment/beside",
+        "Deployment/z",
+    }
+    assert (tools / "asked").read_text().split() == ["kustomize", str(tmp_path / "prod")]
+    assert [one.file for one in loaded.unseen] == [str(tmp_path / "prod/d.yaml")]
+
+
+def test_overlays_that_share_a_base_are_not_rendered_together(tools: Path, tmp_path: Path):
+    installed(tools, "kubectl", DEPLOYMENT)
+    kustomization(tmp_path / "base", "resources: [d.yaml]\n")
+    for name in ("dev", "prod"):
+        kustomization(tmp_path / name, f"resources: [../base]\nnamePrefix: {name}-\n")
+    loaded = manifests.load(tmp_path)
+    assert not (tools / "asked").exists()
+    changed = {one.file: one.files for one in loaded.skipped if one.cause is Cause.KUSTOMIZATION}
+    base = (str(tmp_path / "base/d.yaml"),)
+    assert changed == {str(tmp_path / name / "kustomization.yaml"): base for name in ("dev", "prod")}
 
 
 def test_a_kustomization_that_only_lists_is_read_without_any_program(tools: Path, tmp_path: Path):
