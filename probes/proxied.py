@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from ipaddress import ip_network
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.where import calls_by_name
+from killcheck.probes.where import calls_by_name, command_path
 from killcheck.probes.world import Executor, World
 
 from killcheck.executor import proxies
@@ -18,6 +19,12 @@ __all__ = ["Proxied"]
 
 #: How a pod names the API server where it goes by address: what the kubelet gives it is filled in at run time.
 _BY_ADDRESS = "$KUBERNETES_SERVICE_HOST"
+#: A proxy for HTTPS that a script sets, or gives curl (curl(1): -x, --proxy), and what lets the API server past it.
+_IN_SCRIPT = re.compile(
+    r"(?m)(?P<how>\b(?:https|all)_proxy(?==)|\b(?:HTTPS|ALL)_PROXY(?==)|\s(?:-x|--proxy)(?=[ =]))[= ]"
+    r"[\"']?(?P<proxy>(?:\w+://)?[\w.-]+(?::\d+)?)"
+)
+_PAST = r"(?i)\bno_proxy=|--noproxy\b|\bunset\s+[^\n]*https_proxy"
 
 
 class Proxied(Probe):
@@ -41,6 +48,15 @@ class Proxied(Probe):
                 continue
             for path, container in one.containers:
                 yield from self._judge(world, one, path, container)
+            yield from self._in_script(world, one)
+
+    def _in_script(self, world: World, one: Executor) -> Iterable[Finding]:
+        """A proxy that its script names itself: a variable that it sets, or an option of curl."""
+        found = _IN_SCRIPT.search(one.text)
+        if found and calls_by_name(one) and not re.search(_PAST, one.text):
+            host = proxies.host_of(found["proxy"])
+            message = f"{found['how'].strip()}: its requests to the API server are sent to {host}"
+            yield self.finding(world, one.owner, command_path(one), message)
 
     def _judge(self, world: World, one: Executor, path: Path, container: Obj) -> Iterable[Finding]:
         env, places, unseen = _environment(world, one, path, container)

@@ -250,8 +250,12 @@ class Controllers(Protocol):
 class Wire(Protocol):
     """The API as it is reached over TLS. ``interceptor`` sees every request first, and may answer in its place.
 
-    ``certificate_ended``: whether whoever connects is shown a certificate that has ended.
+    ``certificate``: what whoever connects is shown: the server's own, one that has ended, one that is not valid yet.
+    ``handshakes`` is asked at each connection whether its handshake comes to nothing, ``names`` how many seconds the
+    look-up of a name takes.
     """
 
     interceptor: Callable[[Any], Any] | None
-    certificate_ended: bool
+    certificate: str
+    handshakes: Callable[[], bool] | None
+    names: Callable[[str], float] | None

@@ -143,10 +143,12 @@ class Watched:
             self._left = tuple(str(p) for p in self.scene.gpu_pods())
             if Proof.P4 in self.kill_path.proof:
                 self._count_again()  # before a layer's next firing could turn off what nobody saw
-                # Under a fault the schedule may be what is disturbed: that it fires again is asked of the undisturbed.
+                # Under a fault the schedule may be what is disturbed: that it fires again is asked of the undisturbed,
+                # and under what holds the next firing up by what it does to this one.
                 again = None if self.faults else self._put_on_again
                 later = rest_of(self.stage, self._layer_run, self._settled, self._news, note=self._note, put_on=again)
-                self._relight = None if isinstance(later, Missed) and self.faults else later
+                disturbed = bool(self.faults) and not any(fault.lingers for fault in self.faults)
+                self._relight = None if isinstance(later, Missed) and disturbed else later
             if self._failed_later():
                 return
             for said in self._layer_run.afterwards():

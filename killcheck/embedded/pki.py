@@ -38,10 +38,9 @@ SERVER_NAMES = (
     SERVICE_IP,
 )
 #: Validity on the host's clock (TLS peers check it there, whatever the virtual clock says).
-VALID_FROM = timedelta(days=-1)
-VALID_FOR = timedelta(days=365)
-#: How long ago one that has ended did.
-ENDED = timedelta(hours=-1)
+VALID = (timedelta(days=-1), timedelta(days=365))
+#: Those that clients refuse for the time that they read off their clocks.
+OTHERS = {"ended": (VALID[0], timedelta(hours=-1)), "early": (timedelta(hours=1), VALID[1])}
 
 
 class Identity(Struct, frozen=True):
@@ -74,9 +73,15 @@ class Pki:
         return self._issue(common_name, organizations, ())
 
     @cached_property
-    def ended_context(self) -> ssl.SSLContext:
-        """:meth:`server_context` with a certificate of the same CA and names that has ended."""
-        return self.server_context(self._issue("kube-apiserver", (), SERVER_NAMES, ENDED))
+    def _others(self) -> dict[str, ssl.SSLContext]:
+        return {}
+
+    def other_context(self, when: str) -> ssl.SSLContext:
+        """As :meth:`server_context`, with a certificate of the same CA and names: ``ended``, or ``early``."""
+        if when not in self._others:
+            identity = self._issue("kube-apiserver", (), SERVER_NAMES, OTHERS[when])
+            self._others[when] = self.server_context(identity)
+        return self._others[when]
 
     def server_context(self, identity: Identity | None = None) -> ssl.SSLContext:
         """TLS for the server's side: client certificates are asked for, verified against the CA, and optional."""
@@ -106,7 +111,11 @@ class Pki:
         return _signed(builder, key), key
 
     def _issue(
-        self, common_name: str, organizations: Sequence[str], names: Sequence[str], until: timedelta = VALID_FOR
+        self,
+        common_name: str,
+        organizations: Sequence[str],
+        names: Sequence[str],
+        valid: tuple[timedelta, timedelta] = VALID,
     ) -> Identity:
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -114,7 +123,7 @@ class Pki:
 
         authority, authority_key = self._ca
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(common_name, organizations), authority.subject, key, until)
+        builder = _builder(_name(common_name, organizations), authority.subject, key, valid)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(ca=False), critical=True)
         purpose = x509.OID_SERVER_AUTH if names else x509.OID_CLIENT_AUTH
@@ -136,14 +145,14 @@ def _name(common_name: str, organizations: Sequence[str]) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, until: timedelta = VALID_FOR
+    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, valid: tuple[timedelta, timedelta] = VALID
 ) -> x509.CertificateBuilder:
     from cryptography import x509
 
     now = wall_now()
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
     builder = builder.serial_number(x509.random_serial_number())
-    return builder.not_valid_before(now + VALID_FROM).not_valid_after(now + until)
+    return builder.not_valid_before(now + valid[0]).not_valid_after(now + valid[1])
 
 
 def _signed(builder: x509.CertificateBuilder, key: EllipticCurvePrivateKey) -> x509.Certificate:

@@ -50,8 +50,12 @@ class Server:
         self.pki = pki
         self.port = port
         self.interceptor: Interceptor | None = None
-        #: Whether whoever connects from now on is shown a certificate that has ended.
-        self.certificate_ended = False
+        #: Which certificate whoever connects from now on is shown: ``own``, ``ended`` or ``early``.
+        self.certificate = "own"
+        #: Asked at each connection: whether what it says in its handshake is lost on the way.
+        self.handshakes: Callable[[], bool] | None = None
+        #: How many seconds a program waits for the answer to a look-up of a name.
+        self.names: Callable[[str], float] | None = None
         self.world = Client("world")
         self._context: ssl.SSLContext | None = None
         self._selector: selectors.BaseSelector | None = None
@@ -60,6 +64,8 @@ class Server:
         self._listeners: dict[socket.socket, Client] = {}
         self._dropped: list[socket.socket] = []
         self._connections: set[Connection] = set()
+        #: Connections whose handshakes come to nothing: they stay open, and nothing is said.
+        self._mute: list[tuple[Client, socket.socket]] = []
         self._lock = threading.Lock()
         self._stopping = False
 
@@ -91,7 +97,8 @@ class Server:
             listeners, self._listeners = [*self._listeners, *self._dropped], {}
             self._dropped = []
             connections = list(self._connections)
-        for listener in listeners:
+            mute, self._mute = self._mute, []
+        for listener in (*listeners, *(sock for _, sock in mute)):
             listener.close()
         for connection in connections:
             connection.abort()
@@ -121,6 +128,10 @@ class Server:
                 del self._listeners[listener]
             self._dropped += listeners
             connections = [c for c in self._connections if c.client is client]
+            mute = [sock for owner, sock in self._mute if owner is client]
+            self._mute = [(owner, sock) for owner, sock in self._mute if owner is not client]
+        for sock in mute:
+            sock.close()
         for connection in connections:
             connection.abort()
         self._nudge()
@@ -217,7 +228,12 @@ class Server:
             return
         sock.setblocking(True)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        context = self.pki.ended_context if self.certificate_ended else self._context
+        if self.handshakes is not None and self.handshakes():
+            with self._lock:
+                self._mute.append((client, sock))
+            client.add(in_flight=-1)  # whoever made it waits for nobody
+            return
+        context = self._context if self.certificate == "own" else self.pki.other_context(self.certificate)
         connection = Connection(self, client, sock, context)
         with self._lock:
             self._connections.add(connection)

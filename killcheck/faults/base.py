@@ -168,6 +168,9 @@ class Fault(ABC):
     #: not even where others make room, or try again.
     bars: bool = False
 
+    #: Whether it lets a firing succeed and holds up the next: then whether that comes is asked under it too.
+    lingers: bool = False
+
     #: When it gave notice of a reclaim, and how many seconds that leaves; None: it gives none.
     noticed: tuple[datetime, float] | None = None
 

@@ -33,6 +33,15 @@ _BY_FAMILY = {
 _BY_NAME = {
     "issuer-keys-rotated": f"add {_SECOND} and shows no token of this cluster (the cloud's own), and alert where a run "
     "fails",
+    "sidecar-stays": "give the Job an activeDeadlineSeconds below the period of its schedule, or leave its pods out of "
+    "injection",
+    "dns-slow": "give the request 30 s and tries, or let it call $KUBERNETES_SERVICE_HOST, which is an address",
+    "handshake-lost": f"give request and Job a time limit, so that the next try comes, and add {_SECOND} and acts from "
+    "somewhere else",
+    **dict.fromkeys(
+        ("certificate-ended", "node-clock-behind"),
+        f"alert where a certificate ends or a clock is off, and add {_SECOND} and asks another API (the cloud's own)",
+    ),
     **dict.fromkeys(("reading-stuck", "trigger-fails", "queue-runaway", "never-idle"), _HOUR),
     "pool-floor": "add a layer that ends the machines themselves, or alert on GPU nodes that run nothing",
 }

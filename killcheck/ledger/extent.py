@@ -21,5 +21,4 @@ UNSEEN: tuple[Unknown, ...] = (
     _unseen("spot", "the spec's own command that gives a notice: tried on a real cluster alone"),
     _unseen("spot", "traffic out of the cloud; bills by label and owner"),
     _unseen("credentials", "a cloud's trust in the cluster's issuer of tokens"),
-    _unseen("network", "MTU, DNS that answers slowly, a node's clock that is wrong"),
 )

@@ -108,7 +108,7 @@ def _taken(rule: Rule, expr: Expr, source: _Recorded) -> Iterator[str]:
     if any(name.startswith("DCGM_") for name in expr.metrics) and re.search(r"[(,{]\s*node\s*[),=!]", rule.expr):
         yield "the scrape gives dcgm-exporter's series a label node"
     if source.history.labels_taken and re.search(r"\bkube_\w+_labels\b", rule.expr):
-        labels = sorted(set(re.findall(r"\blabel_\w+", rule.expr)))
+        labels = sorted(set(re.findall(r"\blabel_\w+\b(?!\s*\()", rule.expr)))
         yield f"kube-state-metrics exports {', '.join(labels) or 'labels'} (--metric-labels-allowlist)"
 
 

@@ -32,11 +32,14 @@ SURVIVED = {
     "spot-reclaim",
     "laptop-killed",
     "run-never-finishes",
+    "dns-slow",
+    "sidecar-stays",
 }
 #: Where it is the client that decides: kubectl tries again for as long as it is told to wait, and looks up no name.
 OTHERWISE = {
     ("kubectl", "dns-denied"): "inconclusive",
     ("kubectl", "dns-wrong"): "inconclusive",
+    ("kubectl", "dns-slow"): "inconclusive",
     ("kubectl", "api-brownout"): "survived",
 }
 #: What the evidence of a bite must show: the effect, in the words of whoever met it.
@@ -51,6 +54,10 @@ EFFECTS = {
     "proxy-in-the-way": r"192\.0\.2\.1|timed out",
     "sidecar-not-ready": r"has not been started",
     "certificate-ended": r"certificate has expired",
+    "node-clock-behind": r"not yet valid",
+    "dns-slow": r"look-up\(s\) took 5 s each",
+    "handshake-lost": r"handshake|timed out",
+    "sidecar-stays": r"has ended, and killcheck-proxy runs on",
     "issuer-keys-rotated": r"401 Unauthorized to system:serviceaccount:",
     "pdb-blocks": r"to evict it is refused: .*disruption budget",
     "do-not-disrupt": r"do-not-disrupt|nobody has moved it",

@@ -31,7 +31,11 @@ EXPECTED = {
     "dns-wrong": ("exposed", "executor_finished", "could not connect"),
     "proxy-in-the-way": ("exposed", "executor_finished", "192.0.2.1"),
     "sidecar-not-ready": ("exposed", "container_started", "killcheck-proxy"),
+    "sidecar-stays": ("survived", "", ""),
+    "dns-slow": ("survived", "", ""),
+    "handshake-lost": ("exposed", "executor_finished", "timed out"),
     "certificate-ended": ("exposed", "executor_finished", "certificate has expired"),
+    "node-clock-behind": ("exposed", "executor_finished", "certificate is not yet valid"),
     "issuer-keys-rotated": ("exposed", "executor_finished", "401"),
     "api-brownout": ("survived", "", ""),
     "suspended": ("exposed", "triggered", "suspended"),
@@ -135,7 +139,8 @@ def test_it_bites_is_seen_for_what_it_is_and_heals(world, name, early):
     assert healed.steady_again
     world.settle()
     assert differences(before, picture(world.cluster.embedded)) == []
-    assert world.cluster.embedded.wire.interceptor is None
+    wire = world.cluster.embedded.wire
+    assert (wire.interceptor, wire.handshakes, wire.names, wire.certificate) == (None, None, None, "own")
     assert world.cluster.embedded.stopped == set()
 
 

@@ -51,6 +51,14 @@ class Door(Protocol):
     def interceptor(self) -> object | None:
         """Who answers in the server's place."""
 
+    @property
+    def handshakes(self) -> Callable[[], bool] | None:
+        """Asked at each connection: whether its handshake comes to nothing."""
+
+    @property
+    def names(self) -> Callable[[str], float] | None:
+        """How many seconds the look-up of a name takes."""
+
     def adopt(self, listener: socket.socket, client: Client) -> None:
         """Let it accept on a listening socket; what comes in counts for ``client``."""
 

@@ -197,16 +197,21 @@ class Network:
             reply = dns.answer(query, self._address_of, working=policy == "allow", given_up=policy == "drop")
             if reply is None:
                 return
-            if policy != "drop":
-                sock.sendto(reply, peer)
-                return
+            late_s = DNS_TIMEOUT_S if policy == "drop" else self._slowed_s(query)
             spawner = self.runtime.spawner
-            if spawner is not None:
+            if not late_s:
+                sock.sendto(reply, peer)
+            elif spawner is not None:
                 with spawner.io.entered():
-                    self.runtime.loop.call_later(DNS_TIMEOUT_S, self._reply_late, sock, reply, peer)
+                    self.runtime.loop.call_later(late_s, self._reply_late, sock, reply, peer)
+
+    def _slowed_s(self, query: bytes) -> float:
+        """How long its answer takes where DNS works: no time, unless somebody says otherwise."""
+        slow = self.runtime.wire.names
+        return slow(dns.name_of_query(query)[0]) if slow is not None else 0.0
 
     def _reply_late(self, sock: socket.socket, reply: bytes, peer: tuple[Any, ...]) -> None:
-        """A look-up that nobody answered has taken the resolver's patience; the failure itself is the same."""
+        """A look-up that nobody answered has taken the resolver's patience, or its answer was slow to come."""
         self.news_until = wall_seconds() + DNS_NEWS_S
         with contextlib.suppress(OSError):
             sock.sendto(reply, peer)

@@ -24,6 +24,9 @@ class Passage:
 
     #: Nothing answers in the server's place.
     interceptor: None = None
+    #: Nor is anything held up on the way.
+    handshakes: None = None
+    names: None = None
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.address = address

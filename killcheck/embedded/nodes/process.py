@@ -282,7 +282,11 @@ class HostProcess:
             # With a name server of its own it finds out by itself; what it says of a time-out is told here.
             return "unanswered" if network.dns == "drop" else "allow"
         if named or name == self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP):
-            return network.api
+            lost = self.runtime.wire.handshakes
+            if network.api == "allow" and lost is not None and lost():
+                return "mute"
+            slow = named and self.isolated and network.api == "allow" and self.runtime.wire.names is not None
+            return "unanswered" if slow else network.api
         if self._swallows(name):
             if network.api == network.dns == "allow" and not known_silent(name):
                 self.runtime.limits.meet(self.who, f"it connects to {name}, and nobody but the API server answers here")
@@ -309,8 +313,9 @@ class HostProcess:
 
     def calm(self) -> bool:
         """Whether nothing holds the API server's answers up."""
-        network = self.launch.network
-        return self.isolated and network.api == network.dns == "allow" and self.runtime.wire.interceptor is None
+        network, wire = self.launch.network, self.runtime.wire
+        held_up = (wire.interceptor, wire.handshakes, wire.names) != (None, None, None)
+        return self.isolated and network.api == network.dns == "allow" and not held_up
 
     def last_status(self) -> int:
         """The last HTTP status."""

@@ -12,8 +12,9 @@ from killcheck.embedded.nodes.shim_agent import ask, complain, run
 
 REAL = "@REAL@"
 API = "@API@"
-#: client-go gives up dialling after so many seconds.
+#: client-go gives up dialling after so many seconds, and the handshake that follows (net/http's default transport).
 DIAL_S = 30.0
+HANDSHAKE_S = 10.0
 #: Those that ask again every second instead of watching: a clock of their own, by which a night would pass meanwhile.
 POLLING = {"drain", "scale"}
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -77,6 +78,10 @@ def main(argv: list[str]) -> int:
     if policy == "drop" and not {"version", "config", "help", "completion"} & set(argv[:1]):
         ask(f"sleep {DIAL_S}")
         complain(f"Unable to connect to the server: dial tcp {API}: i/o timeout")
+        return 1
+    if policy == "mute" and not {"config", "help", "completion"} & set(argv[:1]):
+        ask(f"sleep {HANDSHAKE_S}")
+        complain("Unable to connect to the server: net/http: TLS handshake timeout")
         return 1
     command, limit = limit_of(argv)
     if not command or limit <= 0:

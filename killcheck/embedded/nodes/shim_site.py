@@ -160,6 +160,9 @@ def _connect(self: Any, address: Any) -> Any:
         if policy == "drop":
             _clock.sleep(SYN_S if timeout is None else timeout)
             raise TimeoutError("timed out") if timeout is not None else TimeoutError(110, "Connection timed out")
+        if policy == "mute" and timeout is not None:  # without one, the handshake itself waits for ever
+            _clock.sleep(timeout)
+            raise TimeoutError("_ssl.c:989: The handshake operation timed out")
         if _Wiring.api and str(address[0]) in (*API_NAMES, _Wiring.service_ip) and int(address[1]) == 443:
             address = _Wiring.api
     return _real_connect(self, address)

@@ -1,7 +1,7 @@
 """The executor takes a wrong way to the API server: by a stale name, by a proxy, or not at all before its sidecar.
 
-All three are written into the drill's own copy of the Job, so that they need nothing but a Kubernetes API, and touch no
-other pod.
+All of them are written into the drill's own copy of the Job, so that they need nothing but a Kubernetes API, and touch
+no other pod.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from killcheck.capabilities.offered import Capability
 from killcheck.executor.proxies import API_NAMES, named, proxy_for
 from killcheck.executor.refusals import UNREACHED
 from killcheck.faults.base import Evidence, FaultError, Plan
@@ -18,7 +19,7 @@ from killcheck.faults.kubernetes.network import asks_for_no_name
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["DnsWrong", "ProxyInTheWay", "SidecarNotReady"]
+__all__ = ["DnsWrong", "ProxyInTheWay", "SidecarNotReady", "SidecarStays"]
 
 #: An address that nobody has: RFC 5737, TEST-NET-1.
 NOBODY = "192.0.2.1"
@@ -123,6 +124,8 @@ class SidecarNotReady(_OnCopy):
     #: How the container is called, and for how long it waits: beyond any Job's deadline.
     container: ClassVar[str] = "killcheck-proxy"
     waits_s: ClassVar[float] = 7 * 86400.0
+    #: What the Job does with it, in a word.
+    told: ClassVar[str] = "waits for"
     shows = Evidence.OTHERS
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
@@ -134,10 +137,14 @@ class SidecarNotReady(_OnCopy):
             kept = ("image", "imagePullPolicy", "resources", "securityContext")
             waiting = {key: first[key] for key in kept if key in first}
             waiting |= {"name": self.container, "command": ["sleep", f"{self.waits_s:.0f}"]}
-            spec["initContainers"] = [waiting, *(spec.get("initContainers") or ())]
+            self.place(spec, waiting)
 
         stage.rewrites.append(rewrite)
-        return [f"the drill's copy of the Job waits for container {self.container}"]
+        return [f"the drill's copy of the Job {self.told} container {self.container}"]
+
+    def place(self, spec: Obj, container: Obj) -> None:
+        """Put the container into a pod spec."""
+        spec["initContainers"] = [container, *(spec.get("initContainers") or ())]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """It runs, and the executor's own container waits for it."""
@@ -146,6 +153,38 @@ class SidecarNotReady(_OnCopy):
                 waiting = next(_not_started(pod), None)
                 if waiting is not None:
                     return f"{name_of(pod)}: {self.container} runs, and {waiting} has not been started"
+        return None
+
+
+class SidecarStays(SidecarNotReady):
+    """Reproduces rows 8 and 11: an injected container goes on when the program has ended, and so the Job does.
+
+    The GPUs go off, this night. Under Forbid, without a deadline, no later one fires: the drill plays the next firing,
+    which only the embedded cluster's clock can bring. Sources: istio/istio#11659, hashicorp/vault-k8s#120.
+    """
+
+    name = "sidecar-stays"
+    simulates = "a container that was injected beside the executor goes on when its program has ended"
+    failures = (8, 11)
+    needs = (Capability.CONTROLLERS,)
+    lingers = True
+    told = "has beside it"
+    edits = "containers"
+    shows = Evidence.OTHERS
+
+    def place(self, spec: Obj, container: Obj) -> None:
+        """Beside the others."""
+        spec["containers"] = [*spec["containers"], container]
+
+    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
+        """It runs, and what it was put beside has ended."""
+        found: dict[str, dict[str, Obj]] = {}
+        for pod, status in statuses(stage):
+            found.setdefault(name_of(pod), {})[str(status.get("name"))] = dig(status, "state", default={})
+        for pod_name, states in found.items():
+            ended = [one for one, state in states.items() if "terminated" in state]
+            if ended and "running" in states.get(self.container, {}):
+                return f"{pod_name}: {ended[-1]} has ended, and {self.container} runs on"
         return None
 
 
