@@ -119,7 +119,7 @@ class SidecarNotReady(_OnCopy):
 
     name = "sidecar-not-ready"
     simulates = "a container that was injected before the executor never gets ready"
-    failures = (11,)
+    failures: ClassVar[tuple[int, ...]] = (11,)
     edits = "initContainers"
     #: How the container is called, and for how long it waits: beyond any Job's deadline.
     container: ClassVar[str] = "killcheck-proxy"
