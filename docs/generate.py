@@ -21,6 +21,7 @@ from killcheck.cloud import ask
 from killcheck.embedded import cluster, controllers
 from killcheck.entries import MARK, Becomes, Unknown
 from killcheck.instances import reclaims
+from killcheck.kube import releases
 from killcheck.ledger.extent import UNSEEN
 from killcheck.ledger.kinds import MODELLED
 from killcheck.reports.document import schema
@@ -76,6 +77,7 @@ def pages() -> dict[Path, str]:
         "record.md": _record(),
         "result.md": _result(),
         "extent.md": _extent(),
+        "kubernetes.md": _kubernetes(),
     }
     found = {ROOT / "docs/reference" / name: HEAD + text for name, text in made.items()}
     found[ROOT / "killcheck/killcheck.schema.json"] = json_schema()
@@ -248,6 +250,49 @@ def _result() -> str:
     parts += _fields("The document", whole, set())
     for name, one in whole["$defs"].items():
         parts += _fields(name.capitalize(), one, set())
+    return "\n".join(parts)
+
+
+def _kubernetes() -> str:
+    """What differs between the releases of Kubernetes that the embedded cluster can be."""
+    minors = sorted(releases.LATEST)
+    names = " | ".join(f"1.{minor}" for minor in minors)
+    line = "---|" * len(minors)
+
+    def row(known: Callable[[int], bool]) -> str:
+        return " | ".join("yes" if known(minor) else "-" for minor in minors)
+
+    parts = [
+        "# More than one Kubernetes\n",
+        "`--kubernetes-version` says which Kubernetes the embedded cluster is, for `cluster up`, `drill`, `lint`,"
+        " `gate` and `explore`. In a spec it is `kubernetesVersion`, in pytest `--killcheck-kubernetes-version`, in"
+        f" Python `Cluster(kubernetes_version=...)`. Without it the cluster is {releases.DEFAULT.version}. A real"
+        " cluster has its own; programs of it are rehearsed on that release, or on the nearest one. Every verdict names"
+        " the release that it was seen on.\n",
+        "Only 1.36 was compared with a real control plane, request by request. The others are 1.36 with what is in"
+        " these tables. Defaults are upstream's: a provider or an administrator may have switched a gate.\n",
+        "## Releases\n",
+        "| release | `/version` answers |\n|---|---|",
+        *(f"| 1.{minor} | `{releases.LATEST[minor]}` |" for minor in minors),
+        "\n## Feature gates\n",
+        f"| gate | {names} | what it decides here |\n|---|{line}---|",
+        *(
+            f"| `{name}` | {row(lambda minor, name=name: releases.Release(minor, '').on(name))} | {_cell(gate.means)} |"
+            for name, gate in releases.GATES.items()
+        ),
+        "\n## Types\n",
+        "What is not here is served by all of them, or by none.\n",
+        f"| type | {names} |\n|---|{line}",
+        *(
+            f"| `{version}` {plural} | {row(lambda minor, since=since: minor >= since)} |"
+            for (version, plural), since in releases.TYPES.items()
+        ),
+        "\n## Fields\n",
+        "An older release refuses the field where kubectl asks strictly, and drops it with a warning elsewhere.\n",
+        "| field | since |\n|---|---|",
+        *(f"| `{kind.removeprefix('V1')}.{name}` | 1.{since} |" for (kind, name), since in releases.FIELDS.items()),
+        "",
+    ]
     return "\n".join(parts)
 
 

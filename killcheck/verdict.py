@@ -79,6 +79,8 @@ class DrillResult(Struct, frozen=True):
     #: How well the executors' programs were kept in (``namespaces``, ``bubblewrap``, ``docker``, ``unisolated``);
     #: empty: none was run by killcheck.
     sandbox: str = ""
+    #: The Kubernetes that it was drilled on, as its ``/version`` says (``v1.36.2``); empty: there was none.
+    kubernetes: str = ""
     #: Why programs of it were not run here, each reason once: of these nothing is proven.
     not_run: tuple[str, ...] = ()
     #: What accepts this exposure (``owner``, ``reason``, ``until``; each may be empty); None: nothing does.
@@ -157,6 +159,7 @@ class DrillResult(Struct, frozen=True):
             "problems": list(self.problems),
             "gpu_pods": list(self.gpu_pods),
             "sandbox": self.sandbox or None,
+            "kubernetes": self.kubernetes or None,
             "not_run": list(self.not_run),
             "accepted": self.accepted,
             "ledger": [entry.to_json() for entry in self.ledger.telling] if self.ledger else [],

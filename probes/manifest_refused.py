@@ -8,6 +8,7 @@ from pathlib import Path as FilePath
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
+from killcheck.kube import releases
 from killcheck.kube.manifest_folders import kustomization_in
 from killcheck.kube.objects import Obj, dig, namespace_of
 from killcheck.kube.passed_over import Cause
@@ -33,7 +34,7 @@ class ManifestRefused(Probe):
             return  # what a cluster has, its API server took
         from killcheck.embedded import Registry, refusals
 
-        kinds = Registry()
+        kinds = Registry(releases.parse(world.kill_path.kubernetes_version))
         inside = {
             "",
             *(target.namespace for target in world.kill_path.targets),

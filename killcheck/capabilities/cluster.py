@@ -60,6 +60,10 @@ class Cluster(Protocol):
         """The cluster's time."""
 
     @property
+    def kubernetes(self) -> str:
+        """The version of its Kubernetes (``v1.36.2``); empty where there is none, or it does not say."""
+
+    @property
     def sandbox(self) -> str:
         """The level at which what was run here was kept in; empty: nothing was."""
 

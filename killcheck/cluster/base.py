@@ -20,6 +20,7 @@ class RealPlace:
 
     real = True
     sandbox = ""
+    kubernetes = ""
     own_consent: OwnConsent | None = None
     keeper: Keeper | None = None
     capabilities = Capabilities()

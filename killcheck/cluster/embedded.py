@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["EmbeddedDrillCluster"]
 
 
-def _embedded(start: datetime, seed: int, exec_mode: str) -> Cluster:
+def _embedded(start: datetime, seed: int, exec_mode: str, kubernetes_version: str) -> Cluster:
     """Raises ClusterError where strangers' programs are to be kept in and this machine cannot."""
     from killcheck.embedded import NoSandbox
 
     try:
-        cluster = Cluster(start=start, seed=seed, exec_mode=exec_mode)
+        cluster = Cluster(start=start, seed=seed, exec_mode=exec_mode, kubernetes_version=kubernetes_version)
     except NoSandbox as error:
         raise ClusterError(str(error)) from error
     runtime = cluster.nodes.runtime
@@ -52,10 +52,12 @@ class EmbeddedDrillCluster:
         start: datetime,
         seed: int = 1,
         inventory: Inventory | None = None,
+        kubernetes_version: str = "",
     ) -> None:
         objects = list(objects)
         self._inventory = inventory or Inventory(objects)
-        self.embedded = _embedded(start, seed, exec_mode)
+        self.embedded = _embedded(start, seed, exec_mode, kubernetes_version)
+        self.kubernetes = self.embedded.release.version
         #: What is outside Kubernetes, where the kill path has any such thing.
         self.machine: Machine | None = None
         #: What was started beside the cluster, and how it ends.

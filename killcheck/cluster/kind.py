@@ -393,6 +393,7 @@ class KindCluster(RealCluster):
         self.kind.export()
         cluster = connect(self.kind.context, kubeconfig=self.kind.kubeconfig, loop=self.loop)
         self.kube = Kube(_Both(cluster.transport, EngineApi(self.engine, self.loop)))
+        self.kubernetes = str(self.kube.call("GET", "/version").body.get("gitVersion", ""))
         self.capabilities = Capabilities(node_containers=self.engine)
         wake(self.engine, self.kind.name)
         self.node_keeper = NodeKeeper(self.kube, self.engine, self.loop)

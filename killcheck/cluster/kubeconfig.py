@@ -29,7 +29,7 @@ class KubeconfigCluster(RealCluster):
         self.kube = connect(context, kubeconfig=kubeconfig, loop=self.loop)
         asked = self.loop.now()
         answer = self.kube.call("GET", "/version")
-        self.version = str(answer.body.get("gitVersion", ""))
+        self.kubernetes = str(answer.body.get("gitVersion", ""))
         self.loop.ahead = _ahead(answer.headers, asked, self.loop.now())
 
     def instance_state(self, node: Obj) -> InstanceState:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from killcheck.commands.errors import guarded
+from killcheck.commands.named import kubernetes_version
 from killcheck.commands.saying import say
 
 __all__ = ["command"]
@@ -71,6 +72,7 @@ def _folder() -> Path:
     metavar="NAME",
     help="A controller, model or kube-PROGRAM of ours that does not run: the real one can (repeatable).",
 )
+@kubernetes_version
 @click.option("--on", default="embedded", show_default=True, metavar="embedded|kind[:NAME]", help="Which cluster.")
 @click.option("--gpu-nodes", type=click.IntRange(1), default=1, show_default=True, help="kind: GPU stand-in nodes.")
 @click.option("--gpus", type=click.IntRange(1), default=8, show_default=True, help="kind: GPUs that each advertises.")
@@ -90,12 +92,26 @@ def up(**options: Any) -> None:
     if options["on"] != "embedded":
         if options["without"]:
             raise click.UsageError("--without is for the embedded cluster: on kind the controllers are the real ones")
+        if options["kubernetes_version"]:
+            raise click.UsageError("--kubernetes-version is of the embedded cluster: on kind --image says which it is")
         _kind(options["on"]).up(gpu_nodes=options["gpu_nodes"], gpus=options["gpus"], image=options["image"])
         return
     _serve(
         **{name: options[name] for name in ("speed", "frozen", "manifests", "empty", "exec_mode")},
+        version=_modelled(options["kubernetes_version"]),
         disabled=_known(options["without"]),
     )
+
+
+def _modelled(version: str) -> str:
+    """The same. Raises UsageError for a version that is not modelled."""
+    from killcheck.kube import releases
+
+    try:
+        releases.parse(version)
+    except releases.ReleaseError as error:
+        raise click.UsageError(f"--kubernetes-version: {error}") from None
+    return version
 
 
 def _known(names: tuple[str, ...]) -> frozenset[str]:
@@ -120,6 +136,7 @@ def _serve(
     empty: bool,
     exec_mode: str | None,
     disabled: frozenset[str],
+    version: str,
 ) -> None:
     """The embedded cluster, in this process."""
     from killcheck.capabilities.cluster import ClusterError
@@ -138,6 +155,7 @@ def _serve(
         speed=0.0 if frozen else speed,
         exec_mode=exec_mode or ("none" if manifests else "host"),
         disabled=disabled,
+        kubernetes_version=version,
     )
     try:
         if not empty:
@@ -149,7 +167,7 @@ def _serve(
         cluster.wire.write_kubeconfig(path)
         told = {"pid": os.getpid(), "began": process_began(os.getpid()), "kubeconfig": str(path.resolve())}
         (path.parent / "cluster.json").write_text(json.dumps(told))
-        say(f"the embedded cluster is up: export KUBECONFIG={path.resolve()}")
+        say(f"the embedded cluster is up, Kubernetes {cluster.release.version}: export KUBECONFIG={path.resolve()}")
         cluster.loop.run_until(lambda: bool(stopped))
     finally:
         cluster.close()

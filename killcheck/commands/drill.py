@@ -25,6 +25,7 @@ __all__ = ["approval", "command", "drills_for", "go_on"]
 @click.command("drill", context_settings={"help_option_names": ["-h", "--help"]})
 @named.spec
 @named.example
+@named.kubernetes_version
 @click.option(
     "--on",
     shell_complete=completing.places,

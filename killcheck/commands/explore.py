@@ -27,6 +27,7 @@ __all__ = ["command"]
 @click.command("explore", context_settings={"help_option_names": ["-h", "--help"]})
 @named.spec
 @named.example
+@named.kubernetes_version
 @click.option(
     "--manifests",
     multiple=True,

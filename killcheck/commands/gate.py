@@ -29,6 +29,7 @@ __all__ = ["command"]
 @click.command("gate", context_settings={"help_option_names": ["-h", "--help"]})
 @named.spec
 @named.example
+@named.kubernetes_version
 @click.option(
     "--on",
     shell_complete=completing.places,

@@ -25,6 +25,7 @@ __all__ = ["command"]
 @click.command("lint", context_settings={"help_option_names": ["-h", "--help"]})
 @named.spec
 @named.example
+@named.kubernetes_version
 @click.option(
     "--on",
     shell_complete=completing.contexts,
@@ -171,27 +172,37 @@ def _world(options: dict[str, Any]) -> Any:
         )
         if not options["strict"]:
             loaded = sound(loaded)
-    rehearsed = _rehearsed(loaded, session.folders) if options["exec_mode"] == "host" else {}
-    return asking.world_of(loaded, wall_now(), kill_path=kill_path, verbose=options["verbose"], rehearsed=rehearsed)
+    version = session.kubernetes_version or (kill_path.kubernetes_version if kill_path else "")
+    rehearsed = _rehearsed(loaded, session.folders, version) if options["exec_mode"] == "host" else {}
+    return asking.world_of(
+        loaded,
+        wall_now(),
+        kill_path=kill_path,
+        verbose=options["verbose"],
+        rehearsed=rehearsed,
+        kubernetes_version=version,
+    )
 
 
-def _rehearsed(loaded: Loaded, folders: list[Path]) -> dict[str, Any]:
+def _rehearsed(loaded: Loaded, folders: list[Path], version: str) -> dict[str, Any]:
     """The programs of manifests, and of the timers beside them, each fired once and watched."""
     from killcheck.clock import wall_now
     from killcheck.run import rehearsing
 
-    return dict(rehearsing.rehearsed(loaded, wall_now(), beside=folders))
+    return dict(rehearsing.rehearsed(loaded, wall_now(), beside=folders, kubernetes_version=version))
 
 
 def _headline(session: Session, options: dict[str, Any]) -> None:
     """What is asked about; where the kill path is still to be found, where that is looked for."""
+    from killcheck.kube import releases
     from killcheck.run.chosen import source
 
     aside = options["as_json"] or options["github"] or STDOUT in (options["sarif"], options["junit"])
     if session.spec or session.fixture:
         named.headline(session, aside=aside)
     elif session.manifests or session.real:
-        named.first_line(f"{source(session)}, no spec", aside=aside)
+        release = "" if session.real else f" (Kubernetes {releases.told(session.kubernetes_version)})"
+        named.first_line(f"{source(session)}, no spec{release}", aside=aside)
 
 
 def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
@@ -205,6 +216,8 @@ def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
 
     kube = connect(options["on"], kubeconfig=options["kubeconfig"], loop=WallLoop())
     listed = read(kube, _kinds(kill_path))
+    version = str(kube.call("GET", "/version").body.get("gitVersion", ""))
+    run = options["exec_mode"] == "host"
     world, notes = asking.world_of(
         listed.objects,
         wall_now(),
@@ -212,7 +225,10 @@ def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
         live=True,
         unread=listed.unread,
         listed=listed.kinds,
-        rehearsed=rehearsing.rehearsed(listed.objects, wall_now(), live=True) if options["exec_mode"] == "host" else {},
+        rehearsed=rehearsing.rehearsed(listed.objects, wall_now(), live=True, kubernetes_version=version)
+        if run
+        else {},
+        kubernetes_version=version,
     )
     world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
     return world, (*notes, *_written(kube, world.kill_path))

@@ -16,7 +16,7 @@ from killcheck.commands.saying import say
 if TYPE_CHECKING:
     from killcheck.run.session import Session
 
-__all__ = ["beside", "example", "first_line", "headline", "session", "spec", "unsealed"]
+__all__ = ["beside", "example", "first_line", "headline", "kubernetes_version", "session", "spec", "unsealed"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -41,6 +41,16 @@ unsealed = click.option(
 )
 
 
+#: ``--kubernetes-version``: which Kubernetes the embedded cluster is.
+kubernetes_version = click.option(
+    "--kubernetes-version",
+    default="",
+    metavar="VERSION",
+    help="Which Kubernetes the embedded cluster is: 1.33 to 1.37, or a patch release of these (default: as the spec "
+    "says, else 1.36). A real cluster has its own.",
+)
+
+
 def session(options: dict[str, Any], *, on: str | None = None) -> Session:
     """The session that a command's options name; see :func:`killcheck.run.chosen.chosen`. Raises SessionError."""
     from killcheck.run.chosen import chosen
@@ -53,6 +63,7 @@ def session(options: dict[str, Any], *, on: str | None = None) -> Session:
         exec_mode=options.get("exec_mode"),
         kubeconfig=options.get("kubeconfig"),
         allow_commands=bool(options.get("allow_commands")),
+        kubernetes_version=options.get("kubernetes_version") or "",
         **{name: options[name] for name in ("exclude", "values", "sets", "strict", "verbose") if name in options},
     )
 

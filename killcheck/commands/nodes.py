@@ -261,7 +261,7 @@ def _keep(cluster: Any, shape: Shape, home: str, options: dict[str, Any]) -> Non
         kubeconfig=str(options["kubeconfig"] or _named_by_environment() or ""),
         folder=state_dir() / "runs",
         exec_mode=options["exec_mode"],
-        version=cluster.version,
+        version=cluster.kubernetes,
         say=lambda said: say(f"killcheck: {said}", err=True),
     )
     try:

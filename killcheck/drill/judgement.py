@@ -352,6 +352,7 @@ class Judged(Watched):
             bites=dict(self.bites),
             title=self.options.title,
             gpu_pods=self._gpu_pods() if timeline else (),
+            kubernetes=self.cluster.kubernetes,
             not_run=tuple(dict.fromkeys(why for _, why in self.cluster.not_run())),
             **more,  # type: ignore[arg-type]
         )

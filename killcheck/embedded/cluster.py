@@ -14,6 +14,7 @@ from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
 from killcheck.embedded.api.authn import Authenticator
 from killcheck.embedded.api.http import User
+from killcheck.embedded.api.kinds import builtin
 from killcheck.embedded.api.legacy_tokens import LegacyTokens
 from killcheck.embedded.api.quota_status import QuotaStatus
 from killcheck.embedded.api.rbac import Authorizer
@@ -50,6 +51,7 @@ from killcheck.embedded.nodes.kubelets import has_own_kubelet
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport
+from killcheck.kube import releases
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
@@ -122,7 +124,8 @@ class Cluster:
 
     ``seed`` makes names and uids repeatable; ``exec_mode`` says how executors' commands run (host, docker, none);
     ``disabled`` names controllers and models that do not run; ``speed`` paces the clock for a person (None: as fast
-    as it goes).
+    as it goes); ``kubernetes_version`` (``1.34``, ``v1.34.3``) which Kubernetes it is. Raises ReleaseError for one that
+    is not modelled.
     """
 
     def __init__(
@@ -133,7 +136,10 @@ class Cluster:
         exec_mode: str = "host",
         speed: float | None = None,
         disabled: Collection[str] = (),
+        kubernetes_version: str = "",
     ) -> None:
+        #: The Kubernetes that this is: its defaults, its gates, what it serves.
+        self.release = releases.parse(kubernetes_version)
         self.rng = random.Random(seed)  # noqa: S311 - names, not secrets
         self.loop = VirtualLoop(start, speed)
         self.store = Store()
@@ -148,6 +154,7 @@ class Cluster:
             authorizer=self.authorizer,
             admission=self.admission,
             rng=self.rng,
+            release=self.release,
         )
         self.quotas = QuotaStatus(self.store, self.loop)
         self.legacy_tokens = LegacyTokens(self.store, self.loop, self.issuer, lambda: self.pki.ca_pem)
@@ -167,7 +174,7 @@ class Cluster:
         self._closed = False
         self.server.down = self._down
         self._bootstrap(start)
-        self.informers = Informers(self.kube_as(CONTROLLERS), self.loop)
+        self.informers = Informers(self.kube_as(CONTROLLERS), self.loop, self.release)
         self.controllers: dict[str, Component] = start_all(
             self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem
         )
@@ -180,6 +187,7 @@ class Cluster:
             wire=self.wire,
             server=self.server,
             rng=random.Random(seed + 2),  # noqa: S311 - jitter
+            version=self.release.version,
         )
         self.nodes.tends = lambda node: not has_own_kubelet(node)
         self.cloud.listeners.append(self._machine_changed)
@@ -312,6 +320,8 @@ class Cluster:
 
     def _create(self, obj: Obj) -> Obj | None:
         """Create an object, and answer what became of it; None: it was left out, or was there."""
+        if since := self._served_later(obj):
+            raise LoadError(obj, f"Kubernetes {self.release.version} does not serve it: v1.{since} is the first")
         try:
             resource = self.kube.resource_for(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
         except NotFound:
@@ -340,6 +350,15 @@ class Cluster:
             raise LoadError(obj, error.message) from error
         except KubeError as error:
             raise LoadError(obj, error.message if isinstance(error, ApiError) else str(error)) from error
+
+    def _served_later(self, obj: Obj) -> int | None:
+        """The first release that serves a built-in type which this one does not; None: it is none of them."""
+        if self.release == releases.DEFAULT:
+            return None
+        version = str(obj.get("apiVersion", ""))
+        kinds = (kind.resource for kind in builtin() if kind.resource.kind == obj.get("kind"))
+        found = (releases.TYPES.get((one.api_version, one.plural), 0) for one in kinds if one.api_version == version)
+        return next((since for since in found if since > self.release.minor), None)
 
     # -- what the drill asks -------------------------------------------------------------------------------
     @property

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from killcheck import discover
 from killcheck.discover.shapes import read_as_typed
-from killcheck.kube import blame, gpus
+from killcheck.kube import blame, gpus, releases
 from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, ref_of
 from killcheck.spec import killpath
@@ -71,6 +71,7 @@ class LintResult(Struct, frozen=True):
             "schema": "killcheck.result/v1",
             "command": "lint",
             "kill_path": self.kill_path.name,
+            "kubernetes": releases.told(self.kill_path.kubernetes_version) if self.kill_path.in_kubernetes else None,
             "verdict": "exposed" if self.at_or_above(fail_on) else "clean",
             "exit_code": self.exit_code(fail_on),
             "drills": [],
@@ -94,11 +95,13 @@ def world_of(
     listed: Iterable[str] = (),
     verbose: bool = False,
     rehearsed: Mapping[str, Rehearsed] | None = None,
+    kubernetes_version: str = "",
 ) -> tuple[World, tuple[str, ...]]:
     """The probes' world, and notes on how its kill path was found (where no spec says it).
 
-    What was ``rehearsed`` answers the questions that it can answer; reading answers the others. Raises DiscoveryError
-    where nothing asks for a GPU.
+    What was ``rehearsed`` answers the questions that it can answer; reading answers the others. ``kubernetes_version``:
+    that of the cluster which is asked about, where it is not the spec's. Raises DiscoveryError where nothing asks for a
+    GPU.
     """
     from killcheck.kube.manifests import Loaded as _Loaded
     from killcheck.probes import World
@@ -114,6 +117,8 @@ def world_of(
         with read_as_typed(lambda: loaded):
             kill_path, more = _found_path(found, loaded, rehearsed or {})
         notes += more
+    if kubernetes_version:
+        kill_path = replace(kill_path, kubernetes_version=kubernetes_version)
     with gpus.as_said(kill_path.accelerators), read_as_typed(lambda: loaded):
         return World(
             found, kill_path, now, loaded, live, unread or {}, frozenset(listed), rehearsed=rehearsed or {}

@@ -31,7 +31,7 @@ SPEC, MANIFESTS = "killcheck.yaml", "manifests"
 _TOLD = (
     "layer", "faults", "title", "verdict", "why", "off_by", "stuck_at", "cause", "remedy", "seconds_to_zero",
     "seconds_to_drained", "watched_s", "usd", "usd_per_hour", "usd_until_next_chance", "noticed", "phases", "bites",
-    "notes", "problems", "sandbox", "accepted", "ledger", "ledger_counts",
+    "notes", "problems", "sandbox", "kubernetes", "accepted", "ledger", "ledger_counts",
 )  # fmt: skip
 
 

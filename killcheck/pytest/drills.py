@@ -18,6 +18,7 @@ from killcheck.discover import DiscoveryError
 from killcheck.drill.sequence import Options
 from killcheck.faults import FaultError, apart
 from killcheck.fence import AccountError, FenceReport, FenceResult
+from killcheck.kube import releases
 from killcheck.kube.errors import KubeError
 from killcheck.kube.manifests import ManifestError
 from killcheck.kube.objects import copy, name_of, namespace_of
@@ -56,6 +57,7 @@ __all__ = [
     "layer_names",
     "plainly",
     "pools",
+    "release_of",
     "session_for",
     "shared_session",
     "summary",
@@ -79,6 +81,7 @@ def session_for(config: pytest.Config) -> Session:
             exec_mode=mode or None,  # type: ignore[arg-type]
             kubeconfig=Path(kubeconfig) if kubeconfig else None,
             start=config.invocation_params.dir,
+            kubernetes_version=setting(config, "kubernetes-version"),
             exclude=settings(config, "exclude"),
             values=[Path(path) for path in settings(config, "values")],
             sets=settings(config, "set"),
@@ -86,6 +89,16 @@ def session_for(config: pytest.Config) -> Session:
         )
     except SessionError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def release_of(config: pytest.Config) -> str:
+    """The Kubernetes version that was asked for. Raises pytest.UsageError for one that is not modelled."""
+    version = setting(config, "kubernetes-version")
+    try:
+        releases.parse(version)
+    except releases.ReleaseError as error:
+        raise pytest.UsageError(f"--killcheck-kubernetes-version: {error}") from None
+    return version
 
 
 def header(config: pytest.Config) -> str:

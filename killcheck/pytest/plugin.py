@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("killcheck", "killcheck: drills of GPU kill paths")
     for name, text in SETTINGS.items():
         group.addoption(f"--killcheck-{name}", default=None, metavar=name.upper(), help=text)
-        parser.addini(f"killcheck_{name}", text, default="")
+        parser.addini(f"killcheck_{name.replace('-', '_')}", text, default="")
     for name, text in LISTS.items():
         group.addoption(f"--killcheck-{name}", action="append", default=[], metavar=name.upper(), help=text)
         kind: Literal["paths", "linelist"] = "paths" if name in PATHS else "linelist"
@@ -99,11 +99,12 @@ def killcheck_session(request: pytest.FixtureRequest) -> Session:
 
 
 @pytest.fixture
-def embedded_cluster() -> Iterator[EmbeddedCluster]:
+def embedded_cluster(request: pytest.FixtureRequest) -> Iterator[EmbeddedCluster]:
     """A Kubernetes in this process, on a virtual clock: load manifests, let time pass, connect any client."""
     from killcheck.embedded import Cluster
+    from killcheck.pytest.drills import release_of
 
-    with Cluster(exec_mode="none") as cluster:
+    with Cluster(exec_mode="none", kubernetes_version=release_of(request.config)) as cluster:
         yield cluster
 
 

@@ -20,6 +20,7 @@ SETTINGS = {
     "layer": "only this layer (comma-separated)",
     "suite": "of killcheck.suites only install; staging (and install); or release (all)",
     "under": "faults for the staging suite (comma-separated; default: all that apply)",
+    "kubernetes-version": "which Kubernetes the embedded cluster is: 1.33 to 1.37 (default: the spec's, else 1.36)",
     "fixture": "a kill path that comes with killcheck, by name, instead of a spec",
 }
 
@@ -38,7 +39,17 @@ STRICT = "refuse manifests of which anything cannot be read; else it is passed o
 def setting(config: pytest.Config, name: str) -> str:
     """A setting: option, then environment, then ini; empty where none says anything."""
     said = config.getoption(f"--killcheck-{name}")
-    return str(said or os.environ.get(f"KILLCHECK_{name.upper()}", "") or config.getini(f"killcheck_{name}") or "")
+    return str(
+        said
+        or os.environ.get(f"KILLCHECK_{_plain(name).upper()}", "")
+        or config.getini(f"killcheck_{_plain(name)}")
+        or ""
+    )
+
+
+def _plain(name: str) -> str:
+    """As an ini file and an environment have it."""
+    return name.replace("-", "_")
 
 
 def settings(config: pytest.Config, name: str) -> list[str]:

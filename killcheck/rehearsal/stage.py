@@ -56,15 +56,21 @@ _WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"}
 
 
 def rehearse(
-    objects: Sequence[Obj], now: datetime, *, pool: Executor | None = None, share: int = 1
+    objects: Sequence[Obj],
+    now: datetime,
+    *,
+    pool: Executor | None = None,
+    share: int = 1,
+    kubernetes_version: str = "",
 ) -> dict[str, Rehearsed]:
     """Fire every program among ``objects`` once, alone; by their references.
 
     ``now``: from when on their schedules are read. ``pool``: who does it side by side, ``share`` of them. Nothing
-    outside the sandboxes of the programs is changed. Raises LoadError where hardly any of the objects can be had.
+    outside the sandboxes of the programs is changed. ``kubernetes_version``: which Kubernetes they act on. Raises
+    LoadError where hardly any of the objects can be had.
     """
     found = programs(objects)
-    tasks = [(objects, group, now) for group in together(objects, found, now, share)]
+    tasks = [(objects, group, now, kubernetes_version) for group in together(objects, found, now, share)]
     if pool is None:
         answers = [_rehearse_all(*task) for task in tasks]
     else:
@@ -73,26 +79,26 @@ def rehearse(
     return {program.ref: seen[program.ref] for program in found}
 
 
-def _rehearse_all(objects: Sequence[Obj], group: Sequence[Program], now: datetime) -> list[Rehearsed]:
+def _rehearse_all(objects: Sequence[Obj], group: Sequence[Program], now: datetime, version: str) -> list[Rehearsed]:
     """Programs that may share a stage: it is set up once, and each is fired in a fork of it, which nobody else sees."""
     if len(group) < 2 or not forking():
-        return [rehearse_one(objects, program, now) for program in group]
+        return [rehearse_one(objects, program, now, version) for program in group]
     by_slot = sorted(group, key=lambda program: program.next_slot(now))
-    with Stage(objects, None, by_slot[0].next_slot(now)) as stage, Forks(AT_ONCE) as forks:
+    with Stage(objects, None, by_slot[0].next_slot(now), version) as stage, Forks(AT_ONCE) as forks:
         stage.settle(group)
         for program in by_slot:
             if stage.reaches(program.next_slot(now)):
                 forks.begin(program.ref, partial(stage.taken, objects, program))
         answers = cast("dict[str, Rehearsed]", forks.answers())
-    return [answers.get(program.ref) or rehearse_one(objects, program, now) for program in group]
+    return [answers.get(program.ref) or rehearse_one(objects, program, now, version) for program in group]
 
 
-def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime) -> Rehearsed:
+def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime, version: str = "") -> Rehearsed:
     """One program on a stage of its own."""
     slot = program.next_slot(now)
-    with Stage(objects, program, slot) as stage:
+    with Stage(objects, program, slot, version) as stage:
         night = stage.night(objects)
-    return _completed(objects, program, slot, night)
+    return _completed(objects, program, slot, night, version)
 
 
 class _Night(Struct, frozen=True):
@@ -104,17 +110,17 @@ class _Night(Struct, frozen=True):
     later: tuple[tuple[datetime, Firing], ...] = ()
 
 
-def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: _Night) -> Rehearsed:
+def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: _Night, version: str) -> Rehearsed:
     """A program after its first firing: a night later, where that left something; and with its writes refused."""
     first, refused, left = night.first, night.refused, night.left
     second = None
     if program.goes_on:
         return Rehearsed(program.ref, program.namespace, program.account, first)
     if first.outcome is Outcome.ENDED and left and (first.exit_code == 0 or first.off):
-        with Stage([*objects, *left], program, program.next_slot(slot + timedelta(seconds=1))) as stage:
+        with Stage([*objects, *left], program, program.next_slot(slot + timedelta(seconds=1)), version) as stage:
             second = stage.fire()
     if _has_acted(first) and refused is None:
-        with Stage(objects, program, slot) as stage:
+        with Stage(objects, program, slot, version) as stage:
             stage.refuse()
             refused = stage.fire()
     found = Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
@@ -141,17 +147,17 @@ class _Refusing(Struct):
 class Stage:
     """One cluster for one firing; everything of it is gone with its ``with`` block.
 
-    ``program`` None: it is for several, each of which takes it in a fork of its own.
+    ``program`` None: it is for several, each of which takes it in a fork of its own. ``version``: of the Kubernetes.
     """
 
-    def __init__(self, objects: Iterable[Obj], program: Program | None, slot: datetime) -> None:
-        self._slot = slot
+    def __init__(self, objects: Iterable[Obj], program: Program | None, slot: datetime, version: str = "") -> None:
+        self._slot, self._version = slot, version
         within, beyond = [lit(obj) for obj in objects], list[Obj]()
         if program is not None:
             self._program = program
             within, beyond = parted(within, program)
         self._beyond = untouched(beyond)
-        self._cluster = _booted(within, slot - timedelta(seconds=COMING_UP_S))
+        self._cluster = _booted(within, slot - timedelta(seconds=COMING_UP_S), version)
         self._loop = self._cluster.loop
         self._kube = self._cluster.kube
         self._fired_at = 0.0
@@ -191,7 +197,7 @@ class Stage:
         self._program, slot = program, self._slot
         with self:
             night = self.night(objects)
-        return _completed(objects, program, slot, night)
+        return _completed(objects, program, slot, night, self._version)
 
     def night(self, objects: Sequence[Obj]) -> _Night:
         """Fire it, and where what it did can be put back: on nights of another kind, and with its writes refused."""
@@ -410,12 +416,12 @@ class Stage:
         return str(told[-1].get("message", "")) if told else "its Job made no pod that started"
 
 
-def _booted(objects: list[Obj], start: datetime) -> Cluster:
+def _booted(objects: list[Obj], start: datetime, version: str) -> Cluster:
     """A cluster with as many of the objects as it takes; schedules fire nothing in it by themselves."""
     left_out: list[Obj] = []
     objects = [*open_definitions(objects), *objects]
     while True:
-        cluster = Cluster(start=start, disabled={"cronjob-controller"})
+        cluster = Cluster(start=start, disabled={"cronjob-controller"}, kubernetes_version=version)
         try:
             cluster.load([obj for obj in objects if not any(obj is other for other in left_out)])
         except LoadError as error:

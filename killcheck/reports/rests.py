@@ -13,7 +13,7 @@ __all__ = ["assumed_by_hand", "of_drill", "of_run", "shown_apart"]
 
 def of_drill(result: Mapping[str, Any] | None) -> list[str]:
     """A line for each thing that a drill's verdict rests on; ``result`` is its JSON document."""
-    return [*lines(result or {}), *_sandbox(result or {})]
+    return [*lines(result or {}), *_sandbox(result or {}), *_kubernetes(result or {})]
 
 
 def _sandbox(result: Mapping[str, Any]) -> list[str]:
@@ -22,6 +22,11 @@ def _sandbox(result: Mapping[str, Any]) -> list[str]:
     if not level:
         return []
     return ["programs ran unisolated" if level == "unisolated" else f"programs ran in the sandbox: {level}"]
+
+
+def _kubernetes(result: Mapping[str, Any]) -> list[str]:
+    """The release that was drilled on: on another one gates, defaults and types may be others."""
+    return [f"Kubernetes {result['kubernetes']}"] if result.get("kubernetes") else []
 
 
 def of_run(story: RunStory) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from killcheck.kube import releases
 from killcheck.run.session import ExecMode, Session, SessionError
 from killcheck.spec.killpath import KillPath, Outcome, Policy
 
@@ -31,16 +32,19 @@ def chosen(
     kubeconfig: Path | None = None,
     allow_commands: bool = False,
     start: Path | None = None,
+    kubernetes_version: str = "",
     **reading: Any,
 ) -> Session:
     """The session that was named, or of the spec that lies in ``start`` (default: the working directory) or above it.
 
     ``reading``: how manifests are read (``exclude``, ``values``, ``sets``, ``strict``, ``verbose`` of a session).
+    ``kubernetes_version``: which Kubernetes the embedded cluster is.
 
-    Raises SessionError where two things were named, where no example has that name, and where the spec that was found
-    belongs to another user. That there is no kill path at all is said by :attr:`Session.kill_path`: some readers can
-    do without.
+    Raises SessionError where two things were named, for a version that is not modelled or that is of no use, where no
+    example has that name, and where the spec that was found belongs to another user. That there is no kill path at all
+    is said by :attr:`Session.kill_path`: some readers can do without.
     """
+    _modelled(kubernetes_version, on)
     if example:
         _alone(example, spec, manifests, on)
     elif spec is None and not manifests:
@@ -53,6 +57,7 @@ def chosen(
         kubeconfig=kubeconfig,
         fixture=example,
         allow_commands=allow_commands,
+        kubernetes_version=kubernetes_version,
         **reading,
     )
 
@@ -87,7 +92,8 @@ def source(session: Session) -> str:
 def headline(session: Session) -> str:
     """The first line of every output: the spec, the cluster, the policy. Raises what :attr:`Session.kill_path` does."""
     kill_path = session.kill_path
-    return f"{kill_path.name}: {source(session)}, on {session.on}; policy: {_policy(kill_path)}"
+    release = "" if session.real else f" (Kubernetes {releases.parse(kill_path.kubernetes_version).version})"
+    return f"{kill_path.name}: {source(session)}, on {session.on}{release}; policy: {_policy(kill_path)}"
 
 
 def arguments(session: Session) -> list[str]:
@@ -102,6 +108,7 @@ def arguments(session: Session) -> list[str]:
     }
     words += [word for option, said in named.items() for one in said for word in (option, str(one))]
     words += ["--on", session.on] if session.real else []
+    words += ["--kubernetes-version", session.kubernetes_version] if session.kubernetes_version else []
     words += ["--kubeconfig", str(session.kubeconfig)] if session.kubeconfig and session.real else []
     return words + (["--exec", session.exec_mode] if session.exec_mode else [])
 
@@ -115,6 +122,16 @@ def _policy(kill_path: KillPath) -> str:
     said = [required, f"{len(policy.rules)} rule(s)"] + ([f"{known} accept an exposure"] if known else [])
     said += [f"{len(policy.expired)} expired"] if policy.expired else []
     return ", ".join(said)
+
+
+def _modelled(version: str, on: str) -> None:
+    """Whether that Kubernetes can be had, here. Raises SessionError."""
+    if version and on != "embedded":
+        raise SessionError(f"--kubernetes-version is of the embedded cluster: {on} has its own, and says which")
+    try:
+        releases.parse(version)
+    except releases.ReleaseError as error:
+        raise SessionError(f"--kubernetes-version: {error}") from None
 
 
 def _alone(example: str, spec: Path | None, manifests: Sequence[Path], on: str) -> None:

@@ -43,12 +43,17 @@ def findings(session: Session) -> LintResult:
                 live=True,
                 unread=listed.unread,
                 listed=listed.kinds,
-                rehearsed=rehearsed(listed.objects, wall_now(), live=True) if session.exec_mode == "host" else {},
+                rehearsed=rehearsed(listed.objects, wall_now(), live=True, kubernetes_version=cluster.kubernetes)
+                if session.exec_mode == "host"
+                else {},
+                kubernetes_version=cluster.kubernetes,
             )
             world.answers = live.ask(cluster.kube, world)
     elif kill_path.in_kubernetes:
         loaded = session.load()
-        seen = rehearsed(loaded, wall_now(), beside=session.folders) if session.exec_mode == "host" else {}
+        on = kill_path.kubernetes_version
+        run = session.exec_mode == "host"
+        seen = rehearsed(loaded, wall_now(), beside=session.folders, kubernetes_version=on) if run else {}
         world, notes = asking.world_of(loaded, wall_now(), kill_path=kill_path, rehearsed=seen)
     else:
         world, notes = asking.world_of([], wall_now(), kill_path=kill_path)

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from killcheck.kube import releases
 from killcheck.kube.objects import Obj
 from killcheck.spec.killpath import API_VERSION
 
@@ -26,11 +27,13 @@ def rehearsed(
     *,
     live: bool = False,
     beside: Sequence[Path] = (),
+    kubernetes_version: str = "",
 ) -> dict[str, Rehearsed]:
     """Every program of the manifests, fired once in a sandbox of this host. Raises LoadError, ClusterError.
 
     ``live``: they were listed in a cluster; copies of them are rehearsed here, and nothing is asked of it.
-    ``beside``: folders whose systemd timers and crontabs are fired too.
+    ``beside``: folders whose systemd timers and crontabs are fired too. ``kubernetes_version``: of the cluster that
+    programs act on, whatever it says of itself; of one that is not modelled the nearest stands in.
     """
     from killcheck.kube.manifests import Loaded as _Loaded
     from killcheck.machine import rehearsed as machines
@@ -39,11 +42,12 @@ def rehearsed(
     from killcheck.rehearsal.stage import rehearse
     from killcheck.run import parallel
 
+    version = releases.nearest(kubernetes_version)[0].version if kubernetes_version else ""
     given = found.objects if isinstance(found, _Loaded) else found
     objects = [o for o in (copied(given) if live else given) if o.get("apiVersion") != API_VERSION]
     timers = machines.rehearse(objects, beside, now)
     count = min(parallel.processors(), len(programs(objects)) // PROGRAMS_A_WORKER)
     if count < 2:
-        return rehearse(objects, now) | timers
+        return rehearse(objects, now, kubernetes_version=version) | timers
     with parallel.mortal_workers(count) as pool:
-        return rehearse(objects, now, pool=pool, share=count) | timers
+        return rehearse(objects, now, pool=pool, share=count, kubernetes_version=version) | timers

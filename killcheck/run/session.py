@@ -91,6 +91,8 @@ class Session:
     sets: Sequence[str] = ()
     strict: bool = True
     verbose: bool = False
+    #: The Kubernetes that the embedded cluster is, where it was named; empty: as the spec says, or the default.
+    kubernetes_version: str = ""
     notes: list[str] = field(default_factory=list)
     _kill_path: KillPath | None = None
     _objects: list[Obj] | None = None
@@ -122,7 +124,9 @@ class Session:
         """
         if self._kill_path is None:
             found = self._find_kill_path()
-            self._kill_path = replace(found, policy=found.policy.on(wall_now().date()))
+            version = self.kubernetes_version or found.kubernetes_version
+            policy = found.policy.on(wall_now().date())
+            self._kill_path = replace(found, policy=policy, kubernetes_version=version)
         return self._kill_path
 
     @property
@@ -167,7 +171,8 @@ class Session:
                 # Fences and findings need no layer; what misses is drilled, for that is what would run at night.
                 found = discover.from_objects(loaded, complete=False, strays=True)
                 if found.uncovered and self.exec_mode == "host":  # what reading could not follow, a rehearsal sees
-                    seen = rehearsed(loaded, wall_now(), beside=self.folders)
+                    on = self.kubernetes_version
+                    seen = rehearsed(loaded, wall_now(), beside=self.folders, kubernetes_version=on)
                     found = discover.from_objects(loaded, rehearsed=seen, complete=False, strays=True)
             if self._objects is None:
                 schemas = bool(found.kill_path.layers) and any(o.get("kind") == r.CRDS.kind for o in loaded.objects)
@@ -313,7 +318,8 @@ class Session:
     @contextmanager
     def cluster(self, planned: PlannedDrill | None = None) -> Iterator[tuple[Cluster, KillPath]]:
         """A cluster for one drill: a fresh embedded one, or the real one. Raises ClusterError, KubeError."""
-        session = Session(fixture=planned.fixture) if planned and planned.fixture else self
+        example = planned.fixture if planned else ""
+        session = Session(fixture=example, kubernetes_version=self.kubernetes_version) if example else self
         with gpus.as_said(session.kill_path.accelerators), session._cluster(planned, self) as cluster:
             yield cluster, session.kill_path
 
@@ -381,7 +387,11 @@ class Session:
         try:
             with self.reading():
                 cluster = EmbeddedDrillCluster(
-                    objects, exec_mode=mode, start=self._night(planned), inventory=self.inventory
+                    objects,
+                    exec_mode=mode,
+                    start=self._night(planned),
+                    inventory=self.inventory,
+                    kubernetes_version=self.kill_path.kubernetes_version,
                 )
         except LoadError as error:
             self._pass_over(error)

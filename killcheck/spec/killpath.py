@@ -531,6 +531,8 @@ class KillPath:
     starts: tuple[Ref, ...] = ()
     #: Extended resources (shell patterns) that are accelerators, or are none, whatever killcheck takes them for.
     accelerators: Mapping[str, bool] = field(default_factory=dict, hash=False)
+    #: The Kubernetes that the embedded cluster is (``1.34``, ``v1.34.3``); empty: the default one.
+    kubernetes_version: str = ""
     folder: str = field(default="", compare=False)
 
     def target(self, name: str) -> Target:

@@ -56,7 +56,9 @@ def test_a_spec_of_ones_own_is_what_is_judged(killcheck, argv, tmp_path):
     (tmp_path / "below" / "killcheck.yaml").write_text(SPEC)
     done = killcheck(*argv)
     assert done.exit_code == 2
-    assert done.output.splitlines()[0].startswith("killcheck: render-farm: killcheck.yaml, on embedded; policy: ")
+    assert done.output.splitlines()[0].startswith(
+        "killcheck: render-farm: killcheck.yaml, on embedded (Kubernetes v1.36.2); policy: "
+    )
     assert "the example" not in done.output
 
 
@@ -68,14 +70,16 @@ def test_the_nearest_spec_above_is_taken_with_the_manifests_beside_it(killcheck,
             (tmp_path / "deploy" / file.name).write_text(file.read_text())
     done = killcheck("drill", "--exec", "host", "--no-color")
     assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[0].startswith("killcheck: dead-man: ../killcheck.yaml, on embedded; policy: ")
+    assert done.stdout.splitlines()[0].startswith(
+        "killcheck: dead-man: ../killcheck.yaml, on embedded (Kubernetes v1.36.2); policy: "
+    )
 
 
 def test_manifests_that_are_named_go_before_a_spec_that_lies_here(killcheck, tmp_path):
     (tmp_path / "below" / "killcheck.yaml").write_text(SPEC)
     done = killcheck("lint", "--manifests", str(fixtures.path("dead-man")))
     assert "render" not in done.output.splitlines()[0]
-    assert done.output.splitlines()[0].endswith("dead-man, no spec")
+    assert done.output.splitlines()[0].endswith("dead-man, no spec (Kubernetes v1.36.2)")
 
 
 @pytest.mark.parametrize(

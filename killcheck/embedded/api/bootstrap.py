@@ -162,7 +162,10 @@ def install_api_services(server: ApiServer) -> None:
     manager = Manager("kube-apiserver", "Update", _API_SERVICES.resource.api_version)
     local = {"reason": "Local", "message": "Local APIServices are always available"}
     condition = {"type": "Available", "status": "True", "lastTransitionTime": now} | local
+    serves = {kind.resource.api_version for kind in server.kinds.all()}
     for api_version, (group_priority, version_priority) in _PRIORITIES.items():
+        if api_version not in serves:
+            continue
         group, _, version = api_version.rpartition("/")
         asked: Obj = {
             "kind": "APIService",

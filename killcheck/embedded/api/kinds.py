@@ -9,13 +9,15 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from killcheck.kube import releases
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
+from killcheck.kube.releases import Release
 from killcheck.kube.resources import Resource
 
-__all__ = ["VERBS", "Kind", "Registry", "Subresource", "builtin", "from_crd", "subresource_of"]
+__all__ = ["VERBS", "Kind", "Registry", "Subresource", "builtin", "from_crd", "served", "subresource_of"]
 
 #: Everything that can be done to an ordinary resource, in the order in which discovery lists it.
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -63,6 +65,8 @@ class Kind(Struct, frozen=True, eq=False):
     verbs: tuple[str, ...] = VERBS
     generation: bool = False
     stored_as: tuple[str, str] | None = None
+    #: The Kubernetes that serves it: gates and types are its own.
+    release: Release = releases.DEFAULT
 
     @property
     def table(self) -> tuple[str, str]:
@@ -104,11 +108,12 @@ def subresource_of(kind: Kind, name: str) -> Subresource | None:
 class Registry:
     """The resource types that are served now."""
 
-    def __init__(self, kinds: tuple[Kind, ...] | None = None) -> None:
+    def __init__(self, release: Release = releases.DEFAULT) -> None:
+        self.release = release
         self._kinds: dict[tuple[str, str, str], Kind] = {}
         #: Counts changes, so that what is computed from the registry can be kept until it changes.
         self.changes = 0
-        for kind in builtin() if kinds is None else kinds:
+        for kind in served(release):
             self.add(kind)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
@@ -314,6 +319,19 @@ def _beside(of: Callable[..., Resource]) -> list[Kind]:
 def builtin() -> tuple[Kind, ...]:
     """Every built-in type, the version preferred in discovery before others of its group."""
     return (*_core(), *_workloads(), *_access(), *_cluster())
+
+
+def served(release: Release) -> tuple[Kind, ...]:
+    """Those that a release serves, each of which knows it."""
+    kinds = (*builtin(), *_newer())
+    kept = [kind for kind in kinds if release.serves(kind.resource.api_version, kind.resource.plural)]
+    return tuple(kept if release == releases.DEFAULT else [structs.replace(kind, release=release) for kind in kept])
+
+
+def _newer() -> tuple[Kind, ...]:
+    """Types that no release up to the default one serves: kept as they are written, without a schema."""
+    requests = Resource("certificates.k8s.io", "v1", "podcertificaterequests", "PodCertificateRequest")
+    return (Kind(requests, subresources=frozenset({"status"}), generation=True),)
 
 
 def from_crd(crd: Obj) -> list[Kind]:

@@ -299,6 +299,9 @@ class Reader:
             if match != "NotOlderThan":
                 message = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
                 causes.append(_forbidden(path, message))
+            if not self.server.release.on("WatchList"):
+                message = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+                causes.append(_forbidden("sendInitialEvents", message))
         elif match:
             causes.append(_forbidden(path, f"{path} is forbidden for watch unless sendInitialEvents is provided"))
             if match != "NotOlderThan":

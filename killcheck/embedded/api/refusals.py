@@ -14,16 +14,17 @@ from datetime import datetime
 from msgspec import Struct
 
 from killcheck.embedded.api import crdschema, schemas, type_dispatch
-from killcheck.embedded.api.kinds import Kind, Registry
+from killcheck.embedded.api.kinds import Kind, Registry, builtin
 from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.api.strategy import prepare_for_create
+from killcheck.kube import releases
 from killcheck.kube.objects import Obj, copy, format_time
 from killcheck.kube.quantities import parse as quantity
 from killcheck.text.yamlfile import Path
 
 __all__ = ["Refusal", "refusals", "unreadable"]
 
-#: What a feature gate decides (HPAScaleToZero is alpha in v1.36, on by default later).
+#: What a feature gate decides, which an administrator may have switched on (HPAScaleToZero before v1.37).
 _GATED = {("HorizontalPodAutoscaler", "spec.minReplicas")}
 #: Fields whose values are quantities by name.
 _QUANTITIES = ("limits", "requests", "hard", "capacity", "allocatable", "min", "max", "default", "defaultRequest")
@@ -93,6 +94,11 @@ def _misfits(kind: Kind, obj: Obj) -> Iterator[Refusal]:
 
 def _no_such_type(kinds: Registry, group: str, version: str, name: str) -> list[Refusal]:
     """Only where it is nearly one that is served: what else there is depends on the cluster."""
+    for one in (kind.resource for kind in builtin()):
+        if (one.group, one.version, one.kind) == (group, version, name):
+            since = releases.TYPES[one.api_version, one.plural]
+            said = f"Kubernetes {kinds.release.name} does not serve it: v1.{since} is the first"
+            return [Refusal(("apiVersion",), f'no matches for kind "{name}" in version "{group}/{version}": {said}')]
     known = [kind for kind in kinds.all() if kind.resource.group == group and kind.crd is None]
     near = [kind.resource for kind in known if kind.resource.kind.lower() == name.lower()]
     if not near:

@@ -36,6 +36,7 @@ from killcheck.embedded.api.writes import Writer, new_uid
 from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.limits import Limits
 from killcheck.kube.objects import Obj
+from killcheck.kube.releases import DEFAULT, Release
 
 __all__ = ["ApiServer", "KubeletEndpoint"]
 
@@ -86,7 +87,7 @@ class ApiServer:
         authorizer: Any,
         admission: Any,
         rng: random.Random,
-        version: str = "v1.36.2",
+        release: Release = DEFAULT,
         issuer: Any = None,
     ) -> None:
         self.store = store
@@ -95,9 +96,10 @@ class ApiServer:
         self.authorizer = authorizer
         self.admission = admission
         self.rng = rng
-        self.version = version
+        self.release = release
+        self.version = release.version
         self.issuer: Any = issuer if issuer is not None else getattr(authenticator, "tokens", None)
-        self.kinds = Registry()
+        self.kinds = Registry(release)
         #: Answers of ours alone, to whoever is no part of this process.
         self.limits = Limits(loop, lambda: store.revision)
         #: What of an answer was guessed, and what to do: of objects that nobody described.
@@ -232,6 +234,8 @@ class ApiServer:
         pkg/registry/core/pod/rest/authorize.go (AuthorizePodWebsocketUpgradeCreatePermission). Raises StatusError 403.
         """
         if _MASTERS in call.user.groups or call.verb == "create":
+            return
+        if not self.release.on("AuthorizePodWebsocketUpgradeCreatePermission"):
             return
         resource = call.kind.resource
         decision = self.authorizer.decide(

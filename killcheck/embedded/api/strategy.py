@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from killcheck.embedded.api.gates import drop_disabled
 from killcheck.embedded.api.kinds import Kind
 from killcheck.kube.objects import Obj, copy, dig, format_time
 
@@ -53,8 +54,8 @@ def prepare_for_create(kind: Kind, obj: Obj, now: datetime) -> None:
         obj.pop("status", None)
         if kind.crd is None:
             obj["status"] = copy(_INITIAL_STATUS.get(table, {}))
-    if table in _POD_SPECS:
-        _without_stop_signals(obj, _POD_SPECS[table])
+    if kind.schema:
+        drop_disabled(kind.schema, obj, kind.release)
     special = _ON_CREATE.get(table)
     if special is not None:
         special(obj)
@@ -95,9 +96,8 @@ def prepare_for_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
     special = _ON_UPDATE.get(kind.table)
     if special is not None:
         special(new, old)
-    path = _POD_SPECS.get(kind.table)
-    if path is not None and not subresource and "stopSignal" in str(dig(new, *path)):
-        _without_stop_signals(new, path)
+    if kind.schema:
+        drop_disabled(kind.schema, new, kind.release)
     if kind.generation and subresource != "status" and _spec_changed(kind, new, old):
         new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
     return new
@@ -178,42 +178,6 @@ def _spec_changed(kind: Kind, new: Obj, old: Obj) -> bool:
 
 
 # -- single types ----------------------------------------------------------------------------------------------
-def _stateful_set(obj: Obj) -> None:
-    """What only the gate MaxUnavailableStatefulSet, which is off, lets through."""
-    rolling = dig(obj, "spec", "updateStrategy", "rollingUpdate")
-    if isinstance(rolling, dict):
-        rolling.pop("maxUnavailable", None)
-
-
-def _without_stop_signals(obj: Obj, path: tuple[str, ...]) -> None:
-    """What only the gate ContainerStopSignals, which is off, lets through, in place."""
-    spec = dig(obj, *path, default={})
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        lifecycle = container.get("lifecycle") or {}
-        if "stopSignal" in lifecycle:
-            del lifecycle["stopSignal"]
-            if not lifecycle:
-                del container["lifecycle"]
-
-
-#: Where each type keeps the spec of its pods.
-_POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("", "pods"): ("spec",),
-    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template", "spec"),
-    **dict.fromkeys(
-        (
-            ("", "replicationcontrollers"),
-            ("apps", "deployments"),
-            ("apps", "replicasets"),
-            ("apps", "statefulsets"),
-            ("apps", "daemonsets"),
-            ("batch", "jobs"),
-        ),
-        ("spec", "template", "spec"),
-    ),
-}
-
-
 def _pod(obj: Obj) -> None:
     if (dig(obj, "spec", "terminationGracePeriodSeconds") or 0) < 0:
         obj["spec"]["terminationGracePeriodSeconds"] = 1
@@ -322,7 +286,6 @@ _ON_CREATE: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("", "persistentvolumeclaims"): _claim,
     ("batch", "jobs"): _job,
     ("apps", "daemonsets"): _daemon_set,
-    ("apps", "statefulsets"): _stateful_set,
 }
 _ON_UPDATE: dict[tuple[str, str], Callable[[Obj, Obj], None]] = {
     ("", "namespaces"): _namespace_update,

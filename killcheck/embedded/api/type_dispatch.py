@@ -7,6 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 
 from killcheck.embedded.api.kinds import Kind
+from killcheck.kube import releases
 from killcheck.kube.objects import Obj
 
 __all__ = ["apply_defaults", "decode", "validate"]
@@ -44,7 +45,11 @@ def decode(
     from killcheck.embedded.api import schemas
 
     decoded = schemas.decode(schema, obj, partial=partial)
-    return decoded.obj, decoded.unknown
+    if kind.release == releases.DEFAULT:
+        return decoded.obj, decoded.unknown
+    from killcheck.embedded.api import gates
+
+    return decoded.obj, [*decoded.unknown, *gates.drop_unknown(schema, decoded.obj, kind.release)]
 
 
 def apply_defaults(kind: Kind, obj: Obj, now: datetime) -> None:

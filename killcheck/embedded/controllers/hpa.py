@@ -1,7 +1,8 @@
 """The horizontal pod autoscaler, in a cluster whose metrics are what somebody says they are (by default: none).
 
 Source: pkg/controller/podautoscaler of Kubernetes v1.36; recording 29. The original looks every fifteen seconds; here
-it looks on that grid, but only after something has changed.
+it looks on that grid, but only after something has changed. Where HPAScaleToZero is on (v1.37), an autoscaler wakes
+what it put to zero itself, and leaves alone what somebody else did: the condition ScaledToZero says which (KEP-2021).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ PERIOD_S = 15.0
 #: On an autoscaler that a model made: how many replicas its metrics call for (empty: as many as there are).
 METRIC = "killcheck.dev/metric-replicas"
 _NO_METRICS = "unable to fetch metrics from resource metrics API: the server could not find the requested resource"
+_ZEROED = "ScaledToZero"
 _NOT_SERVED = "the server could not find the requested resource"
 
 
@@ -111,6 +113,8 @@ class HorizontalPodAutoscaler(Controller):
                 f"the HPA controller was able to update the target scale to {desired}",
             )
             status |= {"desiredReplicas": desired, "lastScaleTime": format_time(self.loop.now())}
+            if self.informers.release.on("HPAScaleToZero"):
+                self._tell_who_zeroed(hpa, status, current, desired)
             self.queue.add(key, PERIOD_S)
         if not status["currentReplicas"]:
             del status["currentReplicas"]
@@ -119,10 +123,12 @@ class HorizontalPodAutoscaler(Controller):
     def _decide(self, hpa: Obj, current: int, status: Obj) -> tuple[int | None, str]:
         """The size that the target should have, and why; None: unknown."""
         spec = hpa["spec"]
-        least, most = int(spec.get("minReplicas") or 1), int(spec["maxReplicas"])
-        if (current == 0 and least != 0) or not least <= current <= most:
+        said, most = spec.get("minReplicas"), int(spec["maxReplicas"])
+        least = 1 if said is None else int(said)
+        asleep = current == 0 and not self._may_wake(spec, status)
+        if asleep or (current and not least <= current <= most):
             status["currentMetrics"] = None  # nobody asked for metrics (setStatus writes a nil slice)
-        if current == 0 and least != 0:
+        if asleep:
             status["desiredReplicas"] = 0
             self._set(
                 status,
@@ -134,7 +140,7 @@ class HorizontalPodAutoscaler(Controller):
             return None, ""
         if current > most:
             return most, "Current number of replicas above Spec.MaxReplicas"
-        if current < least:
+        if 0 < current < least:
             return least, "Current number of replicas below Spec.MinReplicas"
         told = _told(hpa)
         proposed = self.proposals.get(key_of(hpa)) if told is None else int(told or current)
@@ -154,6 +160,23 @@ class HorizontalPodAutoscaler(Controller):
         status["desiredReplicas"] = desired
         way = "above" if desired > current else "below"
         return desired, f"{_name_of_metric(metric)} {way} target"
+
+    def _may_wake(self, spec: Obj, status: Obj) -> bool:
+        """Whether metrics count at zero replicas: only where this autoscaler brought them there."""
+        if not self.informers.release.on("HPAScaleToZero"):
+            return False
+        own = any(c["type"] == _ZEROED and c["status"] == "True" for c in status["conditions"])
+        return own and (spec.get("minReplicas") != 0 or _from_outside(spec))
+
+    def _tell_who_zeroed(self, hpa: Obj, status: Obj, current: int, desired: int) -> None:
+        """Whether it was this autoscaler that put its target to zero."""
+        spec = hpa["spec"]
+        if current > 0 and desired == 0 and spec.get("minReplicas") == 0 and _from_outside(spec):
+            self._set(status, _ZEROED, "True", _ZEROED, "the HPA controller scaled the workload to zero")
+        else:
+            self._set(
+                status, _ZEROED, "False", "NotScaledToZero", "the HPA controller did not scale the workload to zero"
+            )
 
     def _limit(self, status: Obj, proposed: int, least: int, most: int) -> None:
         if proposed > most:
@@ -196,6 +219,11 @@ class HorizontalPodAutoscaler(Controller):
                 self.kube.replace(r.HPAS, hpa | {"status": status}, subresource="status")
             except NotFound:
                 return
+
+
+def _from_outside(spec: Obj) -> bool:
+    """Whether a metric is there that does not come from the pods themselves."""
+    return any(metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or [])
 
 
 def _told(hpa: Obj) -> str | None:

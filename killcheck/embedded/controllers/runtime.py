@@ -16,6 +16,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import Obj, controller_of, key_of, name_of, namespace_of
+from killcheck.kube.releases import DEFAULT, Release
 from killcheck.kube.resources import Resource
 
 __all__ = ["MANY", "Component", "Controller", "EventRecorder", "Index", "Informers", "Key", "WorkQueue"]
@@ -66,9 +67,11 @@ class Index:
 class Informers:
     """One shared informer a resource, as client-go's factories have it, and the indexes over them."""
 
-    def __init__(self, kube: Kube, loop: Loop) -> None:
+    def __init__(self, kube: Kube, loop: Loop, release: Release = DEFAULT) -> None:
         self.kube = kube
         self.loop = loop
+        #: The Kubernetes whose controllers these are.
+        self.release = release
         self._by_resource: dict[Resource, Informer] = {}
         self._indexes: dict[tuple[Resource, str], Index] = {}
 

@@ -25,7 +25,7 @@ __all__ = ["CloudNodes", "node_object"]
 MONITOR_S = 5.0
 
 
-def node_object(instance: Instance, name: str) -> Obj:
+def node_object(instance: Instance, name: str, version: str) -> Obj:
     """The Node that an instance's kubelet registers: its type's capacity, what its user data says."""
     one = instance.type
     capacity = {key: text(key, value) for key, value in one.capacity.items()}
@@ -54,7 +54,7 @@ def node_object(instance: Instance, name: str) -> Obj:
             "nodeInfo": {
                 "architecture": one.arch,
                 "operatingSystem": "linux",
-                "kubeletVersion": "v1.36.2",
+                "kubeletVersion": version,
                 "containerRuntimeVersion": "containerd://2.1.4",
                 "kernelVersion": "6.12.40",
                 "machineID": "",
@@ -114,7 +114,7 @@ class CloudNodes(Controller):
         if instance.node_name:
             return
         instance.node_name = self._name(instance)
-        node = node_object(instance, instance.node_name)
+        node = node_object(instance, instance.node_name, self.informers.release.version)
         try:
             made = self.kube.create(r.NODES, node)
         except Conflict:  # another instance has this name: the next one will not

@@ -218,7 +218,7 @@ class ClusterAutoscaler(Controller):
             "template",
             node={"labels": {"eks.amazonaws.com/nodegroup": group.name, **group.labels}},
         )
-        node = node_object(sample, "template")
+        node = node_object(sample, "template", self.informers.release.version)
         return Existing(group.name, labels_of(node), group.taints, amounts(node["status"]["allocatable"]))
 
     def _rooms(self, without: str = "") -> list[Existing]:

@@ -175,7 +175,7 @@ class Heartbeat:
             "kernelVersion": "6.12.0",
             "osImage": "killcheck hollow node",
             "containerRuntimeVersion": "containerd://2.1.0",
-            "kubeletVersion": "v1.36.2",
+            "kubeletVersion": self.kubelet.version,
             "kubeProxyVersion": "",
             "operatingSystem": "linux",
             "architecture": arch,

@@ -20,6 +20,7 @@ from killcheck.embedded.nodes.execution import ASSUMED, HOLLOW, RUN, Enterable, 
 from killcheck.embedded.nodes.heartbeat import Heartbeat
 from killcheck.embedded.nodes.podlife import PodLife
 from killcheck.embedded.nodes.registry import Cache, Cached, Registry, credentials
+from killcheck.kube import releases
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
@@ -70,6 +71,7 @@ class Kubelet:
         self.ran = ran
         self._unknown = unknown
         self.lacks = lacks
+        self.version = releases.DEFAULT.version
         self.stopped = False
         #: The machine itself has ended, and not only its kubelet.
         self.powered_off = False

@@ -14,7 +14,7 @@ from killcheck.embedded.nodes.execution import HOLLOW, RUN, Exit, Launch, Networ
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.images.contents import Contents
-from killcheck.kube import gpus
+from killcheck.kube import gpus, releases
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
@@ -104,7 +104,9 @@ class NodeAgents:
         server: Endpoints | None = None,
         runtime: Runtime | None = None,
         labels: str = "",
+        version: str = releases.DEFAULT.version,
     ) -> None:
+        self.version = version
         self.kube_for = kube_for
         self.loop = loop
         self.registry = registry
@@ -231,6 +233,7 @@ class NodeAgents:
             lacks=self._lacks,
             ran=self._has_run,
         )
+        kubelet.version = self.version
         self._made += 1
         self.kubelets[name] = kubelet
         if self.server is not None:

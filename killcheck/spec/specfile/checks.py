@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Any
 
+from killcheck.kube import releases
 from killcheck.spec import killpath
 from killcheck.text.durations import format_duration, parse_duration
 from killcheck.text.suggestions import did_you_mean
@@ -65,6 +66,7 @@ def check(spec: dict[str, Any]) -> Iterator[Problem]:
     yield from _rules(spec)
     yield from _assumptions(spec)
     yield from _accelerators(spec)
+    yield from _kubernetes(spec)
     yield from _cloud(spec)
 
 
@@ -296,6 +298,16 @@ def _accelerators(spec: dict[str, Any]) -> Iterator[Problem]:
         known = next((one for one in _ACCELERATORS if fnmatchcase(one, str(name))), "")
         if is_one is False and known:
             yield ("accelerators", name), f"it speaks of {known} too, which is an accelerator whatever is said"
+
+
+def _kubernetes(spec: dict[str, Any]) -> Iterator[Problem]:
+    """A release that is modelled."""
+    given = spec.get("kubernetesVersion")
+    if isinstance(given, str):
+        try:
+            releases.parse(given)
+        except releases.ReleaseError as error:
+            yield ("kubernetesVersion",), str(error)
 
 
 def _assumptions(spec: dict[str, Any]) -> Iterator[Problem]:

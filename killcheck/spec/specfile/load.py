@@ -145,6 +145,7 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         consent=_consent(spec.consent),
         prices=dict(spec.prices),
         accelerators=dict(spec.accelerators),
+        kubernetes_version=spec.kubernetes_version or "",
         policy=_policy(spec.policy),
         fences=_fences(spec.fences),
         suppress=tuple(k.Suppression(s.probe, s.reason, s.until, s.object) for s in spec.suppress),

@@ -428,6 +428,10 @@ class SpecModel(_Model):
         description="Extended resources (shell patterns) that are accelerators (true) or none (false), where killcheck "
         "takes them for the other.",
     )
+    kubernetes_version: str | None = Field(
+        default=None,
+        description="The Kubernetes that the embedded cluster is, as '1.34' or 'v1.34.3'. A real cluster has its own.",
+    )
     items_per_hour: float | None = Field(
         default=None, gt=0, description="What a queue's workers get done in an hour, all together: prices an item."
     )

@@ -37,6 +37,7 @@ _SECTIONS: Mapping[str, str] = {
     "cloud": "Who is asked what is billed, and where a run must leave its results.",
     "starts": "What is meant to start targets again: it has to hold until then.",
     "accelerators": "Extended resources that are accelerators, or none, whatever they are taken for.",
+    "kubernetesVersion": "The Kubernetes that the embedded cluster is.",
     "alarm": "What must be raised where the GPUs stay on (P5).",
     "noticed": "Who notices that GPUs stayed on, and when.",
 }
@@ -67,6 +68,7 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "consent": _consent(path.consent),
         "prices": dict(path.prices),
         "accelerators": dict(path.accelerators),
+        "kubernetesVersion": path.kubernetes_version,
         "policy": _policy(path.policy),
         "fences": _said(
             maxDevicesPerNode=path.fences.max_devices_per_node,

@@ -25,6 +25,7 @@ from killcheck.embedded.api.validation.fields import (
 )
 from killcheck.embedded.api.validation.internalpod import inside
 from killcheck.kube.objects import Obj, copy, dig
+from killcheck.kube.releases import Release
 from killcheck.kube.schedule import ScheduleError, parse, zone
 from killcheck.kube.selectors import from_match_labels
 
@@ -58,7 +59,7 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     causes += _generated_selector(new) + _job_spec(spec, "spec", with_selector=True)
     causes += _completions(spec, before)
     causes += immutable("spec.selector", spec.get("selector"), before.get("selector"))
-    causes += _template_change(new, old)
+    causes += _template_change(new, old, kind.release)
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         causes += immutable(f"spec.{field}", spec.get(field), before.get(field))
     return causes
@@ -336,13 +337,14 @@ def _completions(spec: Obj, before: Obj) -> Causes:
 
 
 _SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
+_RESIZED = ("containers", "initContainers")
 
 
-def _template_change(new: Obj, old: Obj) -> Causes:
+def _template_change(new: Obj, old: Obj, release: Release) -> Causes:
     """A Job that is suspended and has no pods may still be told where they go and what they use."""
     template, before = dig(new, "spec", "template", default={}), copy(dig(old, "spec", "template", default={}))
     spec, before_spec = template.get("spec") or {}, before.setdefault("spec", {})
-    if not _may_change(old):
+    if not _may_change(old, release):
         if template == before:
             return []
         shown = (template.get("metadata") or {}) | {"Spec": inside(spec)}
@@ -355,7 +357,7 @@ def _template_change(new: Obj, old: Obj) -> Causes:
     if not before_spec["affinity"] and not spec.get("affinity"):
         before_spec.pop("affinity")
         _take(before_spec, spec, "affinity")
-    for field in ("containers", "initContainers"):
+    for field in _RESIZED if release.on("MutablePodResourcesForSuspendedJobs") else ():
         ours, theirs = before_spec.get(field) or [], spec.get(field) or []
         for mine, other in zip(ours, theirs, strict=False) if len(ours) == len(theirs) else ():
             if mine.get("name") == other.get("name"):
@@ -363,11 +365,13 @@ def _template_change(new: Obj, old: Obj) -> Causes:
     return [] if spec == before_spec else [invalid("spec.template.spec", inside(spec), IMMUTABLE)]
 
 
-def _may_change(old: Obj) -> bool:
-    """``shouldAllowMutablePodTemplate`` in pkg/registry/batch/job/strategy.go."""
+def _may_change(old: Obj, release: Release) -> bool:
+    """``shouldAllowMutablePodTemplate`` in pkg/registry/batch/job/strategy.go; before, of one that never started."""
     status = old.get("status") or {}
     told = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in status.get("conditions") or [])
     suspended = bool(dig(old, "spec", "suspend", default=False))
+    if not release.on("MutableSchedulingDirectivesForSuspendedJobs"):
+        return suspended and status.get("startTime") is None
     return suspended and (status.get("startTime") is None or told) and not status.get("active")
 
 

@@ -73,8 +73,9 @@ def _budget(spec: Obj) -> Causes:
 def _autoscaler(kind: Kind, spec: Obj) -> Causes:
     causes: Causes = []
     least, most = spec.get("minReplicas"), spec.get("maxReplicas", 0)
-    if least is not None and least < 1:
-        causes.append(invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
+    lowest = 0 if kind.release.on("HPAScaleToZero") else 1
+    if least is not None and least < lowest:
+        causes.append(invalid("spec.minReplicas", least, f"must be greater than or equal to {lowest}"))
     if most == 0:
         causes.append(required("spec.maxReplicas", "must be set and greater than 0"))
     elif most < 0:

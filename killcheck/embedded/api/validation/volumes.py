@@ -114,8 +114,6 @@ def _projected(source: Obj, path: str) -> Causes:
     for i, one in enumerate(source.get("sources") or []):
         here = f"{path}.sources[{i}]"
         kinds = [kind for kind, projection in one.items() if projection is not None]
-        if not kinds:
-            causes.append(required(here, "must specify a volume type"))
         causes += [
             forbidden(f"{here}.{kind}", "may not specify more than 1 volume type per source") for kind in kinds[1:]
         ]
