@@ -271,8 +271,8 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
             "the image lacks the program that the template runs: use an image that has it, and drill it",
             (2,),
         )
-    if code == 127 or ("not found" in last and code in (1, 126)):
-        missing = re.search(r"(\S+): (?:command )?not found", log)
+    missing = re.search(r"(\S+): (?:command )?not found", log)
+    if code == 127 or (missing and "not found" in last and code in (1, 126)):
         what = missing.group(1).rstrip(":") if missing else "the command"
         return (
             f"exit code 127: {last or what + ': not found'}",
@@ -298,6 +298,13 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
     if told is not None:
         meaning, remedy, rows = _MEANINGS[told.kind]
         return f"{meaning}: {told.line[:300]}", remedy, rows
+    absent = re.search(r'[\w.-]+ "[^"]+" not found', log)
+    if absent is not None:
+        return (
+            f"404 Not Found: {absent[0]}",
+            "the executor names what is not there: name it as it is deployed, in the namespace that it is deployed to",
+            (),
+        )
     return f"the executor failed with exit code {code}: {last}", "read the log, mend the executor, drill again", ()
 
 

@@ -19,6 +19,7 @@ from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labe
 from killcheck.kube.workloads import devices_of, root_of
 from killcheck.ledger import (
     admission,
+    engines,
     gitops,
     growing,
     injection,
@@ -241,6 +242,7 @@ class _Book:
         if held is not None:
             return Entry(ref, Status.MODELLED, "a target: its pods are counted")
         why = self._misread(obj) or concern(obj, self.stakes) or gpus_in(obj) or workloads.power_of(obj, self.stakes)
+        why = why or engines.about_a_switch(obj, self.stakes)
         if not why:
             return Entry(ref, Status.HARMLESS, "it names no target, selects none, and none of their node pools")
         if self.live:

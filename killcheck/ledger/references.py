@@ -62,7 +62,8 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
     yield from _matched(leaves, stakes, str(obj.get("kind", "")))
     for path, value in leaves:
         spoken_of = "namespace" in str(_key(path)).lower() or _around(body, path).get("kind") == "Namespace"
-        if spoken_of and value in (*stakes.namespaces, "*") and not _of_something_inert(body, path):
+        left_out = any(str(step).lower().startswith("exclude") for step in path)
+        if spoken_of and not left_out and value in (*stakes.namespaces, "*") and not _of_something_inert(body, path):
             yield f"{format_path(path)} is {value}"
     if templates(obj):
         return  # what it makes are pods, and they ask for no GPU

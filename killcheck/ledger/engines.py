@@ -1,0 +1,108 @@
+"""Policy engines' rules over what a switch makes: its Jobs and their pods may be refused, or come to be others.
+
+Sources: kyverno.io/v1 ClusterPolicy, Policy (``match``/``exclude`` by ``any``, ``all`` or one filter; kinds as ``Pod``,
+``v1/Pod``, ``batch/*/Job``; ``validationFailureAction`` and each rule's ``failureAction``, Audit by default);
+policies.kyverno.io ValidatingPolicy, MutatingPolicy (``matchConstraints``, ``validationActions``); Gatekeeper's
+constraints.gatekeeper.sh (``match.kinds``, ``namespaces``, ``excludedNamespaces``; ``enforcementAction``, deny by
+default) and mutations.gatekeeper.sh. What a rule says of a pod is not evaluated: that it is asked is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from killcheck.kube.objects import Obj, dig, namespace_of
+from killcheck.ledger.stakes import Stakes, group_of
+
+__all__ = ["about_a_switch"]
+
+_KYVERNO = frozenset({"kyverno.io", "policies.kyverno.io"})
+_MADE = frozenset({"Pod", "Job", "pods", "jobs", "*", "*/*"})
+#: What makes a rule say no, where it says anything: by engine, in small letters.
+_REFUSES = frozenset({"enforce", "deny", "scoped"})
+
+
+def about_a_switch(obj: Obj, stakes: Stakes) -> str | None:
+    """What a rule of it has to do with a CronJob that turns targets off, in a phrase; None where nothing."""
+    for ref in stakes.switches:
+        if ref.kind == "CronJob" and namespace_of(obj) in ("", ref.namespace):
+            for does in _rules_for(obj, ref.namespace):
+                return f"it is asked about the Jobs and pods of {ref}, and {does}"
+    return None
+
+
+def _rules_for(obj: Obj, namespace: str) -> Iterator[str]:
+    """What the rules that match Jobs or pods of a namespace may do to them."""
+    group, kind = group_of(obj), str(obj.get("kind"))
+    if group in _KYVERNO and dig(obj, "spec", "matchConstraints"):
+        named = [
+            res
+            for rule in dig(obj, "spec", "matchConstraints", "resourceRules", default=[])
+            for res in rule["resources"]
+        ]
+        acts = [str(one).lower() for one in dig(obj, "spec", "validationActions", default=["Deny"])]
+        if _MADE & set(named) and (not kind.endswith("ValidatingPolicy") or _REFUSES & set(acts)):
+            yield _does(changes=not kind.endswith("ValidatingPolicy"))
+    elif group in _KYVERNO:
+        for rule in dig(obj, "spec", "rules", default=[]):
+            changes = bool(rule.get("mutate"))
+            picks = _picks(rule.get("match"), namespace) and not _left_out(rule.get("exclude"), namespace)
+            if picks and (changes or _enforced(obj, rule)):
+                yield _does(changes=changes)
+    elif group in ("constraints.gatekeeper.sh", "mutations.gatekeeper.sh"):
+        changes = group.startswith("mutations")
+        action = str(dig(obj, "spec", "enforcementAction", default="deny")).lower()
+        if (changes or action in _REFUSES) and _gated(dig(obj, "spec", default={}), namespace):
+            yield _does(changes=changes)
+
+
+def _does(*, changes: bool) -> str:
+    return "may change them" if changes else "may refuse them"
+
+
+def _enforced(obj: Obj, rule: Obj) -> bool:
+    """Whether a rule's failure is a refusal; it is only written down by default."""
+    own = dig(rule, "validate", "failureAction")
+    said = [own] if own else [dig(obj, "spec", "validationFailureAction", default="Audit")]
+    said += [one.get("action") for one in dig(obj, "spec", "validationFailureActionOverrides", default=[])]
+    said += [one.get("action") for one in dig(rule, "validate", "failureActionOverrides", default=[])]
+    signed = bool(rule.get("verifyImages")) and not own
+    return bool(rule.get("validate") or signed) and any(str(one).lower() in _REFUSES for one in said)
+
+
+def _filters(match: Any) -> Iterator[Obj]:
+    """The resource filters of a ``match`` or ``exclude``."""
+    match = match or {}
+    for part in (*(match.get("any") or ()), *(match.get("all") or ()), match):
+        if part.get("resources"):
+            yield part["resources"]
+
+
+def _picks(match: Any, namespace: str) -> bool:
+    return any(_of_kind(one.get("kinds")) and _within(one.get("namespaces"), namespace) for one in _filters(match))
+
+
+def _left_out(exclude: Any, namespace: str) -> bool:
+    """Whether a whole namespace is left out: by nothing else that has to hold too."""
+    return any(
+        one.get("namespaces") and set(one) <= {"namespaces", "kinds"} and _within(one["namespaces"], namespace)
+        for one in _filters(exclude)
+    )
+
+
+def _of_kind(kinds: Any) -> bool:
+    return any(str(one).rpartition("/")[2] in _MADE for one in kinds or ("*",))
+
+
+def _within(patterns: Any, namespace: str) -> bool:
+    return not patterns or any(fnmatchcase(namespace, str(one)) for one in patterns)
+
+
+def _gated(spec: Obj, namespace: str) -> bool:
+    """Whether a Gatekeeper match is about Jobs or pods of a namespace; one without kinds is about everything."""
+    match = spec.get("match") or {}
+    kinds = [name for one in match.get("kinds") or spec.get("applyTo") or () for name in one.get("kinds") or ("*",)]
+    out = match.get("excludedNamespaces") or ()
+    return _of_kind(kinds) and _within(match.get("namespaces"), namespace) and not (out and _within(out, namespace))

@@ -1,0 +1,75 @@
+"""Rules of policy engines over what a switch makes: nobody here evaluates them, so a night without them proves less."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+import yaml
+from composed import Composition
+
+from killcheck.capabilities.inventory import Inventory
+from killcheck.ledger.keeping import keep
+from killcheck.spec import specfile
+
+PODS: Any = {"any": [{"resources": {"kinds": ["Pod"]}}]}
+
+
+def kyverno(
+    action: str = "Enforce", *, match: Any = PODS, exclude: Any = None, does: str = "validate"
+) -> dict[str, Any]:
+    rule = {"name": "owner", "match": match, "exclude": exclude, does: {"message": "no"}}
+    return _obj("kyverno.io/v1", "ClusterPolicy", {"validationFailureAction": action, "rules": [rule]})
+
+
+def gatekeeper(**spec: Any) -> dict[str, Any]:
+    match = {"kinds": [{"apiGroups": [""], "kinds": ["Pod"]}], **spec.pop("match", {})}
+    return _obj("constraints.gatekeeper.sh/v1beta1", "K8sRequiredLabels", {"match": match, **spec})
+
+
+def _obj(api_version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "require-owner"}, "spec": spec}
+
+
+ASKED = {
+    "Enforce": kyverno(),
+    "Enforce of a rule": kyverno("Audit")
+    | {"spec": {"rules": [{"match": PODS, "validate": {"failureAction": "Enforce"}}]}},
+    "Jobs by group and version": kyverno(match={"resources": {"kinds": ["batch/*/Job"]}}),
+    "a mutation": kyverno("Audit", does="mutate"),
+    "another namespace left out": kyverno(exclude={"any": [{"resources": {"namespaces": ["kube-*"]}}]}),
+    "pods with a label left out": kyverno(exclude={"any": [{"resources": {"selector": {"matchLabels": {"a": "b"}}}}]}),
+    "Kyverno's CEL": _obj(
+        "policies.kyverno.io/v1alpha1",
+        "ValidatingPolicy",
+        {"matchConstraints": {"resourceRules": [{"resources": ["pods"]}]}, "validationActions": ["Deny"]},
+    ),
+    "Gatekeeper": gatekeeper(),
+}
+NOT_ASKED = {
+    "Audit": kyverno("Audit"),
+    "nothing said": _obj("kyverno.io/v1", "ClusterPolicy", {"rules": [{"match": PODS, "validate": {}}]}),
+    "another kind": kyverno(match={"any": [{"resources": {"kinds": ["Service"]}}]}),
+    "other namespaces": kyverno(match={"any": [{"resources": {"kinds": ["Pod"], "namespaces": ["web-*"]}}]}),
+    "its namespace left out": kyverno(exclude={"any": [{"resources": {"namespaces": ["serv*"]}}]}),
+    "a dry run": gatekeeper(enforcementAction="dryrun"),
+    "its namespace excluded": gatekeeper(match={"excludedNamespaces": ["serving"]}),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+def test_a_rule_that_may_refuse_the_switch_s_pods_is_open(what: str) -> None:
+    assert _because(ASKED[what]).endswith("no controller here acts on it")
+
+
+@pytest.mark.parametrize("what", NOT_ASKED)
+def test_a_rule_that_refuses_nothing_of_it_is_harmless(what: str) -> None:
+    assert _because(NOT_ASKED[what]) == ""
+
+
+def _because(policy: dict[str, Any]) -> str:
+    one = Composition()
+    path = specfile.loads(yaml.safe_dump(one.spec))
+    kept = keep(Inventory([*one.objects, policy]), path, path.layers[0], today=date(2026, 1, 15))
+    return next((entry.because for entry in kept.open if "require-owner" in entry.object), "")
