@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.executor import refusals
@@ -27,6 +28,9 @@ CURL_EXITS = {
     60: "the certificate could not be verified",
 }
 
+#: How a shell says that it knows no such command (POSIX, Shell Command Language 2.8.2: 127; recorded of bash, dash and
+#: busybox). An API server that knows no such object says it in quotes, without the colon.
+_NO_COMMAND = re.compile(r"([^\s:\"']+): (?:command )?not found$", re.MULTILINE)
 
 _REFUSALS = (
     ("serviceaccount", "create the ServiceAccount that the template names"),
@@ -271,11 +275,11 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
             "the image lacks the program that the template runs: use an image that has it, and drill it",
             (2,),
         )
-    missing = re.search(r"(\S+): (?:command )?not found", log)
-    if code == 127 or (missing and "not found" in last and code in (1, 126)):
-        what = missing.group(1).rstrip(":") if missing else "the command"
+    missing = _NO_COMMAND.search(log if code == 127 else last)
+    if code == 127 or (missing and code in (1, 126)):
+        what = missing.group(1) if missing else "the command"
         return (
-            f"exit code 127: {last or what + ': not found'}",
+            f"exit code {code}: {last or what + ': not found'}",
             f"the image has no {what}: use an image that has it, or do the same with what the image has "
             "(python:3.12-slim has python3 and no curl)",
             (2,),
@@ -459,22 +463,34 @@ def false_green(case: Case) -> Diagnosis | None:
     marked = any(mark in log for mark in ("Forbidden", "Unauthorized", "NotFound", "Failure"))
     told = refusals.refusal(log)
     why = _refusal(log) if marked else f"{_MEANINGS[told.kind][0]}: {told.line}" if told is not None else ""
+    on, off = _still_on(case)
+    passed_over = ", ".join(on) if on and off and not why else ""
     return Diagnosis(
-        cause="false green: the Job is Complete, the GPUs are on" + (f" - {why}" if why else ""),
+        cause=f"false green: the Job is Complete, {passed_over or 'the GPUs'} {_are(on, passed_over)} on"
+        + (f" - {why}" if why else ""),
         evidence=(
             f"Job {name_of(case.job)}: Complete, {done.get('reason', '')}",
-            *(f"{t}: asks for {n} replica(s)" for t, n in _still_on(case)),
+            *(f"{name}: asks for {count} replica(s)" for name, count in on.items()),
+            *(f"{name}: asks for none" for name in off),
             *case.log_lines(),
         ),
-        remedy="let the executor fail when its call fails (curl -f, set -eu, no '|| true'), and give it the rights it "
+        remedy=f"mend what the executor picks its targets by (a list, a selector, a name): it passes {passed_over} over"
+        if passed_over
+        else "let the executor fail when its call fails (curl -f, set -eu, no '|| true'), and give it the rights it "
         "lacks: never trust Complete, count the GPUs",
         failures=(14,),
     )
 
 
-def _still_on(case: Case) -> list[tuple[str, int]]:
-    targets = case.scene.kill_path.covered_by(case.layer.layer)
-    return [(str(t), case.scene.replicas(t)) for t in targets if t.kind and case.scene.replicas(t)]
+def _are(on: Mapping[str, int], named: str) -> str:
+    return "is" if named and len(on) == 1 else "are"
+
+
+def _still_on(case: Case) -> tuple[dict[str, int], list[str]]:
+    """(How many replicas each covered target asks for that asks for any, those that ask for none)."""
+    targets = [t for t in case.scene.kill_path.covered_by(case.layer.layer) if t.kind]
+    asked = {str(target): case.scene.replicas(target) for target in targets}
+    return {name: count for name, count in asked.items() if count}, [name for name, count in asked.items() if not count]
 
 
 def hangs(case: Case) -> Diagnosis | None:

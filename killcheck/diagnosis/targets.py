@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of, uid_of
 from killcheck.layers.rivals import lighter
+from killcheck.spec.killpath import Target
 from killcheck.watch import queues
 from killcheck.watch.scene import still_running
 
 __all__ = ["RULES"]
 
+#: How kubectl says that it has deleted or evicted a pod (kubectl/pkg/cmd/delete, drain).
+_DELETED = re.compile(r'^pod[/ ]"?[^"\s]+"? (?:force )?(?:deleted|evicted)', re.MULTILINE)
 #: Who writes replicas, by the field manager they use.
 RIVALS = {
     "keda": (
@@ -84,20 +89,38 @@ def made_again(case: Case) -> Diagnosis | None:
     reached, lost = case.timeline.reached, case.timeline.lost
     went = "pods_terminating" in reached or "pods_gone" in lost
     written = "scale_written" in reached or "scale_written" in lost
-    if not went or written or "scale_written" not in case.timeline.phases or not case.job_condition("Complete"):
+    if not went or written or "scale_written" not in case.timeline.phases or not _has_deleted(case):
         return None
     covered = [t for t in case.scene.kill_path.covered_by(case.layer.layer) if t.kind]
-    asking = [(str(target), case.scene.replicas(target)) for target in covered if case.scene.replicas(target)]
-    if not asking:
+    anew = {target: made for target in covered if case.scene.replicas(target) and (made := _made_since(case, target))}
+    if not anew:
         return None
-    target, number = asking[0]
+    target = next(iter(anew))
     return Diagnosis(
-        cause=f"pods of {target} went, and as it still asks for {number}, others were made",
-        evidence=tuple(f"{name}: asks for {count} replica(s)" for name, count in asking),
+        cause=f"pods of {target} went, and as it still asks for {case.scene.replicas(target)}, others were made",
+        evidence=tuple(
+            f"{one}: asks for {case.scene.replicas(one)} replica(s); {', '.join(made)}: created after the trigger"
+            for one, made in anew.items()
+        ),
         remedy="turn the workload itself off (kubectl scale --replicas=0): deleting its pods or draining its nodes "
         "leaves it asking for them",
         failures=(31,),
     )
+
+
+def _has_deleted(case: Case) -> bool:
+    """Whether the executor has ended well, or says itself that it deleted pods: kubectl's delete goes on and waits."""
+    return case.job_condition("Complete") is not None or _DELETED.search(case.log()) is not None
+
+
+def _made_since(case: Case, target: Target) -> list[str]:
+    """The pods of a target that are younger than the trigger."""
+    start = format_time(case.timeline.start)
+    return [
+        f"pod {name_of(pod)}"
+        for pod in case.scene.pods.values()
+        if case.scene.is_of(target, pod) and pod["metadata"]["creationTimestamp"] > start
+    ]
 
 
 def _in_place(case: Case, obj: Obj) -> Diagnosis | None:

@@ -70,6 +70,10 @@ _SHOWN = 3
 #: On a MachineSet or MachineDeployment of Cluster API: below how many machines the cluster autoscaler never goes.
 _MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 
+#: Knative's: how many pods stay, by both its spellings, and who scales.
+_MIN_SCALE = ("autoscaling.knative.dev/min-scale", "autoscaling.knative.dev/minScale")
+_KNATIVE_CLASS = "autoscaling.knative.dev/class"
+
 
 def others(objects: Iterable[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> list[str]:
     """A sentence for each thing that may turn a target off and is not read further."""
@@ -140,9 +144,21 @@ def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[_Sa
     for path, given, what in _ends(obj.get("spec"), ("spec",)):
         if target.kind != "Job" or path != ("spec", "activeDeadlineSeconds"):  # a layer, and drilled
             yield _Said("", target, f": {format_path(path)} ({given}): {what}, not drilled", path[-1] not in _CLEARED)
+    if _knative_idles(obj):
+        yield _Said("", target, ": Knative scales it to zero when idle (no min-scale), not drilled")
     limit = labels_of(obj).get(MOST)
     if limit and target.kind != "Job":  # a layer, and drilled
         yield _Said("", target, f": label {MOST} ({limit}): Kueue suspends it after that time, not drilled")
+
+
+def _knative_idles(obj: Obj) -> bool:
+    """Whether Knative takes a Service to zero, as it does unless told otherwise (its docs, "Configuring scale bounds":
+    min-scale is 0 by default; autoscalers of class hpa never go below one)."""
+    if not str(obj.get("apiVersion", "")).startswith("serving.knative.dev/"):
+        return False
+    said = {**annotations_of(obj), **(dig(obj, "spec", "template", "metadata", "annotations", default={}) or {})}
+    least = [said[key] for key in _MIN_SCALE if key in said]
+    return str(said.get(_KNATIVE_CLASS, "")).partition(".")[0] != "hpa" and all(str(one) == "0" for one in least)
 
 
 def _ends(node: object, path: Path) -> Iterator[tuple[Path, object, str]]:

@@ -143,8 +143,11 @@ def _is_resources(path: Path) -> bool:
 
 
 def _is_pod_spec(value: Obj) -> bool:
+    """By its containers; Knative gives those their names itself (serving/pkg/apis/serving/v1, SetDefaults)."""
     containers = value.get("containers")
-    return isinstance(containers, list) and any(isinstance(c, dict) and c.get("name") for c in containers)
+    return isinstance(containers, list) and any(
+        isinstance(c, dict) and bool(c.get("name") or c.get("image")) for c in containers
+    )
 
 
 def _multiplied(node: Obj) -> int:

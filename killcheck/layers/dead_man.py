@@ -110,6 +110,8 @@ class DeadMan(LayerRun):
         self._finished: list[tuple[datetime, datetime]] = []
         #: Init containers whose end was seen: when they started, and in which pod.
         self._inits: set[tuple[datetime, str]] = set()
+        #: (pod, container) whose log was taken while it ran: it is read again.
+        self._unfinished: set[tuple[str, str]] = set()
         #: When executors of the schedule's own firings started, and when they ended well: (start, end or None) by pod.
         self._own_firings: dict[str, tuple[datetime, datetime | None]] = {}
 
@@ -306,7 +308,12 @@ class DeadMan(LayerRun):
                     yield from (f"{name_of(pod)} said: {line}" for line in said.strip().splitlines()[-1:])
 
     def explain(self, stuck_at: str) -> Explanation | None:
-        """Why the schedule did not fire, or when it does instead: clocks, zones, slots that were missed."""
+        """Why the schedule did not fire, or when it does instead: clocks, zones, slots that were missed.
+
+        What runs still has said something by now: its log is taken for whoever explains the rest.
+        """
+        for pod in self.stage.observations.pods.values():
+            self._take_running_logs(pod)
         return slots.explain(self, self._declared) if stuck_at == "triggered" and self._held_up else None
 
     def _in_the_way(self) -> NotFired | None:
@@ -412,9 +419,7 @@ class DeadMan(LayerRun):
             self._follow_container(pod, status, now)
         if "deletionTimestamp" in pod["metadata"] and change != "deleted":
             # A Job that fails deletes its pod, and the log goes with it: take it while it is there.
-            for status in dig(pod, "status", "containerStatuses", default=[]):
-                if "running" in status.get("state", {}):
-                    self._take_log(pod, status["name"])
+            self._take_running_logs(pod)
 
     def _follow_container(self, pod: Obj, status: Obj, now: datetime) -> None:
         state = status.get("state") or {}
@@ -444,11 +449,18 @@ class DeadMan(LayerRun):
             self._inits.add((began, pod["metadata"]["name"]))
             self._finished.append((began, parse_time(ended["finishedAt"])))
 
+    def _take_running_logs(self, pod: Obj) -> None:
+        for status in dig(pod, "status", "containerStatuses", default=[]):
+            if "running" in status.get("state", {}):
+                self._take_log(pod, status["name"])
+                self._unfinished.add((name_of(pod), status["name"]))
+
     def _take_log(self, pod: Obj, container: str) -> None:
         key = (name_of(pod), container)
         observations = self.stage.observations
-        if observations.logs.get(key):
+        if observations.logs.get(key) and key not in self._unfinished:
             return
+        self._unfinished.discard(key)
         try:
             text = container_logs.read(self.stage.cluster.kube, pod, container=container, kept=LOG_KEPT)
         except KubeError as error:

@@ -22,7 +22,10 @@ def pod(gpus: int = 1) -> Obj:
     return {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]}
 
 
+#: As Knative's users write it: it names the container itself.
+KNATIVE = {"template": {"spec": {"containers": [{"image": "i", "resources": {"limits": GPU}}]}}}
 HOLDERS = [
+    (custom("Service", KNATIVE, "serving.knative.dev/v1"), 1),
     (custom("Model", {"resourceProfile": "nvidia-gpu-l4:2", "replicas": 3}, "kubeai.org/v1"), 6),
     (custom("Model", {"resourceProfile": "nvidia-gpu-h100:8", "minReplicas": 0}, "kubeai.org/v1"), 8),
     (

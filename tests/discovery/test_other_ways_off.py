@@ -9,9 +9,11 @@ import pytest
 
 from killcheck import discover
 from killcheck.discover import DiscoveryError
+from killcheck.discover.other_scalers import who_may_turn_off
 from killcheck.kube import manifests
 from killcheck.kube.objects import Obj
 from killcheck.lint import asking
+from killcheck.spec.killpath import Target
 
 NOW = datetime(2026, 1, 15, 9, tzinfo=UTC)
 TARGET = """\
@@ -522,3 +524,27 @@ def test_machines_that_are_not_modelled_are_named_where_nodes_are_not_judged():
     said = "nodes are not judged, only pods: what makes these nodes is not modelled (MachineSet/m/p4)"
     assert any(note.startswith(said) for note in found(extra=MACHINES).notes)
     assert any("no node pool is in the manifests" in note for note in found().notes)
+
+
+@pytest.mark.parametrize(
+    ("on_template", "idles"),
+    [
+        ({}, True),
+        ({"autoscaling.knative.dev/min-scale": "0"}, True),
+        ({"autoscaling.knative.dev/min-scale": "2"}, False),
+        ({"autoscaling.knative.dev/minScale": "1"}, False),
+        ({"autoscaling.knative.dev/class": "hpa.autoscaling.knative.dev"}, False),
+    ],
+)
+def test_knative_takes_to_zero_what_does_not_say_otherwise(on_template: dict[str, str], idles: bool):
+    server = {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    service: Obj = {
+        "apiVersion": "serving.knative.dev/v1",
+        "kind": "Service",
+        "metadata": {"name": "llm", "namespace": "serving"},
+        "spec": {"template": {"metadata": {"annotations": on_template}, "spec": {"containers": [server]}}},
+    }
+    target = Target("llm", "serving.knative.dev/v1", "Service", "serving", "llm")
+    said = who_may_turn_off([service], target, service)
+    told = "Service/serving/llm: Knative scales it to zero when idle (no min-scale), not drilled"
+    assert said == (told if idles else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,14 +68,27 @@ def test_a_drain_by_labels_that_nobody_gave_the_assumed_nodes_proves_nothing(tmp
     assert "nodes: selector: gpu=true" in drill.why
 
 
-def stuck(reached: str = "", lost: str = "", *, asks: int = 3, complete: bool = True) -> Any:
-    """A drill's case: its phases that hold and those that held, what the target asks for, the Job's end."""
-    timeline = SimpleNamespace(reached=reached.split(), lost=lost.split(), phases=PHASES)
+def stuck(
+    reached: str = "", lost: str = "", *, asks: int = 3, complete: bool = True, log: str = "", made: str = "23:00:05"
+) -> Any:
+    """A drill's case: its phases that hold and those that held, what the target asks for, the Job's end, a pod of it."""
+    start = datetime(2026, 1, 15, 23, tzinfo=UTC)
+    timeline = SimpleNamespace(reached=reached.split(), lost=lost.split(), phases=PHASES, start=start)
+    pod = {"metadata": {"name": "nb-0", "namespace": "lab", "creationTimestamp": f"2026-01-15T{made}Z"}}
     path = SimpleNamespace(covered_by=lambda layer: [Target("nb", "apps/v1", "StatefulSet", "lab", "nb")])
-    scene = SimpleNamespace(kill_path=path, replicas=lambda target: asks)
+    scene = SimpleNamespace(
+        kill_path=path,
+        replicas=lambda target: asks,
+        pods=SimpleNamespace(values=lambda: [pod]),
+        is_of=lambda target, pod: True,
+    )
     layer = SimpleNamespace(layer=None)
     return SimpleNamespace(
-        timeline=timeline, scene=scene, layer=layer, job_condition=lambda kind: {"type": kind} if complete else None
+        timeline=timeline,
+        scene=scene,
+        layer=layer,
+        job_condition=lambda kind: {"type": kind} if complete else None,
+        log=lambda: log,
     )
 
 
@@ -88,6 +102,9 @@ def stuck(reached: str = "", lost: str = "", *, asks: int = 3, complete: bool = 
         (stuck("pods_terminating scale_written"), False),
         (stuck("pods_terminating", "scale_written pods_gone"), False),  # somebody scaled it back
         (stuck("pods_terminating", complete=False), False),
+        (stuck("pods_terminating", complete=False, log='pod "nb-0" deleted from lab namespace'), True),
+        (stuck("pods_terminating", complete=False, log="pod/nb-0 evicted"), True),
+        (stuck("pods_terminating", made="22:59:00"), False),  # another target's pods went
         (stuck("pods_terminating", asks=0), False),
     ],
 )

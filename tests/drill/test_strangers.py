@@ -20,6 +20,10 @@ ARM = """kubectl -n inf patch cronjob off -p '{"spec":{"suspend":false}}'"""
 FLOOR = """kubectl -n inf patch so llm --type merge -p '{"spec":{"minReplicaCount":0}}'; """
 PATCH = """kubectl -n inf patch deploy llm --type merge -p '{"spec":{"replicas":0}}'"""
 
+LISTED = "while read name; do kubectl -n inf scale deploy/$name --replicas=0; done < /names/all"
+FROM_LIST = {"volumes": [{"name": "names", "configMap": {"name": "names"}}]}
+AT_LIST = {"volumeMounts": [{"name": "names", "mountPath": "/names"}]}
+
 
 def target() -> Obj:
     """A model server."""
@@ -93,6 +97,30 @@ def scaler(start: str = "0 8 * * *", end: str = "0 9 * * *") -> Obj:
         "kind": "ScaledObject",
         "metadata": {"name": "llm", "namespace": "inf"},
         "spec": spec,
+    }
+
+
+def unbounded(obj: Obj) -> Obj:
+    """The same without a time limit."""
+    del obj["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"]
+    return obj
+
+
+def another() -> Obj:
+    """A second target of another name."""
+    obj = target()
+    obj["metadata"]["name"] = obj["metadata"]["labels"]["app"] = "list"
+    obj["spec"]["selector"]["matchLabels"]["app"] = obj["spec"]["template"]["metadata"]["labels"]["app"] = "list"
+    return obj
+
+
+def names(text: str) -> Obj:
+    """What a switch goes by."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "names", "namespace": "inf"},
+        "data": {"all": text},
     }
 
 
@@ -236,6 +264,10 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
         ([everywhere(), switch("kubectl -n inf scale ds probe --replicas=0 || true")], "false green"),
         ([suspended(switch(SCALE)), switch(SCALE.replace("scale", "get"), "arm", "0 20 * * *")], "is suspended"),
         ([switch("kubectl -n inf scale deploy -l tier=GPU --replicas=0")], "no objects passed to scale"),
+        ([switch(SCALE.replace("llm", "lm"))], '404 Not Found: deployments.apps "lm" not found'),
+        ([switch("kubectl -n inf delete pod -l app=llm; sleep 3600")], "others were made"),
+        ([another(), names("llm\nlist"), switch(LISTED, pod=FROM_LIST, **AT_LIST)], "Deployment/inf/list is on"),
+        ([unbounded(switch("echo waits for the queue; sleep 36000"))], "log: waits for the queue"),
     ],
     ids=[
         "a DaemonSet makes its pods again",
@@ -245,6 +277,10 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
         "a DaemonSet has no scale",
         "nobody arms it",
         "a selector of another case",
+        "a name that is nobody's",
+        "whoever deleted the pods goes on",
+        "a list whose last line has no end",
+        "one that hangs has said what for",
     ],
 )
 def test_what_stays_on_is_exposed(objects: list[Obj], cause: str, tmp_path: Path) -> None:
