@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from killcheck.probes.base import Finding, Probe
+from killcheck.probes.base import Evidence, Finding, Probe, Severity
 from killcheck.probes.webhook_down import on_the_way
 from killcheck.probes.world import Executor, World
 
+from killcheck.kube.certificates import decoded, in_kubeconfig, not_after, signed_in
 from killcheck.kube.objects import Obj, dig
-from killcheck.text.yamlfile import Path, YamlError, documents
+from killcheck.machine import logins
+from killcheck.text.yamlfile import Path
 
 __all__ = ["CertificateExpiry"]
 
@@ -27,20 +27,39 @@ class CertificateExpiry(Probe):
     sources = ("apache/cloudstack#9418", "siderolabs/talos#7369", "KK#124022", "kubeadm: certificates live one year")
 
     def ask(self, world: World) -> Iterable[Finding]:
-        """Kubeconfigs and TLS Secrets that executors mount; the CA bundles of webhooks on the way."""
+        """Kubeconfigs and TLS Secrets that executors mount or machines keep; the CA bundles of webhooks on the way."""
         for one in world.layer_executors:
             for obj in _mounted(world, one):
                 for path, what, pem in _certificates(obj):
                     yield from self._judge(world, obj, path, what, pem)
         for config in world.of("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
             for index, hook in enumerate(config.get("webhooks") or ()):
-                bundle = _decoded(dig(hook, "clientConfig", "caBundle"))
+                bundle = decoded(dig(hook, "clientConfig", "caBundle"))
                 if bundle and hook.get("failurePolicy", "Fail") == "Fail" and on_the_way(hook):
                     place: Path = ("webhooks", index, "clientConfig", "caBundle")
                     yield from self._judge(world, config, place, f"the CA of webhook {hook.get('name')}", bundle)
+        yield from self._of_machines(world)
+
+    def _of_machines(self, world: World) -> Iterable[Finding]:
+        """Kubeconfigs that the spec's own programs name, or that lie where kubectl looks for one."""
+        for layer in world.kill_path.layers:
+            for path, file in logins.kept(layer.commands, world.kill_path.folder):
+                user, pem = signed_in(file) or ("", b"")
+                until = not_after(pem)
+                if until is None or until - world.now >= _SOON:
+                    continue
+                over = until <= world.now
+                what = f"the client-certificate of user {user} in {path}"
+                message = f"{what} {'ended' if over else 'ends'} on {until:%Y-%m-%d}"
+                message += ": the API server answers 401" if over else f", in {(until - world.now).days} days"
+                at = Evidence(f"Layer/{layer.name}", "command", path)
+                severity: Severity = "error" if over else "warning"
+                yield Finding(
+                    self.id, severity, at.object, message, self.remedy, (at,), file=str(file), failures=self.failures
+                )
 
     def _judge(self, world: World, obj: Obj, path: Path, what: str, pem: bytes) -> Iterable[Finding]:
-        until = _not_after(pem)
+        until = not_after(pem)
         if until is None:
             yield self.unproven(world, obj, f"until when {what} is valid: it is no certificate that can be read")
         elif until <= world.now:
@@ -66,47 +85,14 @@ def _mounted(world: World, one: Executor) -> Iterator[Obj]:
 def _certificates(obj: Obj) -> Iterator[tuple[Path, str, bytes]]:
     """(path, what, PEM) of the certificates in an object's data: by themselves, or in a kubeconfig."""
     encoded = obj.get("kind") == "Secret"
-    texts = {("data", k): _decoded(v) if encoded else str(v).encode() for k, v in (obj.get("data") or {}).items()}
+    texts = {("data", k): decoded(v) if encoded else str(v).encode() for k, v in (obj.get("data") or {}).items()}
     texts |= {("stringData", k): str(v).encode() for k, v in (obj.get("stringData") or {}).items()}
     for path, text in texts.items():
         if b"BEGIN CERTIFICATE" in text:
             yield path, f"the certificate {path[1]}", text
         elif b"clusters:" in text and b"users:" in text:
-            for what, pem in _in_kubeconfig(text.decode("utf-8", "replace")):
+            for what, pem in in_kubeconfig(text.decode("utf-8", "replace")):
                 yield path, f"{what} in {path[1]}", pem
-
-
-def _in_kubeconfig(text: str) -> Iterator[tuple[str, bytes]]:
-    try:
-        found = [doc.value for doc in documents(text, "kubeconfig") if isinstance(doc.value, dict)]
-    except YamlError:
-        return
-    for config in found:
-        for kind, entry, key in (
-            ("users", "user", "client-certificate-data"),
-            ("clusters", "cluster", "certificate-authority-data"),
-        ):
-            for named in config.get(kind) or ():
-                pem = _decoded(dig(named, entry, key))
-                if pem:
-                    yield f"the {key.removesuffix('-data')} of {entry} {named.get('name')}", pem
-
-
-def _decoded(value: object) -> bytes:
-    try:
-        return base64.b64decode(str(value or ""), validate=False)
-    except (ValueError, binascii.Error):
-        return b""
-
-
-def _not_after(pem: bytes) -> datetime | None:
-    """When the first of them ends; None where none can be read."""
-    from cryptography import x509
-
-    try:
-        return min((found.not_valid_after_utc for found in x509.load_pem_x509_certificates(pem)), default=None)
-    except ValueError:
-        return None
 
 
 #: As long as a renewal may be forgotten.

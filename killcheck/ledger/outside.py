@@ -25,7 +25,7 @@ from killcheck.kube.passed_over import Cause, names_accelerators
 from killcheck.ledger import workloads
 from killcheck.ledger.stakes import Stakes
 from killcheck.machine import scheduled
-from killcheck.machine.starting import start_in, unread_in
+from killcheck.machine.starting import start_in, started_by, unread_in
 from killcheck.machine.units import is_schedule
 from killcheck.spec.killpath import Command, Ref
 from killcheck.text.files import text_of
@@ -80,7 +80,7 @@ def _entry(file: str, why: str, found: _Schedule, stakes: Stakes, now: datetime)
     raised = next((said for one in readings if (said := workloads.raising(one, stakes))), None)
     text = "\n".join(found.programs) or text_of(Path(file), errors="replace")
     named = _named(text, stakes)
-    started = start_in(text) if named else None
+    started = (start_in(text) or started_by(text)) if named else None
     what = f"'{raised or started}'" if raised or started else ""
     if not what and found.whole and all(map(_is_whole, readings)) and not next(unread_in(text), None):
         return Entry(file, Status.HARMLESS, "its programs were read whole, and light nothing")

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from killcheck.kube.outside_schedules import is_crontab
-from killcheck.machine.starting import assignments, expanded, start_in, unread_in
+from killcheck.machine.starting import assignments, called, expanded, start_in, started_by, unread_in
 from killcheck.spec.killpath import Command
 from killcheck.text.durations import parse_duration
 from killcheck.text.files import enclosed, text_of
@@ -207,13 +207,23 @@ class _Reader:
                 found = start_in(line)
                 if found:
                     yield f"{script.name}:{number}: {found}"
-            whole = start_in(inner)  # a call over several lines
+            # A call over several lines, or by a function.
+            whole = start_in(inner) or (started_by(inner, known) if _is_shell(script, bare) else None)
             if whole:
                 yield f"{script.name}: {whole}"
             others = inner.replace(script.name, "")
             yield from (f"{script.name} -> {told}" for told in self._does(others, way, depth + 1, values))
-            if _is_shell(script, bare):
-                self.unread += [f"{way}: {script.name} {told}" for told in unread_in(inner)]
+            self.unread += [f"{way}: {script.name} {told}" for told in unread_in(inner)]
+            if _is_shell(script, bare) and not whole:
+                self._elsewhere(inner, f"{way}: {script.name}")
+
+    def _elsewhere(self, text: str, way: str) -> None:
+        """Programs of somebody's own that a script which starts nothing itself calls, and that are not here."""
+        for words, _ in called(text):
+            if self._opaque(words[0]):
+                self.unread.append(
+                    f"{way} calls {words[0]}, which is not here: whether it starts anything is not known"
+                )
 
     def _scripts(self, text: str) -> Iterator[Path]:
         """The scripts that a text names and that can be read."""

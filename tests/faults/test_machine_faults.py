@@ -118,7 +118,7 @@ def world(tmp_path):
 
 
 def test_nothing_is_missing_from_the_table():
-    assert set(CYCLE) | UNMET | {"sentinel-lost", "never-idle", "work-comes"} == set(KINDS)
+    assert set(CYCLE) | UNMET | {"sentinel-lost", "never-idle", "work-comes", "kubeconfig-ended"} == set(KINDS)
 
 
 @pytest.mark.parametrize("name", sorted(UNMET))
@@ -358,7 +358,7 @@ def test_they_are_for_programs_of_machines_and_nothing_else_is():
         # The monitor's script takes no lock and writes no file.
         read_only = UNMET if layer.name == "idle-monitor" else set()
         waits = {"work-comes"} if layer.name == "idle-monitor" else {"never-idle"}
-        others = set(KINDS) - {"sentinel-lost"} - read_only - waits
+        others = set(KINDS) - {"sentinel-lost", "kubeconfig-ended"} - read_only - waits
         assert meant == ({"sentinel-lost"} if layer.sentinel else others)
     inside = specfile.load(fixtures.spec("dead-man"))
     assert not any(faults.means_something(kind, inside, layer) for kind in MACHINE for layer in inside.layers)

@@ -15,6 +15,7 @@ from killcheck.machine.starting import assignments, expanded, start_in, unread_i
         "gcloud compute --project=p instances start box",
         "gcloud -q compute instances --zone europe-west1-b start box",
         "/usr/bin/gcloud beta compute instances start box",
+        "gcloud beta compute instances resume box",
         'subprocess.run(["gcloud", "compute", "instances", "start", name])',
         "aws --profile ml ec2 start-instances --instance-ids i-1",
         "aws --region eu-west-1 --output text ec2 run-instances --count 1",
