@@ -45,6 +45,10 @@ _CONFIGURATION = re.compile(
 )
 #: A comment above a document, for what killcheck shall not look at.
 IGNORE = "killcheck:ignore"
+#: What a program of its own has too.
+_SHELL = ("'${', a variable of a shell or of Terraform", re.compile(r"\$\{|\$\(|\$[A-Za-z_]\w*"))
+#: A variable where a value, an item or a key begins.
+_FOR_A_VALUE = re.compile(r"(?:^\s*|[:,\[{-]\s*)\$[{(]?[A-Za-z_]")
 #: The marks of template engines, the surest first.
 _ENGINES = (
     ("'{{', Helm?", re.compile(r"\{\{")),
@@ -52,7 +56,7 @@ _ENGINES = (
     ("'%{', Terraform?", re.compile(r"%\{")),
     ("'<%', ERB?", re.compile(r"<%")),
     ("'<<', a placeholder of the project's own", re.compile(r"<<[-\s\w.]+>>")),
-    ("'${', a variable of a shell or of Terraform", re.compile(r"\$\{|\$\(|\$[A-Za-z_]\w*")),
+    _SHELL,
     ("'#@', ytt?", re.compile(r"^\s*#@", re.M)),
     ("'@NAME@', a placeholder of the project's own", re.compile(r"@[A-Z_]{2,}@|__[A-Z_]{2,}__")),
 )
@@ -164,6 +168,10 @@ class _Lines(Struct):
             end += 1
         return "\n".join(lines[begin : end + 1])
 
+    def before(self, line: int) -> list[str]:
+        """A line (1-based) and the two above it: a mistake may come to light only in the next line."""
+        return self._lines()[max(0, line - 3) : line]
+
     def leave_out(self, line: int) -> bool:
         """Whether a comment above a document's first line, or on it, says that killcheck shall not look at it."""
         if not self.ignores:
@@ -252,7 +260,7 @@ def _unreadable(lines: _Lines, file: str, error: YamlError) -> Skipped:
     if not _may_hold_objects(text):
         why = "not a Kubernetes object (no kind and apiVersion, and not YAML either)"
         return Skipped(file, error.line, why, Cause.NO_MANIFEST, names_accelerators(text))
-    engine = _engine(text)
+    engine = _engine_of_broken(text, lines.before(error.line))
     if engine:
         why = f"a template ({engine}), not YAML yet: render it first{_how(engine)}"
         return Skipped(file, error.line, why, Cause.TEMPLATE, names_accelerators(text))
@@ -263,6 +271,15 @@ def _unreadable(lines: _Lines, file: str, error: YamlError) -> Skipped:
 def _engine(text: str) -> str:
     """The template engine whose marks a text has; empty: none that is known."""
     return next((name for name, marks in _ENGINES if marks.search(text)), "")
+
+
+def _engine_of_broken(text: str, before: Iterable[str]) -> str:
+    """The same of a text that is no YAML, by the lines up to where it is none. A script's own variables break none: where
+    one stands for a value the text is somebody's template."""
+    engine = _engine(text)
+    if engine == _SHELL[0] and not any(_FOR_A_VALUE.search(line) for line in before):
+        return ""
+    return engine
 
 
 def _how(engine: str) -> str:

@@ -121,6 +121,8 @@ def test_yaml_that_is_no_object_is_skipped_and_listed(tmp_path: Path):
         ("suspend: yes", "suspend: yes\n  suspend: no", ".yaml:6: spec.suspend: key 'suspend' is given twice"),
         ("spec:\n  suspend", "spec:\n\tsuspend", ".yaml:5: not YAML: a tab character"),
         ("name: x", "name: {{ .Release.Name }}-x", "a template ('{{', Helm?), not YAML yet: render it first"),
+        ("suspend: yes", "suspend: ${SUSPEND}: x", "a template ('${', a variable of a shell or of Terraform), not YAML yet"),
+        ("image: i", 'command: [sh, -c, "echo $(date) \\\\"$HOME\\\\""]', ".yaml:10: not YAML: "),
     ],
 )
 def test_what_the_api_server_would_refuse_is_named_with_its_line(tmp_path: Path, old: str, new: str, said: str):
