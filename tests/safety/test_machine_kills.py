@@ -26,8 +26,8 @@ SETS = {
     "started": ("nightly-stop", "second-controller", 1),
     "sentinel": ("hold", "sentinel-lost", 2),
 }
-#: Run the spec's own command, and change nothing that could be put back; or are of the embedded cluster's wire alone.
-NO_HANDS = {"never-idle", "work-comes", "kubeconfig-ended"}
+#: Runs the spec's own command, and changes nothing that could be put back.
+NO_HANDS = {"never-idle", "work-comes"}
 #: What would wait does not.
 QUICK = {"second-controller": {"after_s": 0.1}}
 #: What the programs of the path call: with all of a machine's, hiding one would take thousands of steps.
