@@ -274,8 +274,10 @@ def _engine(text: str) -> str:
 
 
 def _engine_of_broken(text: str, before: Iterable[str]) -> str:
-    """The same of a text that is no YAML, by the lines up to where it is none. A script's own variables break none: only
-    one that stands for a value makes a template of it."""
+    """The same of a text that is no YAML, by the lines up to where it is none.
+
+    A script's own variables break none: only one that stands for a value makes a template of it.
+    """
     engine = _engine(text)
     if engine == _SHELL[0] and not any(_FOR_A_VALUE.search(line) for line in before):
         return ""
