@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,8 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World, namespace_or_default
 
-from killcheck.executor import cloud_lines
-from killcheck.kube.objects import name_of
+from killcheck.executor import cloud_lines, cloud_machines
+from killcheck.kube.objects import annotations_of, name_of
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.clouds import CloudCall
@@ -46,7 +47,27 @@ class CloudCalls(Probe):
     def _open(self, world: World, one: Executor, seen: Rehearsed) -> Finding:
         first = seen.first.clouds[0]
         more = f" and {len(seen.first.clouds) - 1} more" if len(seen.first.clouds) > 1 else ""
-        return self.unproven(world, one.owner, f"what the cloud does when it is asked for '{first}'{more}")
+        asked = f"what the cloud does when it is asked for '{first}'{more}"
+        return self.unproven(world, one.owner, asked + _not_given(world, one, seen))
+
+
+def _not_given(world: World, one: Executor, seen: Rehearsed) -> str:
+    """What the AWS CLI needs and no manifest gives its pod, in half a sentence; empty: nothing is missing."""
+    if all(call.argv[0] != "aws" for call in seen.first.clouds):
+        return ""
+    account = world.find("ServiceAccount", one.namespace, one.account)
+    text = f"{one.text} {json.dumps(one.spec)} {json.dumps(annotations_of(account or {}))}"
+    by_role = "eks.amazonaws.com/role-arn" in text  # the webhook of IRSA sets the region too
+    region = not by_role and cloud_machines.lacks_region([call.argv for call in seen.first.clouds], text)
+    login = not by_role and not any(mark in text for mark in _LOGINS)
+    lacks = " or ".join(what for what, is_missing in (("a region", region), ("a login", login)) if is_missing)
+    if not lacks:
+        return ""
+    return f"; nothing here gives it {lacks}: a Pod Identity association may, or the node's own metadata"
+
+
+#: What gives the AWS CLI credentials, in a pod's spec, its text or its account's annotations.
+_LOGINS = ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE", ".aws", "secretRef", "AWS_CONTAINER_")
 
 
 def _told(seen: Rehearsed) -> Iterable[str]:

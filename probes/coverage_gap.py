@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import Executor, World, namespace_or_default
 
 from killcheck.discover import Holder
+from killcheck.discover.machines import asked_by
 from killcheck.discover.other_scalers import who_may_turn_off
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.passed_over import Cause
 from killcheck.kube.plurals import plural_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Target
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Rehearsed
 
 __all__ = ["CoverageGap"]
 
@@ -33,6 +38,9 @@ class CoverageGap(Probe):
         covered = {name for layer in world.kill_path.layers for name in layer.covers}
         guarded = {id(obj) for target, obj in world.targets if target.name in covered}
         unfired = _unfired(world)
+        for machine in world.kill_path.targets:
+            if machine.outside and machine.name not in covered:
+                yield self._machine(world, machine)
         for holder in world.holders:
             if id(holder.obj) in guarded or self._is_named(world, holder.obj, covered):
                 continue
@@ -49,11 +57,32 @@ class CoverageGap(Probe):
             else:
                 yield self.finding(world, holder.obj, path, f"holds {devices}, and no layer turns it off")
 
+    def _machine(self, world: World, target: Target) -> Finding:
+        """Of a machine that a timer starts, and none stops."""
+        beside = next((one.beside for one in world.rehearsed.values() if target.name in _started_by(one)), None)
+        return Finding(
+            self.id,
+            self.severity,
+            f"Machine/{target.name}",
+            "is started here, and no layer turns it off" if beside else "no layer turns it off",
+            self.remedy,
+            (),
+            "",
+            beside.file if beside else "",
+            beside.line if beside else 0,
+            failures=self.failures,
+        )
+
     @staticmethod
     def _is_named(world: World, obj: Obj, covered: set[str]) -> bool:
         """Whether a covered target says its name (a stand-in for an owner that could not be read)."""
         wanted = (str(obj.get("kind")), namespace_or_default(obj), name_of(obj))
         return any((t.kind, t.namespace, t.object) == wanted for t in world.kill_path.targets if t.name in covered)
+
+
+def _started_by(one: Rehearsed) -> set[str]:
+    """The machines that a timer's program starts."""
+    return {machine.name for machine in asked_by(one) if not machine.stops} if one.beside else set()
 
 
 def _unfired(world: World) -> list[str]:

@@ -10,7 +10,7 @@ from killcheck.probes.cloud_call import lost_in
 from killcheck.probes.fails_when_fired import telling
 from killcheck.probes.world import World
 
-from killcheck.executor import cloud_lines
+from killcheck.executor import cloud_lines, cloud_machines
 from killcheck.rehearsal.record import Outcome
 
 if TYPE_CHECKING:
@@ -35,13 +35,14 @@ class MachineTimer(Probe):
         for ref, one in world.rehearsed.items():
             if one.beside is None:
                 continue
-            if one.known and ref.partition("/")[2] not in layers and not _concerns(world, one):
+            if one.known and not one.beside.odd and ref.partition("/")[2] not in layers and not _concerns(world, one):
                 continue
             told = list(dict.fromkeys(_told(one)))
             for message in told:
                 yield self._about(ref, one, message)
             if not one.known and not told:
-                yield self._about(ref, one, f"not proven: {one.why_unknown or 'it could not be run here'}", open_=True)
+                why = one.why_unknown or "it could not be run here"
+                yield self._about(ref, one, f"not proven: {why}{_without_region(one)}", open_=True)
 
     def _about(self, ref: str, one: Rehearsed, message: str, *, open_: bool = False) -> Finding:
         beside = one.beside
@@ -58,7 +59,7 @@ class MachineTimer(Probe):
             beside.line,
             unproven=open_,
             failures=self.failures,
-            basis="seen",
+            basis="read" if one.first.outcome is Outcome.UNKNOWN else "seen",
         )
 
 
@@ -68,12 +69,25 @@ def _concerns(world: World, one: Rehearsed) -> bool:
     spaces = {holder.namespace for holder in world.holders}
     covered = {name for layer in world.kill_path.layers for name in layer.covers}
     if one.known and one.first.exit_code != 0 and not one.first.calls:
-        return any(target.name not in covered for target in world.kill_path.targets)
+        return not world.kill_path.targets or any(target.name not in covered for target in world.kill_path.targets)
     return any(call.namespace in spaces and (call.writes or call.refused) for call in one.first.calls)
+
+
+def _without_region(one: Rehearsed) -> str:
+    """That the AWS CLI is given no region, in half a sentence: nothing but the machine's metadata could give it one."""
+    beside = one.beside
+    assert beside is not None
+    asked = [call.argv for call in one.first.clouds] or list(beside.read)
+    text = " ".join([*beside.argv, *(name for name, _ in beside.env), *(w for argv in beside.read for w in argv)])
+    if not cloud_machines.lacks_region(asked, text):
+        return ""
+    return "; aws is told no region (AWS_REGION, --region): only the machine's own metadata or ~/.aws could give one"
 
 
 def _told(one: Rehearsed) -> Iterator[str]:
     first = one.first
+    if one.beside is not None and one.beside.odd:
+        yield one.beside.odd
     for call in dict.fromkeys(first.clouds):
         wrong = cloud_lines.wrong_in(call.argv)
         if wrong is not None:

@@ -11,6 +11,7 @@ from killcheck.probes.firings import schedule_of
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World, namespace_or_default
 
+from killcheck.discover.machines import asked_by
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.plurals import plural_of
@@ -73,11 +74,15 @@ class SecondStarter(Probe):
     def _of_machines(self, world: World) -> Iterable[Finding]:
         """The timers and crontab lines beside the manifests that were seen to scale a target up."""
         for ref, one in world.rehearsed.items():
-            ups = [call for call in one.first.writes if call.replicas and _is_named(world, call)]
-            if one.beside is None or not ups:
+            if one.beside is None:
                 continue
-            what = f"{ups[0].method} {ups[0].path} writes {ups[0].replicas}"
-            told = _too_long(world, _schedule_beside(one.beside.schedule, one.beside.time_zone), what, None)
+            ups = [call for call in one.first.writes if call.replicas and _is_named(world, call)]
+            names = {target.name for target in world.kill_path.targets if target.outside}
+            lit = next((machine.name for machine in asked_by(one) if not machine.stops and machine.name in names), None)
+            if not ups and lit is None:
+                continue
+            what = f"{ups[0].method} {ups[0].path} writes {ups[0].replicas}" if ups else f"starts {lit}"
+            told = _too_long(world, _schedule_beside(one.beside.schedule, one.beside.time_zone), what, None, lit)
             if told:
                 started = Evidence(ref, "command", " ".join(one.beside.argv)[:_SHOWN])
                 yield Finding(

@@ -93,6 +93,7 @@ def command(
         raise click.UsageError(f"{output} exists; --force writes over it")
     loaded = None if on else _loaded(manifests, strict=strict, exclude=exclude, values=values, sets=sets)
     found = _with_starts(_discover(on, loaded, name, folders=manifests, kubeconfig=kubeconfig, exec_mode=exec_mode))
+    found = _at_home(found, None if str(output) == "-" else output.parent)
     if str(output) == "-":
         click.echo(found.spec, nl=False)
     else:
@@ -140,12 +141,10 @@ def _discover(
 
     assert loaded is not None
     with read_as_typed(lambda: loaded):
-        if exec_mode == "none":
-            return discover.from_objects(loaded, name, complete=False)
         from killcheck.clock import wall_now
-        from killcheck.run.rehearsing import rehearsed
+        from killcheck.run.rehearsing import known
 
-        seen = rehearsed(loaded, wall_now(), beside=folders)
+        seen = known(loaded, wall_now(), folders, fire=exec_mode == "host")
         return discover.from_objects(loaded, name, seen, complete=False)
 
 
@@ -154,6 +153,27 @@ def _rehearse_copies(objects: list[Obj]) -> Mapping[str, Rehearsed]:
     from killcheck.run.rehearsing import rehearsed
 
     return rehearsed(objects, wall_now(), live=True)
+
+
+def _at_home(found: Discovery, folder: Path | None) -> Discovery:
+    """With the folders of its programs as a spec in ``folder`` names them; None: where they lie.
+
+    Raises UsageError where none leads there.
+    """
+    from killcheck.discover import machines
+
+    home = found.kill_path.folder
+    if not any(layer.command and machines.in_a_folder(layer.command) for layer in found.kill_path.layers):
+        return found
+    if folder is None:
+        return replace(found, notes=(*found.notes, f"its programs lie in {home}: put the spec there"))
+    path = machines.placed(found.kill_path, str(folder))
+    if path is None:
+        raise click.UsageError(
+            f"the programs lie in {home}, and a spec runs what lies in its folder or below: write it there, "
+            f"with -o {Path(home) / 'killcheck.yaml'}"
+        )
+    return replace(found, kill_path=path)
 
 
 def _with_starts(found: Discovery) -> Discovery:
@@ -186,6 +206,8 @@ def _say(found: Discovery, output: Path, loaded: Loaded | None, verbose: bool) -
         say("  ! no layer was found: name under layers what turns these off, and run killcheck lint", err=True)
     for target in found.uncovered if path.layers else ():
         say(f"  ! nothing turns {target} off", err=True)
+    if loaded:
+        loaded = replace(loaded, skipped=tuple(one for one in loaded.skipped if one.file not in found.taken))
     unread = loaded.passed_over(spec=False, verbose=verbose) if loaded else []
     said = (*(f"not understood: {what}" for what in found.not_understood), *(f"! {one}" for one in found.unknown))
     for note in (*found.notes, *said, *unread):

@@ -16,7 +16,6 @@ from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
-    from killcheck.kube.manifests import Loaded
     from killcheck.run.session import Session
 
 __all__ = ["command"]
@@ -148,6 +147,7 @@ def _world(options: dict[str, Any]) -> Any:
     from killcheck.discover.shapes import sound
     from killcheck.kube import manifests
     from killcheck.lint import asking
+    from killcheck.run import rehearsing
     from killcheck.run.gc_tuning import uncollected
 
     if options["on"] and options["manifests"]:
@@ -173,7 +173,9 @@ def _world(options: dict[str, Any]) -> Any:
         if not options["strict"]:
             loaded = sound(loaded)
     version = session.kubernetes_version or (kill_path.kubernetes_version if kill_path else "")
-    rehearsed = _rehearsed(loaded, session.folders, version) if options["exec_mode"] == "host" else {}
+    folders = [] if alone else session.folders
+    fire = options["exec_mode"] == "host"
+    rehearsed = rehearsing.known(loaded, wall_now(), folders, fire=fire, kubernetes_version=version)
     return asking.world_of(
         loaded,
         wall_now(),
@@ -182,14 +184,6 @@ def _world(options: dict[str, Any]) -> Any:
         rehearsed=rehearsed,
         kubernetes_version=version,
     )
-
-
-def _rehearsed(loaded: Loaded, folders: list[Path], version: str) -> dict[str, Any]:
-    """The programs of manifests, and of the timers beside them, each fired once and watched."""
-    from killcheck.clock import wall_now
-    from killcheck.run import rehearsing
-
-    return dict(rehearsing.rehearsed(loaded, wall_now(), beside=folders, kubernetes_version=version))
 
 
 def _headline(session: Session, options: dict[str, Any]) -> None:

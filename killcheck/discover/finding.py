@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from killcheck.discover import deadlines as deadline_sums
-from killcheck.discover import everywhere, made_runs
+from killcheck.discover import everywhere, machines, made_runs
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
 from killcheck.discover.unknown import Unknown, referenced_devices, templates_among, unknown_holders
 from killcheck.kube import gpus
 from killcheck.kube.custom_holders import STARTERS, TEMPLATES, is_capacity, mention
-from killcheck.kube.manifests import Loaded
+from killcheck.kube.manifests import BY_HAND, Loaded
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of, uid_of
-from killcheck.kube.passed_over import Skipped, summed_up
+from killcheck.kube.passed_over import Cause, Skipped, summed_up
 from killcheck.kube.workloads import devices_of, root_of, templates
 from killcheck.spec import killpath
 from killcheck.text.values import replace
@@ -73,6 +73,8 @@ class Discovery:
     unknown: tuple[Unknown, ...] = ()
     #: What was looked at.
     objects: Sequence[Obj] = field(default=(), repr=False, compare=False)
+    #: Files of timers and crontabs that it was made of, though they are no manifests.
+    taken: Collection[str] = ()
 
     @property
     def spec(self) -> str:
@@ -134,6 +136,9 @@ def from_objects(
     held += [Holder(obj, devices_of(obj, wanted=True)) for obj in everywhere.turned_off(found)]
     notes += [*_odd_holders(found), *_nameless(every)]
     unknown = unknown_holders(found)
+    alone = machines.found(rehearsed or {}, name) if not held else None
+    if alone is not None:
+        return _of_machines(alone, found, notes, unknown)
     if not held:
         raise _no_target(found, notes, unknown, objects.unseen if isinstance(objects, Loaded) else ())
     targets = _targets(held)
@@ -173,6 +178,19 @@ def from_objects(
         ),
     )
     return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments, tuple(unknown), found)
+
+
+def _of_machines(
+    alone: machines.Alone, objects: list[Obj], notes: Sequence[str], unknown: Sequence[Unknown]
+) -> Discovery:
+    """The kill path of machines, which has no part in Kubernetes."""
+    path = alone.kill_path
+    comments = {f"layers[{number}]": alone.evidence[layer.name] for number, layer in enumerate(path.layers)}
+    covered = {name for layer in path.layers for name in layer.covers}
+    uncovered = tuple(target.name for target in path.targets if target.name not in covered)
+    comments["targets"] = "What holds GPUs and must be off. The commands are proposals: each counts what is on."
+    said = tuple(dict.fromkeys([*notes, *alone.notes]))
+    return Discovery(path, said, (), uncovered, comments, tuple(unknown), objects, alone.taken)
 
 
 def _written_to(targets: Iterable[killpath.Target], layers: Iterable[killpath.Layer]) -> tuple[str, ...]:
@@ -353,7 +371,8 @@ def _no_target(
                 f"no target found: nothing that could be read asks for a GPU (looked at "
                 f"{looked or 'no workload'}); not everything could be read"
             )
-        return DiscoveryError("\n  ".join([message, *notes, *(summed_up(unseen))]), something=bool(unseen))
+        by_hand = [BY_HAND] if any(one.cause is Cause.OUTSIDE for one in unseen) and not objects else []
+        return DiscoveryError("\n  ".join([message, *notes, *summed_up(unseen), *by_hand]), something=bool(unseen))
     where = [f"by {len(said)} object(s) that are not understood as holders"] if said else []
     where += [f"in {len(named)} file(s) or documents that were not read"] if named else []
     message = (

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from killcheck import executor
+from killcheck.discover import machines
+from killcheck.discover.machines import is_often
 from killcheck.discover.other_programs import fired_elsewhere, told_as_opaque
 from killcheck.discover.other_scalers import others
 from killcheck.discover.seen import Seen
@@ -28,7 +30,7 @@ from killcheck.kube.plurals import plural_of
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.time_limits import limit_of
 from killcheck.kube.workloads import templates
-from killcheck.spec.killpath import Command, Layer, LayerType, Ref, Sentinel, Target
+from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
@@ -38,8 +40,6 @@ __all__ = ["Found", "find", "plural_of"]
 
 #: KEDA's ``cooldownPeriod`` and the HTTP add-on's ``scaledownPeriod`` where they are not given, in seconds.
 KEDA_COOLDOWN_S = 300.0
-#: How long what a machine's schedule starts may run, in seconds.
-BESIDE_S = 600.0
 _TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
 _IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
@@ -225,7 +225,7 @@ class _Finder:
 
     def _scheduled(self, obj: Obj, reading: Reading, spec: Obj, covers: tuple[str, ...], seen: Seen | None) -> Layer:
         """The layer of a CronJob."""
-        often = _is_often(str(dig(obj, "spec", "schedule", default="")))
+        often = is_often(str(dig(obj, "spec", "schedule", default="")))
         self.found.cron_jobs.append(obj)
         self.found.notes += [f"{ref_of(obj)}: {how}" for how in reading.false_green if seen is None]
         if dig(obj, "spec", "suspend"):
@@ -244,6 +244,7 @@ class _Finder:
 
     def _beside(self) -> Iterator[Layer]:
         """What a machine's own schedule starts, beside the manifests: as a rehearsal saw it."""
+        home = machines.home_of(one.beside for one in self.rehearsed.values() if one.beside)
         for who, one in self.rehearsed.items():
             if one.beside is None:
                 continue
@@ -252,20 +253,8 @@ class _Finder:
                 how = "it was fired in a rehearsal, and none went off" if one.ran else one.why_unknown
                 self.found.misses.append(f"{who} touches no target: {how}")
                 continue
-            self.found.folder = self.found.folder or one.beside.folder
-            if one.beside.folder != self.found.folder:
-                self.found.notes.append(
-                    f"{who} is a layer whose paths begin at {one.beside.folder}: drill it from there"
-                )
-            often = _is_often(one.beside.schedule)
-            yield Layer(
-                who.partition("/")[2],
-                LayerType.IDLE_MONITOR if often else LayerType.COMMAND,
-                covers,
-                command=Command(one.beside.argv, BESIDE_S, dict(one.beside.env)),
-                schedule=one.beside.schedule,
-                time_zone=one.beside.time_zone,
-            )
+            self.found.folder = home
+            yield machines.layer(who.partition("/")[2], one.beside, covers, home)
 
     def _seen_beside(self, who: str, one: Rehearsed) -> tuple[str, ...]:
         """The targets that such a program turned off or tried to; what asks a cloud, as its command lines say."""
@@ -521,12 +510,6 @@ def _idle_seconds(spec: Obj) -> Iterator[float]:
             if match and re.fullmatch(r"\d+(\.\d+)?", value):
                 unit = (match[2] or "seconds").lower()
                 yield float(value) * (0.001 if unit in ("ms", "millis") else _UNIT_S[unit[0]])
-
-
-def _is_often(schedule: str) -> bool:
-    """Whether a cron schedule fires more than a few times a day: that watches, where a dead-man's switch waits."""
-    hours = schedule.split()[1] if len(schedule.split()) >= 5 else ""
-    return hours == "*" or bool(re.fullmatch(r"\*/[1-4]", hours)) or schedule.startswith(("@hourly", "@every"))
 
 
 def _named_apart(layers: Sequence[Layer]) -> Iterator[Layer]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed
 
-__all__ = ["CLIS", "Lock", "clis", "locks", "own_script", "persistent", "texts", "writes"]
+__all__ = ["CLIS", "Lock", "clis", "commands_of", "locks", "own_script", "persistent", "texts", "writes"]
 
 #: Clouds' command lines: the program, and the words that make a call of it one that changes something.
 CLIS = ("gcloud", "aws", "az", "oci", "doctl", "runpodctl", "vastai")
@@ -50,13 +50,29 @@ def texts(command: Command, folder: str | Path) -> Iterator[tuple[str, str]]:
     waiting = [("\n".join(command.argv), 0)]
     while waiting:
         text, depth = waiting.pop(0)
-        for file in _named(text, Path(folder)):
+        for file in _named(text, Path(folder) / command.folder):
             if file in seen or depth >= _DEEP:
                 continue
             seen.add(file)
             inner = _bare(file.read_text("utf-8", "replace"))
             yield file.name, inner
             waiting.append((inner, depth + 1))
+
+
+def commands_of(command: Command, folder: str | Path, *, as_shell: bool = False) -> tuple[tuple[str, ...], ...]:
+    """The argument vectors of the programs that a command comes to run, as its own line and its scripts are read.
+
+    ``as_shell``: its line is also read as its writer meant it, as one of a shell.
+    """
+    from killcheck.executor.reading import read
+
+    lines = [list(command.argv), *([["/bin/sh", "-c", " ".join(command.argv)]] if as_shell else [])]
+    lines += [
+        ["python3" if name.endswith(".py") else "/bin/bash", "-c", text]
+        for name, text in list(texts(command, folder))[1:]
+    ]
+    containers = [{"name": f"machine-{number}", "image": "", "command": argv} for number, argv in enumerate(lines)]
+    return read({"containers": containers}, "").commands
 
 
 def clis(command: Command, folder: str | Path) -> tuple[str, ...]:
@@ -89,8 +105,9 @@ def own_script(command: Command, folder: str | Path) -> str | None:
     """The script that a command runs, as a path below the spec's folder; None where it is none that lies there."""
     for word in command.argv:
         path = Path(word)
-        if not path.is_absolute() and not word.startswith("-") and enclosed(Path(folder) / path, Path(folder)):
-            return str(path)
+        inner = Path(command.folder) / path
+        if not path.is_absolute() and not word.startswith("-") and enclosed(Path(folder) / inner, Path(folder)):
+            return str(inner)
     return None
 
 

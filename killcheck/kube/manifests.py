@@ -14,7 +14,7 @@ from pathlib import Path as FilePath
 
 from msgspec import Struct, field
 
-from killcheck.kube import manifest_text
+from killcheck.kube import manifest_text, outside_schedules
 from killcheck.kube.custom_holders import may_hold, mention
 from killcheck.kube.gpus import claims_of
 from killcheck.kube.manifest_folders import Folders
@@ -29,7 +29,7 @@ from killcheck.text.redaction import hide_secrets
 from killcheck.text.shown import shown
 from killcheck.text.values import replace
 
-__all__ = ["STUMBLES", "Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
+__all__ = ["BY_HAND", "STUMBLES", "Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 
 #: So many kustomizations further down are rendered: those of a whole repository would take minutes.
 _MOST_RENDERED = 12
@@ -175,7 +175,9 @@ def _something_beyond(paths: Sequence[FilePath | str], skipped: Iterable[Skipped
     named = {str(path) for path in paths}
     beyond = (Cause.CHART, Cause.TEMPLATE, Cause.BROKEN, Cause.REFUSED)
     return all(FilePath(path).is_dir() for path in paths) and any(
-        one.cause in beyond and one.file not in named for one in skipped
+        (one.cause in beyond and one.file not in named)
+        or (one.cause is Cause.OUTSIDE and outside_schedules.is_of_a_machine(FilePath(one.file)))
+        for one in skipped
     )
 
 
@@ -301,7 +303,8 @@ def _unreadable(file: object, error: OSError) -> Skipped:
 
 
 _NEXT = "name the file or the folder that holds the manifests"
-_BY_HAND = (
+#: What to do about what turns off GPUs outside Kubernetes.
+BY_HAND = (
     "What turns off GPUs outside Kubernetes is drilled by a killcheck.yaml that names the machine and its programs: "
     "killcheck drill --example single-controller is one, docs/layers.md tells how it is written"
 )
@@ -313,7 +316,7 @@ def _why_nothing(skipped: Sequence[Skipped]) -> str:
         return f"no YAML or JSON file in it: {_NEXT}"
     named = [f"{one.file}: {one.why}" for one in skipped[:3]] + ([f"{len(skipped) - 3} more"] if skipped[3:] else [])
     outside = any(one.cause is Cause.OUTSIDE for one in skipped)
-    return f"no Kubernetes object in it; {'; '.join(named)}. {_BY_HAND if outside else _NEXT.capitalize()}"
+    return f"no Kubernetes object in it; {'; '.join(named)}. {BY_HAND if outside else _NEXT.capitalize()}"
 
 
 def _identity(obj: Obj) -> _Identity:

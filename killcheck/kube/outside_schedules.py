@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["above", "in_file", "in_text", "is_crontab", "pipelines", "times_in"]
+__all__ = ["above", "in_file", "in_text", "is_crontab", "is_of_a_machine", "pipelines", "times_in"]
 
 #: Where CI systems keep their pipelines: what lies in a folder, and which files below it.
 _PIPELINES: Mapping[str, str] = {
@@ -73,6 +73,11 @@ _TIMER = re.compile(r"^\s*On(?:Calendar|BootSec|UnitActiveSec)\s*=\s*(.+)$", re.
 def is_crontab(path: Path) -> bool:
     """By its name or its folder's."""
     return path.name == "crontab" or path.suffix == ".cron" or path.parent.name in ("cron.d", "crontabs")
+
+
+def is_of_a_machine(path: Path) -> bool:
+    """Whether a file is a machine's own schedule: a systemd timer or a crontab."""
+    return path.suffix == ".timer" or is_crontab(path)
 
 
 def pipelines(entry: Path) -> Iterator[Path]:

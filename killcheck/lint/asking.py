@@ -193,10 +193,12 @@ def lint(
 
 def _not_rehearsed(world: World) -> list[str]:
     """The programs that could not be run: of these is known what reading them says."""
+    from killcheck.rehearsal.record import NOT_FIRED
+
     return [
         f"{ref} could not be rehearsed, and was read: {one.why_unknown}"
         for ref, one in world.rehearsed.items()
-        if not one.known
+        if not one.known and one.first.why != NOT_FIRED
     ]
 
 

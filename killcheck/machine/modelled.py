@@ -323,7 +323,7 @@ class Machine:
             contents=contents,
             image="the machine",
             brings="a program that stands for it goes beside the spec, at machine/bin",
-            working_dir=FOLDER,
+            working_dir=f"{FOLDER}/{command.folder}".rstrip("/"),
             hostname="machine",
             cluster_dns=False,
             behind_s=self.timers.behind_s if disturbed else 0.0,

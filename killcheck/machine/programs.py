@@ -85,7 +85,8 @@ def counted(ran: Ran) -> int:
 def again(command: Command) -> list[Any]:
     """A command as a journal keeps it: without its secrets."""
     env = {name: redact(f"{name}={value}").partition("=")[2] for name, value in command.env.items()}
-    return [[redact(word) for word in command.argv], command.timeout_s, env, list(command.pass_env)]
+    kept = [[redact(word) for word in command.argv], command.timeout_s, env, list(command.pass_env)]
+    return [*kept, command.folder] if command.folder else kept
 
 
 def _command(kept: list[Any], known: Iterable[Command]) -> Command:
@@ -93,8 +94,8 @@ def _command(kept: list[Any], known: Iterable[Command]) -> Command:
     for command in known:
         if again(command) == kept:
             return command
-    argv, timeout_s, env, pass_env = kept
-    found = Command(tuple(argv), timeout_s, env, tuple(pass_env))
+    argv, timeout_s, env, pass_env, *folder = kept
+    found = Command(tuple(argv), timeout_s, env, tuple(pass_env), *folder)
     if any(_HIDDEN.search(word) for word in (*argv, *env.values())):
         raise UndoProblem(f"{found} has secrets, which no journal keeps")
     return found
@@ -161,7 +162,7 @@ class LocalPrograms:
         try:
             process = subprocess.Popen(
                 self._found(command),
-                cwd=self.folder,
+                cwd=Path(self.folder) / command.folder,
                 env=self._env(command),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -239,7 +240,7 @@ class LocalPrograms:
         program, *rest = command.argv
         if "/" not in program:
             return [shutil.which(program, path=self._env(command).get("PATH", os.defpath)) or program, *rest]
-        return [str(Path(self.folder).resolve() / program), *rest]
+        return [str(Path(self.folder).resolve() / command.folder / program), *rest]
 
     def _follow(
         self,

@@ -11,15 +11,16 @@ from functools import partial
 from pathlib import Path
 
 from killcheck.capabilities.programs import Ran
+from killcheck.executor.scripts import commands_of
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj
 from killcheck.machine import kubeconfigs
 from killcheck.machine.modelled import Machine
 from killcheck.machine.scheduled import Scheduled, find
-from killcheck.rehearsal.record import Beside, Ending, Firing, Outcome, Rehearsed
+from killcheck.rehearsal.record import NOT_FIRED, Beside, Ending, Firing, Outcome, Rehearsed
 from killcheck.rehearsal.stage import Stage
 
-__all__ = ["rehearse"]
+__all__ = ["read", "rehearse"]
 
 #: How many programs are fired at most.
 MOST = 40
@@ -43,6 +44,16 @@ def rehearse(objects: Sequence[Obj], roots: Sequence[Path], now: datetime) -> di
         else:
             found[one.ref] = _unfired(one, lacks) if lacks else _rehearsed(objects, one, now)
     return found
+
+
+def read(roots: Sequence[Path]) -> dict[str, Rehearsed]:
+    """The same programs as they are read, none of them fired. Raises OSError."""
+    return {
+        one.ref: _unfired(one, one.lacks or NOT_FIRED)
+        if not one.broken
+        else Rehearsed(one.ref, "", ACCOUNT, Firing(Outcome.NOT_STARTED, why=one.broken), beside=_beside(one))
+        for one in find(roots)
+    }
 
 
 def _unfired(one: Scheduled, why: str) -> Rehearsed:
@@ -72,6 +83,8 @@ def _beside(one: Scheduled) -> Beside:
         one.time_zone,
         str(one.by or ""),
         str(one.folder),
+        commands_of(one.command, one.folder, as_shell=bool(one.odd)),
+        one.odd,
     )
 
 

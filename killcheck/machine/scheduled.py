@@ -48,6 +48,14 @@ _PLACES = (
     ("etc", "cron.d"),
     ("var", "spool", "cron", "crontabs"),
 )
+#: An absolute path in a line of shell.
+_PATH = re.compile(r"(?<![\w./$}])/[\w./@-]+")
+_PERCENT = re.compile(r"(?<!\\)%")
+#: Words that only a shell takes for its own.
+_SHELLS_OWN = re.compile(r"&&|\|\||\||&|[12]?>>?\S*|2>&1|<\S*|\$\(.*|`.*")
+_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "flock"})
+#: So many files are named.
+_NAMED = 3
 _HOST_BINARIES = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/snap/bin/")
 
 
@@ -67,6 +75,8 @@ class Scheduled(Struct, frozen=True):
     #: The timer's own file, or the crontab; why it starts nothing, whatever its command is.
     by: Path | None = None
     broken: str | None = None
+    #: What of its line its machine takes otherwise than a shell would, in a sentence.
+    odd: str = ""
 
     @property
     def ref(self) -> str:
@@ -92,7 +102,7 @@ def _in(folder: Path) -> Iterator[Scheduled]:
         if is_masked(file) or not file.is_file() or not enclosed(file, folder):
             continue
         made = _unit(file) if file.suffix in WAKING else _crontab(file) if is_crontab(file) else ()
-        yield from (one for one in made if _acts(one))
+        yield from (one for one in made if _acts(one) or one.broken)
 
 
 def _unit(file: Path) -> Iterator[Scheduled]:
@@ -136,7 +146,9 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
     if command is not None:
         at = (file, 1) if broken else (service, _line(service))
         schedule, zone = when or (None, "")
-        yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken)
+        broken = broken or next(filter(None, (_absent(shlex.split(line), home) for line in lines)), None)
+        odd = next(filter(None, map(_no_shell, lines)), "")
+        yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd)
 
 
 def _service(folder: Path, name: str) -> Path | None:
@@ -209,11 +221,57 @@ def _crontab(file: Path) -> Iterator[Scheduled]:
         elif found:
             rest = found[2].split(None, 1)[-1] if system and " " in found[2] else found[2]
             when = as_cron(found[1].removeprefix("@")) if found[1].startswith("@") else (found[1], "")
-            command = _command([f"/bin/sh -c {shlex.quote(rest)}"], env, file.parent, _home(file.parent))
+            home, (text, odd) = _home(file.parent), _until_percent(rest)
+            inner = _PATH.sub(lambda word, home=home, at=file.parent: _in_text(word, at, home), text)  # type: ignore[misc]
+            command = _command([f"/bin/sh -c {shlex.quote(inner)}"], env, file.parent, home)
             if command is not None:
                 zone = env.get("CRON_TZ", "")
-                name = f"{file.name}-{number}"
-                yield Scheduled(name, file, number, _home(file.parent), command, when and when[0], zone, by=file)
+                name, broken = f"{file.name}-{number}", _absent(text.split()[:2], home)
+                cron = when and when[0]
+                yield Scheduled(name, file, number, home, command, cron, zone, by=file, broken=broken, odd=odd)
+
+
+def _until_percent(line: str) -> tuple[str, str]:
+    """(what cron gives the shell of a line, what is odd about it): a percent sign ends it, unless it is escaped
+    (crontab(5)); what follows is its standard input."""
+    cut = _PERCENT.search(line)
+    if cut is None:
+        return line.replace("\\%", "%"), ""
+    return line[: cut.start()].replace("\\%", "%"), (
+        f"cron ends the command at its first %: it runs '{line[: cut.start()].strip()}'; write \\% for a percent sign"
+    )
+
+
+def _in_text(word: re.Match[str], folder: Path, home: Path) -> str:
+    """An absolute path in a line of a crontab, as it can be run: where it lies in the machine's tree."""
+    placed = _placed(word[0], folder, home, first=word.start() == 0)
+    return word[0] if placed == [Path(word[0]).name] else shlex.join(placed)
+
+
+def _absent(argv: Sequence[str], home: Path) -> str | None:
+    """Why a command starts nothing: a machine's tree is here, with the program's folder, and without the program."""
+    for word in argv[:2]:
+        path = word.lstrip("-@+!:")
+        folder = home / Path(path).parent.relative_to("/") if path.startswith("/") else home
+        if path.startswith("/") and not path.startswith(_HOST_BINARIES) and folder != home and folder.is_dir():
+            if (home / path.lstrip("/")).exists():
+                return None
+            there = ", ".join(sorted(one.name for one in folder.iterdir() if one.is_file())[:_NAMED])
+            return f"it starts {path}, which is not in its machine's tree" + (f" ({there} is there)" if there else "")
+    return None
+
+
+def _no_shell(line: str) -> str | None:
+    """What a line of a unit means to a shell alone: systemd starts one program, and each word is an argument of it
+    (systemd.service(5), "Command lines")."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return None
+    if not words or Path(words[0].lstrip("-@+!:")).name in _SHELLS:
+        return None
+    found = next((word for word in words[1:] if _SHELLS_OWN.fullmatch(word)), None)
+    return found and f"systemd starts no shell: '{found}' is an argument of {Path(words[0].lstrip('-@+!:')).name}"
 
 
 def _command(

@@ -13,8 +13,10 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from killcheck.rehearsal.clouds import CloudCall
 
-__all__ = ["Beside", "Call", "Change", "Ending", "Firing", "Outcome", "Rehearsed"]
+__all__ = ["NOT_FIRED", "Beside", "Call", "Change", "Ending", "Firing", "Outcome", "Rehearsed"]
 
+#: Why nothing was seen of a program that nobody fired.
+NOT_FIRED = "it was not fired: --exec host fires it"
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 #: Words that ask whether something may be done: nothing is changed by them, whatever their method is.
 _REVIEWS = ("authorization.k8s.io", "authentication.k8s.io")
@@ -196,7 +198,8 @@ def _ends(call: Call) -> bool:
 class Beside(Struct, frozen=True):
     """A program of a machine's own schedule. ``argv`` with ``env``, as its unit starts it in ``folder``; ``file`` and
     ``line``: where that is said; ``schedule`` (cron, in ``time_zone``) empty: not known. ``by``: the file of its timer,
-    or its crontab."""
+    or its crontab. ``read``: the argument vectors that its texts are read to run; ``odd``: what of its line its machine
+    takes otherwise than a shell would."""
 
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
@@ -206,6 +209,8 @@ class Beside(Struct, frozen=True):
     time_zone: str = ""
     by: str = ""
     folder: str = ""
+    read: tuple[tuple[str, ...], ...] = ()
+    odd: str = ""
 
 
 class Rehearsed(Struct, frozen=True):

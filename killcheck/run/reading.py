@@ -19,7 +19,7 @@ from killcheck.kube.objects import Obj
 from killcheck.lint import asking
 from killcheck.lint.asking import LintResult
 from killcheck.probes import live
-from killcheck.run.rehearsing import rehearsed
+from killcheck.run.rehearsing import known, rehearsed
 from killcheck.run.session import Session
 from killcheck.spec.killpath import KillPath
 
@@ -49,11 +49,10 @@ def findings(session: Session) -> LintResult:
                 kubernetes_version=cluster.kubernetes,
             )
             world.answers = live.ask(cluster.kube, world)
-    elif kill_path.in_kubernetes:
+    elif kill_path.in_kubernetes or session.manifests:
         loaded = session.load()
-        on = kill_path.kubernetes_version
-        run = session.exec_mode == "host"
-        seen = rehearsed(loaded, wall_now(), beside=session.folders, kubernetes_version=on) if run else {}
+        on, fire = kill_path.kubernetes_version, session.exec_mode == "host"
+        seen = known(loaded, wall_now(), session.folders, fire=fire, kubernetes_version=on)
         world, notes = asking.world_of(loaded, wall_now(), kill_path=kill_path, rehearsed=seen)
     else:
         world, notes = asking.world_of([], wall_now(), kill_path=kill_path)

@@ -15,10 +15,29 @@ if TYPE_CHECKING:
     from killcheck.kube.manifests import Loaded
     from killcheck.rehearsal.record import Rehearsed
 
-__all__ = ["rehearsed"]
+__all__ = ["known", "rehearsed"]
 
 #: A worker is worth its start from so many programs on.
 PROGRAMS_A_WORKER = 3
+
+
+def known(
+    found: Loaded,
+    now: datetime,
+    folders: Sequence[Path],
+    *,
+    fire: bool,
+    kubernetes_version: str = "",
+) -> dict[str, Rehearsed]:
+    """What is known of programs: fired, or, where folders hold machines' schedules and no object at all, read.
+
+    Raises LoadError, ClusterError, OSError.
+    """
+    if fire:
+        return rehearsed(found, now, beside=folders, kubernetes_version=kubernetes_version)
+    from killcheck.machine import rehearsed as machines
+
+    return {} if found.manifests else machines.read(folders)
 
 
 def rehearsed(

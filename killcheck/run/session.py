@@ -28,7 +28,7 @@ from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Skipped
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.kube.passed_over import Cause, names_accelerators
-from killcheck.run.rehearsing import rehearsed
+from killcheck.run.rehearsing import known, rehearsed
 from killcheck.spec import specfile
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
 from killcheck.text.problems import Problem
@@ -169,7 +169,8 @@ class Session:
             with self.reading():
                 loaded = self._loaded = self._loaded or self.load(schemas=False)
                 # Fences and findings need no layer; what misses is drilled, for that is what would run at night.
-                found = discover.from_objects(loaded, complete=False, strays=True)
+                alone = known(loaded, wall_now(), self.folders, fire=False)
+                found = discover.from_objects(loaded, rehearsed=alone, complete=False, strays=True)
                 if found.uncovered and self.exec_mode == "host":  # what reading could not follow, a rehearsal sees
                     on = self.kubernetes_version
                     seen = rehearsed(loaded, wall_now(), beside=self.folders, kubernetes_version=on)

@@ -148,7 +148,7 @@ class Ref(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program: ``argv`` as given to exec (no shell), in the spec's folder, and how long it may take.
+    """A program: ``argv`` as given to exec (no shell), in ``folder`` below the spec's own, and how long it may take.
 
     Its environment is PATH, HOME, ``env``, of killcheck's own only the variables that ``pass_env`` names, and the run.
     """
@@ -157,6 +157,7 @@ class Command:
     timeout_s: float = 60.0
     env: Mapping[str, str] = field(default_factory=dict, hash=False)
     pass_env: tuple[str, ...] = ()
+    folder: str = ""
 
     @property
     def line(self) -> str:

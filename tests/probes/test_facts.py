@@ -433,3 +433,32 @@ def test_step_on_the_way_to_zero_is_no_start(objects, steps, told):
     lines = [f"kubectl -n inference scale deployment vllm --replicas={number}" for number in steps]
     _container(objects)["args"][0] = "; sleep 60; ".join(lines)
     assert bool(_found(objects, "second-starter")) is told
+
+
+def _with_quota(objects, hard, **spec):
+    cron = _cron_job(objects)
+    cron["spec"] |= {"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1} | spec
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "objects"}, "spec": {"hard": hard}}
+    quota["metadata"]["namespace"] = cron["metadata"]["namespace"]
+    return [*objects, quota]
+
+
+@pytest.mark.parametrize(
+    ("hard", "spec", "severity"),
+    [
+        ({"count/jobs.batch": "3"}, {}, "error"),  # after three good nights it is full for good
+        ({"count/pods": "3"}, {}, "error"),
+        ({"count/jobs.batch": "4"}, {}, "warning"),  # once one has failed
+        ({"count/jobs.batch": "5"}, {}, None),
+        ({"count/jobs.batch": "3"}, {"successfulJobsHistoryLimit": 0}, None),
+        ({"pods": "1"}, {}, None),  # counts no pod that has ended
+    ],
+)
+def test_a_quota_that_the_kept_jobs_fill(objects, hard, spec, severity):
+    found = _found(_with_quota(objects, hard, **spec), "quota-history")
+    assert [one.severity for one in found] == ([severity] if severity else [])
+
+
+def test_jobs_that_go_by_themselves_fill_no_quota(objects):
+    _cron_job(objects)["spec"]["jobTemplate"]["spec"]["ttlSecondsAfterFinished"] = 600
+    assert _found(_with_quota(objects, {"count/jobs.batch": "1"}), "quota-history") == []

@@ -60,3 +60,17 @@ def test_a_command_line_that_the_cli_does_not_take(path):
 )
 def test_others_are_not_accused(line):
     assert wrong_in(line.split()) is None
+
+
+@pytest.mark.parametrize(
+    ("script", "lacks"),
+    [
+        ("", "nothing here gives it a region or a login"),
+        ("export AWS_DEFAULT_REGION=eu-west-1\n", "nothing here gives it a login"),
+        ("export AWS_DEFAULT_REGION=eu-west-1 AWS_PROFILE=ops\n", ""),
+    ],
+)
+def test_what_nothing_gives_the_aws_cli_is_said(path, script, lacks):
+    _, (finding,) = _asked(path, f"set -e\n{script}{STOP}")
+    assert finding.unproven
+    assert (lacks in finding.message) if lacks else ("gives it" not in finding.message)

@@ -174,7 +174,8 @@ def _command(command: m.CommandModel | None) -> k.Command | None:
     if command is None:
         return None
     argv = ("/bin/sh", "-c", command.shell) if command.shell is not None else tuple(command.argv or ())
-    return k.Command(argv, command.timeout, dict(command.env), tuple(command.pass_env))
+    folder = "" if command.folder in (None, ".") else command.folder
+    return k.Command(argv, command.timeout, dict(command.env), tuple(command.pass_env), folder or "")
 
 
 def _target(target: m.TargetModel) -> k.Target:

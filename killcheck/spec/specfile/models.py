@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
 
 from killcheck.spec import killpath
@@ -42,6 +43,12 @@ def _zone(value: Any) -> str:
     _need(isinstance(value, str) and bool(value), "a time zone such as Europe/Berlin or Etc/UTC", value)
     working_hours("Mon 09:00-10:00", value)
     return str(value)
+
+
+def _below(value: str) -> str:
+    parts = PurePosixPath(value).parts
+    _need(bool(parts) and not value.startswith("/") and ".." not in parts, "a folder below the spec's own", value)
+    return str(PurePosixPath(value))
 
 
 def _day(value: Any) -> date:
@@ -97,7 +104,7 @@ class _Model(BaseModel):
 
 
 class CommandModel(_Model):
-    """A program to run where killcheck runs, in the folder of the spec; no shell."""
+    """A program to run where killcheck runs, in the folder of the spec or one below; no shell."""
 
     argv: list[Text] | None = Field(
         default=None, min_length=1, description="The program and its arguments, as given to exec."
@@ -109,6 +116,9 @@ class CommandModel(_Model):
     )
     pass_env: list[EnvName] = Field(
         default_factory=list, description="Variables of killcheck's own environment that it is given."
+    )
+    folder: Annotated[str, AfterValidator(_below)] | None = Field(
+        default=None, description="The folder that it runs in, below the spec's: a machine's tree. Else the spec's own."
     )
 
 

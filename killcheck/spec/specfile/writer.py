@@ -108,7 +108,8 @@ def _command(command: k.Command | None) -> dict[str, Any] | None:
     if command is None:
         return None
     timeout = None if command.timeout_s == k.Command(()).timeout_s else format_duration(command.timeout_s)
-    return _said(argv=list(command.argv), timeout=timeout, env=dict(command.env), passEnv=list(command.pass_env))
+    env, passed = dict(command.env), list(command.pass_env)
+    return _said(argv=list(command.argv), timeout=timeout, env=env, passEnv=passed, folder=command.folder)
 
 
 def _api_version(kind: str, api_version: str) -> str | None:

@@ -1,0 +1,117 @@
+"""Single machines of clouds as the clouds' own command lines name them: who is stopped, who is started.
+
+Sources: ``gcloud compute instances stop|start``, ``gcloud compute tpus tpu-vm stop|start``, ``aws ec2 stop-instances``
+and its like, ``az vm deallocate|start``, by their reference pages. What may *not* live here: running any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from killcheck.executor.shell_script import UNKNOWN
+
+__all__ = ["Asked", "asked", "lacks_region"]
+
+#: Words before the verb -> verb -> whether it stops (True) or starts (False) what is named.
+_VERBS: dict[tuple[str, ...], dict[str, bool]] = {
+    ("gcloud", "compute", "instances"): {
+        "stop": True, "suspend": True, "delete": True, "start": False, "resume": False,
+    },
+    ("gcloud", "compute", "tpus", "tpu-vm"): {"stop": True, "delete": True, "start": False},
+    ("aws", "ec2"): {"stop-instances": True, "terminate-instances": True, "start-instances": False},
+    ("az", "vm"): {"deallocate": True, "stop": True, "delete": True, "start": False},
+}  # fmt: skip
+#: Tracks of gcloud, which change nothing here.
+_TRACKS = frozenset({"alpha", "beta"})
+#: Options without a value; every other takes the next word where none is joined to it by ``=``.
+_FLAGS = frozenset(
+    {"--quiet", "-q", "--async", "--discard-local-ssd", "--no-wait", "--hibernate", "--force", "--dry-run", "--debug",
+     "--no-cli-pager", "--yes", "-y", "--skip-shutdown", "--no-paginate", "--verbose", "--only-show-errors",
+     "--no-user-output-enabled"}
+)  # fmt: skip
+#: Options that say where a machine is, and whose account is asked: a question about it needs them too.
+_WHERE = (
+    "--zone", "--project", "--account", "--configuration", "--impersonate-service-account",
+    "--region", "--profile", "--resource-group", "-g", "--subscription",
+)  # fmt: skip
+_NAMES = {"aws": ("--instance-ids",), "az": ("--name", "-n")}
+
+
+class Asked(Struct, frozen=True):
+    """A machine that a command line stops or starts. ``where``: options that say where it is; ``before``: the words of
+    the command before its verb."""
+
+    name: str
+    stops: bool
+    before: tuple[str, ...]
+    where: tuple[str, ...]
+
+    @property
+    def count(self) -> tuple[str, ...]:
+        """A command that prints, as a JSON list, the machine if it is on."""
+        if self.before[0] == "aws":
+            on = "Name=instance-state-name,Values=pending,running,stopping,shutting-down"
+            query = ("--filters", on, "--query", "Reservations[].Instances[].InstanceId", "--output", "json")
+            return ("aws", "ec2", "describe-instances", "--instance-ids", self.name, *query, *self.where)
+        if self.before[0] == "az":
+            query = f"[?name=='{self.name}' && powerState!='VM deallocated'].name"
+            return ("az", "vm", "list", "--show-details", "--query", query, "--output", "json", *self.where)
+        is_tpu = "tpus" in self.before
+        where = [word for option in _pairs(self.where) for word in option if is_tpu or option[0] != "--zone"]
+        on = f"name~/{self.name}$ AND state!=STOPPED" if is_tpu else f"name={self.name} AND status!=TERMINATED"
+        return (*self.before, "list", f"--filter={on}", "--format=json(name)", *where)
+
+    @property
+    def start(self) -> tuple[str, ...]:
+        """A command that starts it."""
+        if self.before[0] == "aws":
+            return ("aws", "ec2", "start-instances", "--instance-ids", self.name, *self.where)
+        if self.before[0] == "az":
+            return ("az", "vm", "start", "--name", self.name, *self.where)
+        return (*self.before, "start", self.name, "--quiet", *self.where)
+
+
+def asked(argv: Sequence[str]) -> list[Asked]:
+    """The single machines that a command line stops or starts; none where it names none, or not in so many words."""
+    words = [word for number, word in enumerate(argv) if not (number == 1 and word in _TRACKS)]
+    for before, verbs in _VERBS.items():
+        verb = words[len(before)] if len(words) > len(before) else ""
+        if tuple(words[: len(before)]) == before and verb in verbs:
+            options, plain = _parted(words[len(before) + 1 :])
+            names = plain
+            if before[0] in _NAMES:
+                names = [value for option in _NAMES[before[0]] for value in options.get(option, ())]
+            where = [word for option in _WHERE for value in options.get(option, ()) for word in (option, value)]
+            known = [name for name in names if name and UNKNOWN not in name]
+            return [Asked(name, verbs[verb], before, tuple(where)) for name in dict.fromkeys(known)]
+    return []
+
+
+def lacks_region(argvs: Iterable[Sequence[str]], text: str) -> bool:
+    """Whether the AWS CLI is asked without a region: in none of its options, and in no text that it is started with."""
+    calls = [argv for argv in argvs if argv[:1] and argv[0] == "aws"]
+    said = any(mark in text for mark in ("AWS_REGION", "AWS_DEFAULT_REGION", ".aws/", "AWS_CONFIG_FILE", "AWS_PROFILE"))
+    return not said and any(not any(word.startswith(("--region", "--profile")) for word in argv) for argv in calls)
+
+
+def _parted(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """(values by option, of which ``--instance-ids`` has several; the words that belong to none)."""
+    options: dict[str, list[str]] = {}
+    plain: list[str] = []
+    current = ""
+    for word in words:
+        if word.startswith("-") and len(word) > 1:
+            name, joined, value = word.partition("=")
+            options.setdefault(name, []).extend([value] if joined else [])
+            current = "" if joined or name in _FLAGS else name
+        elif current and (not options[current] or current == "--instance-ids"):
+            options[current].append(word)
+        else:
+            plain.append(word)
+    return options, plain
+
+
+def _pairs(where: Sequence[str]) -> Iterator[tuple[str, str]]:
+    yield from zip(where[::2], where[1::2], strict=True)

@@ -1,0 +1,167 @@
+"""A folder with a machine's timers and crontabs alone: no Kubernetes object, and a kill path all the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from killcheck.cli import main
+from killcheck.executor.cloud_machines import asked, lacks_region
+from killcheck.machine.scheduled import find
+from killcheck.spec import specfile
+
+STOP = "/usr/bin/gcloud compute instances stop {} --zone europe-west4-a --quiet"
+START = STOP.replace("stop", "start")
+
+
+def _units(folder: Path, name: str, started: str, when: str = "*-*-* 22:00:00") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.timer").write_text(f"[Timer]\nOnCalendar={when}\n")
+    (folder / f"{name}.service").write_text(f"[Service]\nType=oneshot\nExecStart={started}\n")
+
+
+def _pair(folder: Path, *, stops: str = "gpu-1", when: str = "*-*-* 22:00:00") -> Path:
+    _units(folder, "gpu-off", STOP.format(stops), when)
+    _units(folder, "gpu-on", START.format("gpu-1"), "*-*-* 07:00:00")
+    return folder
+
+
+def _linted(folder: Path, *more: str) -> tuple[int, list[tuple[str, str, str]], list[dict[str, object]]]:
+    ended = CliRunner().invoke(main, ["lint", "--manifests", str(folder), "--json", *more])
+    assert ended.exit_code in (0, 1), ended.output
+    findings = json.loads(ended.stdout)["findings"]
+    return (
+        ended.exit_code,
+        [(f["probe"], f["object"], f["message"]) for f in findings if not f.get("unproven")],
+        [f for f in findings if f.get("unproven")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "names", "stops"),
+    [
+        ("gcloud compute instances stop a b --zone=z", ["a", "b"], True),
+        ("gcloud beta compute instances start a --zone z --quiet", ["a"], False),
+        ("gcloud compute --project p instances list", [], None),
+        ("gcloud compute tpus tpu-vm stop v4 --zone z", ["v4"], True),
+        ("aws ec2 stop-instances --region r --instance-ids i-1 i-2", ["i-1", "i-2"], True),
+        ("aws ec2 stop-instances --instance-ids", [], None),
+        ("az vm deallocate -g rg -n vm --no-wait", ["vm"], True),
+        ("kubectl scale deploy/a --replicas=0", [], None),
+    ],
+)
+def test_machines_are_read_off_command_lines(line: str, names: list[str], stops: bool | None):
+    found = asked(line.split())
+    assert [one.name for one in found] == names
+    assert {one.stops for one in found} == ({stops} if names else set())
+
+
+def test_a_machine_is_counted_and_started_where_it_is():
+    (one,) = asked("aws ec2 stop-instances --region eu-west-1 --profile p --instance-ids i-1".split())
+    assert one.count[:5] == ("aws", "ec2", "describe-instances", "--instance-ids", "i-1")
+    assert one.count[-4:] == one.start[-4:] == ("--region", "eu-west-1", "--profile", "p")
+    (one,) = asked("gcloud compute instances stop a --zone z --project p".split())
+    assert "--zone" not in one.count  # a list takes a filter
+    assert one.count[-2:] == ("--project", "p")
+    assert one.start == tuple("gcloud compute instances start a --quiet --zone z --project p".split())
+
+
+def test_a_region_comes_from_an_option_or_the_environment():
+    calls = ["aws ec2 stop-instances --instance-ids i-1".split()]
+    assert lacks_region(calls, "")
+    assert not lacks_region(calls, "AWS_DEFAULT_REGION=eu-west-1")
+    assert not lacks_region(["aws ec2 stop-instances --region=r".split()], "")
+
+
+def test_a_pair_of_timers_is_a_kill_path(tmp_path):
+    code, told, open_ = _linted(_pair(tmp_path / "units"))
+    assert (code, told) == (0, [])
+    assert {f["object"] for f in open_} == {"Timer/gpu-off", "Timer/gpu-on"}  # nobody fired them
+
+
+def test_what_is_started_and_never_stopped_is_told(tmp_path):
+    code, told, _ = _linted(_pair(tmp_path, stops="gpu-2"))
+    assert code == 1
+    assert ("coverage-gap", "Machine/gpu-1", "is started here, and no layer turns it off") in told
+
+
+def test_a_start_that_no_stop_of_that_day_follows_is_told(tmp_path):
+    code, told, _ = _linted(_pair(tmp_path, when="Mon..Fri *-*-* 22:00:00"))
+    assert (code, [one[:2] for one in told]) == (1, [("second-starter", "Timer/gpu-on")])
+
+
+def test_a_unit_starts_no_shell(tmp_path):
+    _units(tmp_path, "gpu-off", "/usr/bin/logger off && " + STOP.format("gpu-1"))
+    code, told, _ = _linted(tmp_path)
+    assert code == 1
+    assert ("machine-timer", "Timer/gpu-off", "systemd starts no shell: '&&' is an argument of logger") in told
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "odd"),
+    [
+        ("/opt/off.sh > /tmp/$(date +%F).log", "/opt/off.sh > /tmp/$(date +", True),
+        (r"/opt/off.sh > /tmp/$(date +\%F).log", "/opt/off.sh > /tmp/$(date +%F).log", False),
+    ],
+)
+def test_cron_ends_a_command_at_a_percent_sign(tmp_path, line, text, odd):
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt" / "off.sh").write_text("#!/bin/bash\naws ec2 stop-instances --instance-ids i-1\n")
+    (tmp_path / "opt" / "off.sh").chmod(0o755)
+    (tmp_path / "etc" / "cron.d").mkdir(parents=True)
+    (tmp_path / "etc" / "cron.d" / "gpu").write_text(f"0 22 * * * root {line}\n")
+    (one,) = find([tmp_path])
+    assert one.command.argv[-1] == text.replace("/opt/off.sh", "./opt/off.sh")
+    assert bool(one.odd) is odd
+
+
+def test_a_program_that_its_machines_tree_lacks_is_told_of(tmp_path):
+    _units(tmp_path / "etc/systemd/system", "gpu-off", "/opt/gpu/gpu-off.sh")
+    (tmp_path / "opt/gpu").mkdir(parents=True)
+    (tmp_path / "opt/gpu/off.sh").write_text("#!/bin/sh\n")
+    (one,) = find([tmp_path])
+    _, told, _ = _linted(tmp_path)
+    assert ("machine-timer", "Timer/gpu-off", f"it never starts: {one.broken}") in told
+    assert one.broken == "it starts /opt/gpu/gpu-off.sh, which is not in its machine's tree (off.sh is there)"
+
+
+def _tree(root: Path) -> Path:
+    _units(root / "etc/systemd/system", "gpu-off", "/opt/gpu/off.sh")
+    (root / "opt/gpu").mkdir(parents=True)
+    (root / "opt/gpu/off.sh").write_text("#!/bin/sh\nset -e\n" + STOP.format("gpu-1").replace("/usr/bin/", "") + "\n")
+    (root / "opt/gpu/off.sh").chmod(0o755)
+    return root
+
+
+def test_init_writes_the_folder_that_its_programs_run_in(tmp_path):
+    _tree(tmp_path / "machines/berlin")
+    _tree(tmp_path / "machines/oslo")
+    spec = tmp_path / "killcheck.yaml"
+    ended = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path / "machines"), "-o", str(spec)])
+    assert ended.exit_code == 0, ended.output
+    assert "act from outside Kubernetes" not in ended.output  # they are what it was made of
+    path = specfile.load(spec)
+    assert [target.name for target in path.targets] == ["gpu-1"]
+    assert [layer.command.folder for layer in path.layers if layer.command] == ["machines/berlin", "machines/oslo"]
+    assert [layer.command.argv for layer in path.layers if layer.command] == [("./opt/gpu/off.sh",)] * 2
+
+
+def test_a_spec_that_could_not_find_its_programs_is_not_written(tmp_path):
+    _tree(tmp_path / "berlin")
+    (tmp_path / "elsewhere").mkdir()
+    spec = tmp_path / "elsewhere" / "killcheck.yaml"
+    ended = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path / "berlin"), "-o", str(spec)])
+    assert ended.exit_code == 2
+    assert f"-o {tmp_path / 'berlin' / 'killcheck.yaml'}" in ended.output
+    assert not spec.exists()
+
+
+def test_timers_that_name_no_machine_are_told_what_to_do(tmp_path):
+    _units(tmp_path, "gpu-off", "/usr/bin/true")
+    ended = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path), "-o", "-"])
+    assert ended.exit_code == 2
+    assert "gpu-off.timer: not read: a systemd timer" in ended.output
+    assert "--example single-controller" in ended.output
