@@ -56,8 +56,8 @@ class Asked(Struct, frozen=True):
             query = ("--filters", on, "--query", "Reservations[].Instances[].InstanceId", "--output", "json")
             return ("aws", "ec2", "describe-instances", "--instance-ids", self.name, *query, *self.where)
         if self.before[0] == "az":
-            query = f"[?name=='{self.name}' && powerState!='VM deallocated'].name"
-            return ("az", "vm", "list", "--show-details", "--query", query, "--output", "json", *self.where)
+            which = f"[?name=='{self.name}' && powerState!='VM deallocated'].name"
+            return ("az", "vm", "list", "--show-details", "--query", which, "--output", "json", *self.where)
         is_tpu = "tpus" in self.before
         where = [word for option in _pairs(self.where) for word in option if is_tpu or option[0] != "--zone"]
         on = f"name~/{self.name}$ AND state!=STOPPED" if is_tpu else f"name={self.name} AND status!=TERMINATED"
