@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-__all__ = ["MARK", "Becomes", "Entry", "Ledger", "Status", "Unknown", "leaves", "lines"]
+__all__ = ["MARK", "Becomes", "Doubt", "Entry", "Ledger", "Status", "Unknown", "leaves", "lines"]
 
 
 class Becomes(StrEnum):
@@ -46,6 +46,19 @@ def leaves(area: str, what: str, becomes: Becomes) -> Callable[[_Code], _Code]:
         return code
 
     return mark
+
+
+class Doubt(Struct, frozen=True):
+    """What a model does not know of one object (``about``, its ref), a sentence.
+
+    ``may_be_on``: on a real cluster it could be on, or be turned on, where it is off here: nothing survives on it.
+    ``may_be_off``: it could be off there where it is on here: nothing is exposed by it.
+    """
+
+    about: str
+    said: str
+    may_be_on: bool = True
+    may_be_off: bool = True
 
 
 class Status(StrEnum):

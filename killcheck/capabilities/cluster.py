@@ -10,6 +10,7 @@ from killcheck.capabilities.account import InstanceState
 from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import Loop
+from killcheck.entries import Doubt
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj
 
@@ -86,6 +87,9 @@ class Cluster(Protocol):
 
     def unknowns(self) -> Sequence[str]:
         """What makes an outcome unknown here: processes that were not allowed to run, and why."""
+
+    def doubts(self) -> Sequence[Doubt]:
+        """What models here do not know of objects, and which verdicts cannot rest on it."""
 
     def limits(
         self,

@@ -9,6 +9,7 @@ from killcheck.capabilities.cluster import Keeper, OwnConsent
 from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.cluster.inventory import listed
+from killcheck.entries import Doubt
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj
 
@@ -34,6 +35,10 @@ class RealPlace:
 
     def unknowns(self) -> Sequence[str]:
         """None."""
+        return ()
+
+    def doubts(self) -> Sequence[Doubt]:
+        """None: there are no models."""
         return ()
 
     def limits(

@@ -10,6 +10,7 @@ from killcheck.capabilities.cluster import ClusterError, InstanceState, Keeper, 
 from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.embedded import Cluster, HostRuntime
+from killcheck.entries import Doubt
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
@@ -102,6 +103,10 @@ class EmbeddedDrillCluster:
     def unknowns(self) -> Sequence[str]:
         """Executors and programs that were not allowed to run."""
         return [*self.embedded.unknowns, *(self.machine.unknowns if self.machine else ())]
+
+    def doubts(self) -> Sequence[Doubt]:
+        """What the models do not know, and what a machine's programs did that could not be run."""
+        return [*self.embedded.doubts, *(Doubt("", said) for said in (self.machine.unknowns if self.machine else ()))]
 
     def limits(
         self,

@@ -51,6 +51,7 @@ from killcheck.embedded.nodes.kubelets import has_own_kubelet
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport
+from killcheck.entries import Doubt
 from killcheck.kube import releases
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, Conflict, KubeError, NotFound
@@ -369,9 +370,13 @@ class Cluster:
 
     @property
     def unknowns(self) -> list[str]:
-        """Pods whose outcome is unknown because they were not run, and why."""
-        models = [said for one in self.controllers.values() for said in getattr(one, "unproven", ())]
-        return list(dict.fromkeys([*self.nodes.unknown, *models]))
+        """Pods whose outcome is unknown because they were not run, and why; what may be off though it is on here."""
+        return list(dict.fromkeys([*self.nodes.unknown, *(one.said for one in self.doubts if one.may_be_off)]))
+
+    @property
+    def doubts(self) -> list[Doubt]:
+        """What models do not know of objects as they are now."""
+        return [doubt for one in self.controllers.values() for doubt in getattr(one, "unproven", ())]
 
     @property
     def limits(self) -> Limits:

@@ -19,6 +19,7 @@ from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labe
 from killcheck.kube.workloads import devices_of, root_of
 from killcheck.ledger import (
     admission,
+    doubted,
     engines,
     gitops,
     growing,
@@ -77,7 +78,8 @@ def of_drill(
         not_run=cluster.not_run(),
     )
     stakes = Stakes(cluster.inventory().objects, kill_path, layer, by)
-    more = [*placing.entries(stakes, cluster.assumptions()), *doubts]
+    unknown = doubted.entries(cluster.doubts(), stakes)
+    more = [*placing.entries(stakes, cluster.assumptions()), *doubts, *unknown]
     return kept.and_also(settled(more, kill_path.assume, today))
 
 

@@ -17,9 +17,10 @@ from typing import ClassVar
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.embedded.models import gitops
 from killcheck.embedded.models.gitops import Drift, Git, Tracked
+from killcheck.entries import Doubt
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change, Informer
-from killcheck.kube.objects import Obj, copy, dig, key_of, labels_of, name_of, namespace_of
+from killcheck.kube.objects import Obj, copy, dig, key_of, labels_of, name_of, namespace_of, ref_of
 
 __all__ = ["ArgoCd"]
 
@@ -41,7 +42,7 @@ class ArgoCd(Controller):
     git: Git = field(default_factory=Git)
     #: What is taken for an Application's without a mark, and what only a guess would heal; the cluster tells both.
     assumed: list[str] = field(default_factory=list)
-    unproven: list[str] = field(default_factory=list)
+    unproven: list[Doubt] = field(default_factory=list)
 
     def setup(self) -> None:
         """Follow Applications and what they hold."""
@@ -108,8 +109,9 @@ class ArgoCd(Controller):
             if one.key[0] == "Application" and one.key[1] == place and not gitops.marked(one.stored, ()):
                 found = gitops.drift(self.kube, one)
                 said = f"whether Application {name_of(app)} puts {found} back is not known: nothing says whose it is"
-                if found is not None and said not in self.unproven:
-                    self.unproven.append(said)
+                doubt = Doubt(ref_of(one.stored), said)
+                if found is not None and doubt not in self.unproven:
+                    self.unproven.append(doubt)
 
     def _labelled(self, one: Tracked) -> Obj:
         """The object with the marks that it has now: they may have come later."""
@@ -178,10 +180,11 @@ class ArgoCd(Controller):
             if any(gitops.jq_reaches(str(expression), path) is None for path in found.paths)
         ]
         if found.live is not None and unread:
-            self.unproven.append(
+            said = (
                 f"whether Application {name_of(app)} leaves {found} alone is not known: "
                 f"ignoreDifferences by the jq expression {unread[0]} is not modelled"
             )
+            self.unproven.append(Doubt(ref_of(found.live), said))
 
     def __post_init__(self) -> None:
         super().__post_init__()

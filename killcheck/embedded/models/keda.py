@@ -19,6 +19,7 @@ from killcheck.embedded.controllers.podcontrol import controller_ref
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.embedded.models import keda_triggers
 from killcheck.embedded.models.keda_triggers import Reading
+from killcheck.entries import Doubt
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict, NotFound
 from killcheck.kube.informer import Change
@@ -31,6 +32,7 @@ from killcheck.kube.objects import (
     name_of,
     namespace_of,
     parse_time,
+    ref_of,
     uid_of,
 )
 
@@ -64,7 +66,7 @@ class Keda(Controller):
     name: ClassVar[str] = "keda-operator"
     #: What its answers rest on, and what it did on an assumption alone; the cluster tells both.
     assumed: list[str] = field(default_factory=list)
-    unproven: list[str] = field(default_factory=list)
+    unproven: list[Doubt] = field(default_factory=list)
 
     def setup(self) -> None:
         """Follow ScaledObjects and what they scale."""
@@ -195,12 +197,13 @@ class Keda(Controller):
             and reading.assumed
             and (set(reading.by) <= set(reading.assumed))
         ):
-            self.unproven.append(
+            said = (
                 f"ScaledObject {namespace_of(scaled)}/{name_of(scaled)} lit {workload['kind']} {what} again: its "
                 f"{', '.join(reading.assumed)} trigger is assumed active, and what it reads then nobody here knows "
                 f"(annotation {keda_triggers.VALUE}: '0' says that it is idle; a switch that pauses the scaler need "
                 "not know)"
             )
+            self.unproven.append(Doubt(ref_of(scaled), said, may_be_on=False))
         if change.reason:
             word = "Scaled" if wanted > now else "Deactivated"
             by = f", triggered by {';'.join(reading.by)}" if reading is not None and reading.by else ""

@@ -26,8 +26,9 @@ from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Key
 from killcheck.embedded.models.groups import JOBSETS, RAY_CLUSTERS, Groups
+from killcheck.entries import Doubt
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, annotations_of, copy, dig, key_of, labels_of, name_of, namespace_of
+from killcheck.kube.objects import Obj, annotations_of, copy, dig, key_of, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.resources import Resource
 
 __all__ = ["RayJobs", "RayServices", "TrainJobs"]
@@ -80,13 +81,15 @@ class RayServices(Groups):
     own: ClassVar[Resource] = _RAY_SERVICES
     made: ClassVar[Resource] = RAY_CLUSTERS
     #: What nobody can tell without knowing more.
-    unproven: list[str] = field(default_factory=list)
+    unproven: list[Doubt] = field(default_factory=list)
 
     def hands_off(self, obj: Obj) -> bool:
         """One that is suspended: KubeRay knows that field since v1.7 only, and which runs is not known here."""
         what = f"RayService {namespace_of(obj)}/{name_of(obj)}"
         if dig(obj, "spec", "suspend") is True:
-            self._tell(f"{what} is suspended: KubeRay before v1.7 knows no such field, and which runs is not known")
+            self._tell(
+                obj, f"{what} is suspended: KubeRay before v1.7 knows no such field, and which runs is not known"
+            )
         return dig(obj, "spec", "suspend") is True or _elsewhere(obj)
 
     def wanted(self, obj: Obj) -> Iterator[Obj]:
@@ -98,12 +101,13 @@ class RayServices(Groups):
     def adjust(self, one: Obj, wanted: Obj) -> None:
         """Nothing, but that a change of more than numbers makes another cluster is told: that is not modelled."""
         if annotations_of(one).get(_HASH) != annotations_of(wanted)[_HASH]:
-            where = f"{namespace_of(one)}/{name_of(one)}"
-            self._tell(f"RayCluster {where}: its RayService has changed, and how KubeRay replaces it is not modelled")
+            said = "its RayService has changed, and how KubeRay replaces it is not modelled"
+            self._tell(one, f"RayCluster {namespace_of(one)}/{name_of(one)}: {said}")
 
-    def _tell(self, said: str) -> None:
-        if said not in self.unproven:
-            self.unproven.append(said)
+    def _tell(self, about: Obj, said: str) -> None:
+        doubt = Doubt(ref_of(about), said)
+        if doubt not in self.unproven:
+            self.unproven.append(doubt)
 
 
 @dataclass

@@ -6,8 +6,8 @@ and its webhooks, which fail closed, refuse every new Job, pod and Deployment ou
 AdmissionChecks are asked, and nobody answers for their controllers: a queue with one is inactive until somebody says in
 its status that it is active, and what it admits waits until somebody says Ready.
 
-Left out: topology, partial admission, fair sharing, MultiKueue, job kinds other than Job, the finalizers of
-queues and flavors.
+Left out: topology, partial admission, fair sharing, MultiKueue, job kinds other than Job (what they leave open is said
+in :mod:`killcheck.embedded.models.kueue.unmanaged`), the finalizers of queues and flavors.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Component
+from killcheck.embedded.models.kueue import unmanaged
 from killcheck.embedded.models.kueue.jobs import Jobs
 from killcheck.embedded.models.kueue.podgroups import PodGroups
 from killcheck.embedded.models.kueue.pods import Pods
@@ -23,6 +24,7 @@ from killcheck.embedded.models.kueue.queues import Queues
 from killcheck.embedded.models.kueue.shelf import Part, Shelf
 from killcheck.embedded.models.kueue.webhook import Webhook
 from killcheck.embedded.models.kueue.workloads import Workloads
+from killcheck.entries import Doubt
 
 __all__ = ["Kueue"]
 
@@ -45,6 +47,11 @@ class Kueue(Component):
         self.parts: list[Part] = [Queues(*common), Workloads(*common), Jobs(*common), Pods(*common), PodGroups(*common)]
         for part in self.parts:
             part.start()
+
+    @property
+    def unproven(self) -> list[Doubt]:
+        """What becomes of jobs that nobody here manages."""
+        return list(unmanaged.doubts(self.kube))
 
     def stop(self) -> None:
         """Stop every controller; the webhooks stay configured, and nobody answers."""
