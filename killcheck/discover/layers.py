@@ -393,7 +393,8 @@ class _Finder:
         floor, idle_s = _floor(obj), _cooldown_s(obj)
         if floor:
             # An HPA leaves 0 replicas alone (ScalingDisabled, recording 29); KEDA goes back to its minimum.
-            leaves = "it leaves a scale to zero alone" if r.is_of(obj, r.HPAS) else "it undoes a scale to zero"
+            undoes = "it undoes a scale to zero that does not pause it"
+            leaves = "it leaves a scale to zero alone" if r.is_of(obj, r.HPAS) else undoes
             self.found.notes.append(f"{ref_of(obj)} keeps at least {floor} of {target}: {leaves}")
             return
         if dig(obj, "metadata", "annotations", "autoscaling.keda.sh/paused-replicas") or dig(

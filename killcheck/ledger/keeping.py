@@ -231,8 +231,10 @@ class _Book:
                 return Entry(ref, Status.ASSUMED, "what its metrics say only a live source knows: taken to be nothing")
             types = set(keda_triggers.live(obj))
             if obj.get("kind") == "ScaledObject" and types and keda_triggers.VALUE not in annotations_of(obj):
-                told = f"what its trigger {', '.join(sorted(types))} reads only a live source knows: taken to be idle"
-                return Entry(ref, Status.ASSUMED, told)
+                told = f"what its trigger {', '.join(sorted(types))} reads only a live source knows"
+                if ref in self.stakes.scaling:
+                    return Entry(ref, Status.ASSUMED, f"{told}: taken to be idle")
+                return Entry(ref, Status.MODELLED, f"{told}: taken to be active, and its target went off all the same")
         return Entry(ref, Status.MODELLED, f"{model} acts on it here")
 
     @leaves("scale to zero", "InterceptorRoutes of KEDA's HTTP add-on", Becomes.OPEN)

@@ -85,6 +85,8 @@ class Stakes:
         #: What turns the targets off: the objects that these layers name.
         named = (ref for one in (layer, by or layer) for ref in (one.cron_job, one.workload) if ref is not None)
         self.switches = tuple(dict.fromkeys(named))
+        #: The scalers that are layers themselves, as ``Kind/namespace/name``.
+        self.scaling = {str(one.scaler) for one in (layer, by or layer) if one.scaler is not None}
         #: What an account may write, by (account, namespace): asked for each of its workloads.
         self.written: dict[tuple[str, str], str | None] = {}
 
