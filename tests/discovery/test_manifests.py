@@ -121,7 +121,11 @@ def test_yaml_that_is_no_object_is_skipped_and_listed(tmp_path: Path):
         ("suspend: yes", "suspend: yes\n  suspend: no", ".yaml:6: spec.suspend: key 'suspend' is given twice"),
         ("spec:\n  suspend", "spec:\n\tsuspend", ".yaml:5: not YAML: a tab character"),
         ("name: x", "name: {{ .Release.Name }}-x", "a template ('{{', Helm?), not YAML yet: render it first"),
-        ("suspend: yes", "suspend: ${SUSPEND}: x", "a template ('${', a variable of a shell or of Terraform), not YAML yet"),
+        (
+            "suspend: yes",
+            "suspend: ${SUSPEND}: x",
+            "a template ('${', a variable of a shell or of Terraform), not YAML yet",
+        ),
         ("image: i", 'command: [sh, -c, "echo $(date) \\\\"$HOME\\\\""]', ".yaml:10: not YAML: "),
     ],
 )
