@@ -12,6 +12,7 @@ from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import Loop
 from killcheck.entries import Doubt
 from killcheck.kube.client import Kube
+from killcheck.kube.machineless import StoodIn
 from killcheck.kube.objects import Obj
 
 __all__ = ["Cluster", "ClusterError", "InstanceState", "Keeper", "NotInstalled", "OwnConsent"]
@@ -114,6 +115,9 @@ class Cluster(Protocol):
 
     def not_run(self) -> Sequence[tuple[Obj, str]]:
         """Pods whose program was to run here and was not, and why."""
+
+    def stood_in(self) -> Sequence[StoodIn]:
+        """Pods of a real cluster on nodes without a machine, whose programs did not run. Raises KubeError."""
 
     def close(self) -> None:
         """Stop what was started; idempotent."""

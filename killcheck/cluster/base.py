@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from killcheck.capabilities.cluster import Keeper, OwnConsent
@@ -10,8 +11,12 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.cluster.inventory import listed
 from killcheck.entries import Doubt
+from killcheck.kube import machineless
 from killcheck.kube.client import Kube
-from killcheck.kube.objects import Obj
+from killcheck.kube.errors import KubeError
+from killcheck.kube.machineless import StoodIn
+from killcheck.kube.objects import Obj, labels_of, ref_of
+from killcheck.safety.changes import LABEL
 
 __all__ = ["RealCluster", "RealPlace"]
 
@@ -66,15 +71,45 @@ class RealPlace:
         """None: what is here runs."""
         return ()
 
+    def stood_in(self) -> Sequence[StoodIn]:
+        """None: what is here runs."""
+        return ()
+
 
 class RealCluster(RealPlace):
     """A place that has a Kubernetes API."""
 
     kube: Kube
     _inventory: Inventory | None = None
+    #: What was last seen: nodes without a machine, and the pods there whose programs did not run.
+    _machineless: Sequence[str] = ()
+    _stood_in: Sequence[StoodIn] = ()
 
     def inventory(self) -> Inventory:
         """What runs here and may turn targets on, listed once for all drills of a run."""
         if self._inventory is None:
             self._inventory = listed(self.kube)
         return self._inventory
+
+    def unknowns(self) -> Sequence[str]:
+        """Pods of killcheck's own that a node without a machine was to run, and could not."""
+        return [f"{ref_of({'kind': 'Pod'} | pod)}: {why}" for pod, why in self.not_run() if LABEL in labels_of(pod)]
+
+    def not_run(self) -> Sequence[tuple[Obj, str]]:
+        """Pods that a node without a machine was to run, and could not, and why: as it is, or was last seen."""
+        with suppress(KubeError):
+            self.stood_in()
+        return [(one.pod, one.not_run) for one in self._stood_in if one.not_run is not None]
+
+    def stood_in(self) -> Sequence[StoodIn]:
+        """Pods on nodes without a machine, whose programs did not run. Raises KubeError."""
+        self._machineless = machineless.names(self.kube)
+        self._stood_in = machineless.stood_in(self.kube, self._machineless)
+        return self._stood_in
+
+    def assumptions(self) -> Sequence[str]:
+        """That nodes without a machine, as they were last seen, are like others."""
+        names = self._machineless
+        more = f", and {len(names) - 1} more" if len(names) > 1 else ""
+        said = "pods run as models there, and that billing stops was not seen"
+        return [f"there is no machine behind Node/{names[0]}{more}: {said}"] if names else []

@@ -11,6 +11,7 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.embedded import Cluster, HostRuntime
 from killcheck.entries import Doubt
+from killcheck.kube.machineless import StoodIn
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
@@ -132,6 +133,10 @@ class EmbeddedDrillCluster:
     def not_run(self) -> Sequence[tuple[Obj, str]]:
         """Executors' pods that were not allowed to run, or could not."""
         return list(self.embedded.nodes.not_run)
+
+    def stood_in(self) -> Sequence[StoodIn]:
+        """None: what does not run here :meth:`not_run` has, and the ledger knows what was modelled."""
+        return ()
 
     def close(self) -> None:
         """Stop everything; idempotent."""

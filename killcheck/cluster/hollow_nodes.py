@@ -14,12 +14,13 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from killcheck.clock import Loop, wall_now
-from killcheck.embedded import HOLLOW, HollowKubelets
+from killcheck.embedded import HollowKubelets
 from killcheck.instances.catalogue import InstanceType
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.endpoint import Endpoint
 from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.machineless import HOLLOW
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
 from killcheck.kube.permissions import Permission, missing, rules
 from killcheck.kube.quantities import parse

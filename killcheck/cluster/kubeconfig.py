@@ -10,10 +10,11 @@ from pathlib import Path
 from killcheck.capabilities.cluster import InstanceState
 from killcheck.clock import WallLoop
 from killcheck.cluster.base import RealCluster
+from killcheck.kube.client import Kube
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj, dig
 
-__all__ = ["KubeconfigCluster"]
+__all__ = ["KubeconfigCluster", "on_its_clock"]
 
 #: Clocks that are no further apart than this are the same: NTP keeps them closer, and a Date is whole seconds.
 SAME = timedelta(seconds=2)
@@ -27,10 +28,7 @@ class KubeconfigCluster(RealCluster):
         self.kubeconfig = kubeconfig
         self.loop = WallLoop()
         self.kube = connect(context, kubeconfig=kubeconfig, loop=self.loop)
-        asked = self.loop.now()
-        answer = self.kube.call("GET", "/version")
-        self.kubernetes = str(answer.body.get("gitVersion", ""))
-        self.loop.ahead = _ahead(answer.headers, asked, self.loop.now())
+        self.kubernetes = on_its_clock(self.kube, self.loop)
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the spec's ``cloud:`` says; without it nothing is known."""
@@ -38,17 +36,26 @@ class KubeconfigCluster(RealCluster):
         return asked.state(dig(node, "spec", "providerID", default="")) if asked else "unknown"
 
     def assumptions(self) -> Sequence[str]:
-        """What is here is real; only whose clock the times are by may need a word."""
+        """Nodes without a machine, and whose clock the times are by."""
         ahead = self.loop.ahead.total_seconds()
+        found = super().assumptions()
         if not ahead:
-            return ()
+            return found
         how = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
-        return (f"the cluster's clock is {how} this machine's: times are the cluster's",)
+        return [*found, f"the cluster's clock is {how} this machine's: times are the cluster's"]
 
     def close(self) -> None:
         """Stop the programs that still run; idempotent."""
         if self.capabilities.programs is not None:
             self.capabilities.programs.close()
+
+
+def on_its_clock(kube: Kube, loop: WallLoop) -> str:
+    """Let a loop go by the API server's clock, as Leases and objects do, and answer its version. Raises KubeError."""
+    asked = loop.now()
+    answer = kube.call("GET", "/version")
+    loop.ahead = _ahead(answer.headers, asked, loop.now())
+    return str(answer.body.get("gitVersion", ""))
 
 
 def _ahead(headers: Mapping[str, str], asked: datetime, answered: datetime) -> timedelta:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from killcheck.commands.errors import guarded
 from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from killcheck.cluster.hollow_nodes import Shape
     from killcheck.kube.objects import Obj
     from killcheck.run.session import Session
@@ -122,9 +125,12 @@ def up(**options: Any) -> None:
 def down(on: str | None, kubeconfig: Path | None) -> None:
     """Take hollow nodes away: end the process that keeps them, or put back what a dead one left.
 
+    Those that a process of another folder, or of another machine, keeps alive are told and left alone.
+
     Exit code 5 says that something could not be taken away, and how to do it by hand.
     """
     from killcheck.clock import WallLoop
+    from killcheck.cluster.kubeconfig import on_its_clock
     from killcheck.kube.config import connect
     from killcheck.safety.journal import Dirty
 
@@ -137,9 +143,13 @@ def down(on: str | None, kubeconfig: Path | None) -> None:
     for context, file in [(on, kubeconfig)] if on else sorted(left, key=str):
         loop = WallLoop()
         kube = connect(context, kubeconfig=file, loop=loop)
+        on_its_clock(kube, loop)
         for orphan in _orphans(kube, loop, context):
             found += 1
-            problems += _put_back(kube, loop, orphan)
+            if orphan.alive(loop.now()):  # somebody drills on them, who is not of this folder
+                say(_left_alone(orphan, context, loop.now()))
+            else:
+                problems += _put_back(kube, loop, orphan)
     if problems:
         raise Dirty(problems)
     if not found:
@@ -324,6 +334,15 @@ def _orphans(kube: Any, loop: Any, context: str) -> list[Orphan]:
 
     found = find(kube, loop, context=context, folder=state_dir())
     return [orphan for orphan in found if orphan.run.startswith(RUN_PREFIX)]
+
+
+def _left_alone(orphan: Orphan, context: str, now: datetime) -> str:
+    ends = f"killcheck restore --on {context} --run {orphan.run}"
+    wait_s = math.ceil(orphan.lapses_s(now))
+    return (
+        f"the hollow nodes of run {orphan.run} are kept by a process that is not of this folder, and left alone: end "
+        f"it where it runs, or with {ends}" + (f"; if it died, ask again in {wait_s} s" if wait_s > 0 else "")
+    )
 
 
 def _put_back(kube: Any, loop: Any, orphan: Orphan) -> list[str]:

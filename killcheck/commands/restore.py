@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -102,6 +103,7 @@ def command(**options: Any) -> None:
             )
         for name in ("undone", "problems", "skipped", "runs", "unknown"):
             getattr(whole, name).extend(getattr(outcome, name))
+        whole.lapses_s |= outcome.lapses_s
     if options["as_json"]:
         click.echo(json.dumps(_document(whole, shown), indent=2))
     else:
@@ -159,6 +161,7 @@ def _strange(path: Path, said: Read) -> str:
 
 def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
     from killcheck.cluster.host import HostCluster
+    from killcheck.cluster.kubeconfig import on_its_clock
     from killcheck.cluster.naming import KIND_FOLDER, is_kind
     from killcheck.engine.connection import is_docker
     from killcheck.kube.config import connect, in_cluster
@@ -173,7 +176,9 @@ def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
         from killcheck.cluster import kind
 
         return kind.restoring(context, KIND_FOLDER, loop)
-    return in_cluster(loop) if context == IN_CLUSTER else connect(context, kubeconfig=kubeconfig, loop=loop)
+    kube = in_cluster(loop) if context == IN_CLUSTER else connect(context, kubeconfig=kubeconfig, loop=loop)
+    on_its_clock(kube, loop)
+    return kube
 
 
 def _find(kube: Kube, loop: Any, context: str, options: dict[str, Any]) -> list[Orphan]:
@@ -236,7 +241,9 @@ def _tell(outcome: Outcome, options: dict[str, Any]) -> None:
     for said in outcome.undone:
         say(said)
     for run in outcome.skipped:
-        say(f"run {run} is alive, and left alone (killcheck restore --run {run} ends it)")
+        wait_s = math.ceil(outcome.lapses_s.get(run, 0.0))
+        again = f"; if it died, ask again in {wait_s} s, when its Lease has lapsed" if wait_s > 0 else ""
+        say(f"run {run} is alive, and left alone{again} (killcheck restore --run {run} ends it)")
     for problem in outcome.problems:
         say(f"could not be put back: {problem}", err=True)
     for said in outcome.unknown:

@@ -25,7 +25,7 @@ from killcheck.entries import Ledger
 from killcheck.faults.base import Fault
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, dig, format_time
 from killcheck.layers.base import LayerError, LayerRun, Stage
 from killcheck.safety.accounting import Account
 from killcheck.safety.journal import Entry, Journal
@@ -35,7 +35,7 @@ from killcheck.spec.phases import PHASES
 from killcheck.text.durations import format_duration
 from killcheck.text.values import replace
 from killcheck.watch.cost import Meter
-from killcheck.watch.scene import STEADFAST_S, Scene, described, on_since
+from killcheck.watch.scene import STEADFAST_S, Scene, described, event_time, on_since
 from killcheck.witnesses.panel import Witnesses
 
 __all__ = ["Inconclusive", "Options", "Watched"]
@@ -47,6 +47,8 @@ HEAL_TIMEOUT_S = 1800.0
 
 #: How long what a list has may take to be shown by a watch that lives, in seconds.
 SHOWN_WITHIN_S = 10.0
+#: How much of a time tells its second: 2026-01-15T03:00:00.
+_SECOND = 19
 
 
 class Inconclusive(Exception):
@@ -295,6 +297,8 @@ class Watched:
         about = event.get("involvedObject") or {}
         if change == "deleted" or self.progress is None or not self.scene.concerns(event):
             return
+        if event_time(event)[:_SECOND] < format_time(self._began)[:_SECOND]:
+            return  # whoever counts occurrences writes down later when the last one was
         self._emit(
             events.Said,
             object="/".join(p for p in (about.get("kind", ""), about.get("namespace", ""), about.get("name", "")) if p),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from killcheck.embedded.models.definitions import crds
     from killcheck.embedded.models.karpenter.pods import alternatives, tolerates
     from killcheck.embedded.models.nodegroups import read_groups
-    from killcheck.embedded.nodes.execution import HOLLOW, Exit, Launch, NotRun, Running, Runtime, StartError
+    from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Running, Runtime, StartError
     from killcheck.embedded.nodes.host_runtime import HostRuntime
     from killcheck.embedded.nodes.kubelets import NoRuntime
     from killcheck.embedded.nodes.registry import credentials
@@ -75,7 +75,6 @@ _HOMES = {
     # what runs a container
     "Exit": "nodes.execution",
     "File": "nodes.volumes",
-    "HOLLOW": "nodes.execution",
     "HollowKubelets": "hollow",
     "HostRuntime": "nodes.host_runtime",
     "Launch": "nodes.execution",
@@ -98,7 +97,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "HOLLOW",
     "RESET",
     "AdmissionRequest",
     "Attributes",

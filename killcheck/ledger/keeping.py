@@ -14,6 +14,7 @@ from killcheck.entries import Becomes, Entry, Ledger, Status, leaves
 from killcheck.kube import blame
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
+from killcheck.kube.machineless import StoodIn
 from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import devices_of, root_of
@@ -49,8 +50,8 @@ _MENDED = "render it or mend it, leave it out with --exclude, or say under assum
 _BOUNDS = frozenset({"LimitRange", "ResourceQuota", "NetworkPolicy", "PodDisruptionBudget", "Namespace"})
 #: On a workload whose program ran in a drill, and was held then.
 RAN = "killcheck.dev/ran"
-#: The label of Nodes that ``killcheck nodes up`` registered.
-_HOLLOW = "killcheck.dev/hollow"
+#: Why a pod of a real cluster did not run its program.
+_HOLLOW = "its node has no machine"
 #: Kinds whose pods run for as long as there are any.
 _GO_ON = {one.kind: one for one in (r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS, r.REPLICASETS)}
 #: Why a container ended that the runtime could not start.
@@ -75,7 +76,8 @@ def of_drill(
         models=cluster.models(),
         by=by,
         kube=None if cluster.real else cluster.kube,
-        not_run=cluster.not_run(),
+        not_run=() if cluster.real else cluster.not_run(),
+        stood_in=cluster.stood_in(),
     )
     stakes = Stakes(cluster.inventory().objects, kill_path, layer, by)
     unknown = doubted.entries(cluster.doubts(), stakes)
@@ -93,20 +95,22 @@ def keep(
     models: Collection[str] = (),
     kube: Kube | None = None,
     not_run: Sequence[tuple[Obj, str]] = (),
+    stood_in: Sequence[StoodIn] = (),
 ) -> Ledger:
     """The ledger of a drill of ``layer`` in which the GPUs went off.
 
     ``models``: the controllers that run on the cluster; ``kube`` tells which CronJobs fired; ``not_run``: pods whose
-    program could not be run, and why.
+    program could not be run, and why; ``stood_in``: pods of a real cluster that a model stood in for.
     """
     stakes = Stakes(inventory.objects, kill_path, layer, by)
     if not stakes.targets:
         return Ledger(tuple(settled(_unread(inventory), kill_path.assume, today)))
-    book = _Book(inventory, stakes, models, kube, today)
+    book = _Book(inventory, stakes, models, kube, today=today, unrun=[one.root for one in stood_in])
     entries = [
         *book.entries(),
         *(book.refused(obj, why) for obj, why in inventory.refused),
         *_not_run(not_run, stakes, kube),
+        *_not_run([(_as_root(one), one.not_run or _HOLLOW) for one in stood_in], stakes, None, but=book.refs),
         *(growing.entries(stakes, kube) if kube is not None else ()),
         *reading.entries(inventory, stakes),
         *left_on.entries(inventory, stakes),
@@ -114,18 +118,8 @@ def keep(
         *unrendered.entries(inventory, stakes),
         *(() if inventory.live else (*injection.entries(stakes), *unseen.entries(stakes))),
         *_unread(inventory),
-        *_hollow(inventory),
     ]
     return Ledger(tuple(dict.fromkeys(settled(entries, kill_path.assume, today))))
-
-
-def _hollow(inventory: Inventory) -> Iterator[Entry]:
-    """An entry for the Nodes of ``killcheck nodes up``: a drill on them is of all but machines and drivers."""
-    names = [name_of(obj) for obj in inventory.objects if obj.get("kind") == "Node" and _HOLLOW in labels_of(obj)]
-    if names:
-        more = f", and {len(names) - 1} more" if len(names) > 1 else ""
-        said = f"there is no machine behind {names[0]}{more}: pods run as models, and that billing stops was not seen"
-        yield Entry("hollow nodes", Status.ASSUMED, said)
 
 
 def told_by_cluster(assumptions: Iterable[str]) -> Iterator[Entry]:
@@ -148,9 +142,14 @@ class _Book:
         stakes: Stakes,
         models: Collection[str],
         kube: Kube | None,
+        *,
         today: date,
+        unrun: Iterable[Obj] = (),
     ) -> None:
         self.inventory = inventory
+        #: What there is, and of what on a real cluster no program ran, by ref.
+        self.refs = {ref_of(obj) for obj in inventory.objects}
+        self._unrun = {ref_of(obj) for obj in unrun}
         self.now = datetime.combine(today, time(), UTC)
         self.stakes = stakes
         self.live = inventory.live
@@ -198,7 +197,8 @@ class _Book:
         kind, ref = str(obj.get("kind")), ref_of(obj)
         if kind in workloads.KINDS and kinds.is_builtin(obj):
             own = self._own_gpus(obj) if kind == "CronJob" else None
-            return own or workloads.entry_of(obj, self.stakes, self._ran, self.models, live=self.live)
+            live = self.live and ref not in self._unrun
+            return own or workloads.entry_of(obj, self.stakes, self._ran, self.models, live=live)
         if kind in admission.KINDS:
             return admission.entry_of(obj, self.stakes, live=self.live)
         if kind in admission.POLICIES and not self.live and not kinds.is_served(obj):
@@ -327,9 +327,19 @@ def _began(pod: Obj) -> bool:
     )
 
 
-def _not_run(not_run: Sequence[tuple[Obj, str]], stakes: Stakes, kube: Kube | None) -> Iterator[Entry]:
-    """Pods whose program was to run and could not be: what matters is what they may write."""
-    seen = set()
+def _as_root(one: StoodIn) -> Obj:
+    """A pod that stands for what it belongs to: nobody need be asked for its owners."""
+    root = {key: one.root.get(key) for key in ("apiVersion", "kind")}
+    owner = root | {key: one.root["metadata"].get(key) for key in ("name", "uid")} | {"controller": True}
+    owners = [] if one.root is one.pod else [owner]
+    return one.pod | {"metadata": one.pod["metadata"] | {"ownerReferences": owners}}
+
+
+def _not_run(
+    not_run: Sequence[tuple[Obj, str]], stakes: Stakes, kube: Kube | None, *, but: Collection[str] = ()
+) -> Iterator[Entry]:
+    """Pods whose program was to run and could not be: what matters is what they may write. ``but``: told elsewhere."""
+    seen = set(but)
     for pod, why in not_run:
         root = root_of(pod, lambda owner, namespace: _owner_of(kube, owner, namespace))
         if ref_of(root) in seen or stakes.is_target(root):

@@ -62,6 +62,8 @@ _SETTLES = (
     "why it turns nothing on"
 )
 
+_UP = "bring it up and drill again, take the right from its account, or say under assume: why it turns nothing on"
+
 #: Whether pods of a workload ran a program here.
 Ran = Callable[[Obj], bool]
 
@@ -115,7 +117,18 @@ def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:
         return Entry(
             ref, Status.EXECUTED, f"{power}; a firing of its schedule {when} after the drill was not seen", told=True
         )
+    if _is_down(obj) and not harmless_by_reading(obj, stakes):
+        return Entry(ref, Status.NOT_MODELLED, f"{power}, and none of its pods was ready in this drill", _UP)
     return Entry(ref, Status.EXECUTED, f"{power}; it runs on this cluster and was watched")
+
+
+def _is_down(obj: Obj) -> bool:
+    """Whether a workload wants pods, and has none that is ready."""
+    if obj.get("kind") not in LONG_RUNNING or _idle(obj):
+        return False
+    wanted = dig(obj, "status", "desiredNumberScheduled", default=1)  # of a DaemonSet alone
+    ready = dig(obj, "status", "readyReplicas") or dig(obj, "status", "numberReady")
+    return bool(wanted) and not ready
 
 
 def power_of(obj: Obj, stakes: Stakes) -> str | None:

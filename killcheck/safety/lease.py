@@ -22,7 +22,18 @@ from killcheck.safety.journal import JournalError
 from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer
 
-__all__ = ["LEASE_LABEL", "Busy", "Claim", "holder_of", "lapsed", "permissions", "run_of", "take_over", "wanted"]
+__all__ = [
+    "LEASE_LABEL",
+    "Busy",
+    "Claim",
+    "holder_of",
+    "lapsed",
+    "left_s",
+    "permissions",
+    "run_of",
+    "take_over",
+    "wanted",
+]
 
 #: Label of the Leases that are killcheck's.
 LEASE_LABEL = "killcheck.dev/lease"
@@ -76,13 +87,18 @@ def lapsed(lease: Obj, now: datetime) -> bool:
 
     Anybody may have written it: it lasts for :data:`LONGEST_S` at most, and nothing of the future holds it for longer.
     """
+    return left_s(lease, now) < 0
+
+
+def left_s(lease: Obj, now: datetime) -> float:
+    """Seconds until a Lease that nobody renews has lapsed; negative: it has."""
     told = dig(lease, "spec", "leaseDurationSeconds", default=DURATION_S)
     seconds = min(max(told, 0), LONGEST_S) if isinstance(told, int) else DURATION_S
     try:
         renewed = parse_time(str(dig(lease, "spec", "renewTime") or dig(lease, "metadata", "creationTimestamp")))
     except (ValueError, OverflowError):
-        return True
-    return abs(now - renewed) > timedelta(seconds=seconds)
+        return -1.0
+    return seconds - abs(now - renewed).total_seconds()
 
 
 class Claim:

@@ -36,7 +36,7 @@ from killcheck.safety.journal import (
     process_began,
 )
 from killcheck.safety.keys import known_keys
-from killcheck.safety.lease import LEASE_LABEL, Claim, lapsed, run_of, take_over
+from killcheck.safety.lease import LEASE_LABEL, Claim, lapsed, left_s, run_of, take_over
 from killcheck.safety.local_programs import capabilities, ended
 from killcheck.safety.still_open import guarded_for, standing
 from killcheck.safety.undo import retry
@@ -142,6 +142,10 @@ class Orphan(Struct):
             return False
         return self.blind or any(not lapsed(lease, now) for lease in (*self.leases, *self.other_leases))
 
+    def lapses_s(self, now: datetime) -> float:
+        """Seconds after which it counts as dead unless it renews its Leases; 0 where nobody here can tell."""
+        return max((left_s(lease, now) for lease in (*self.leases, *self.other_leases)), default=0.0)
+
     def expired(self, now: datetime) -> bool:
         """Whether any change of it has outlived its expiry."""
         return any(parse_time(entry.expires) <= now for entry in self.open())
@@ -159,6 +163,8 @@ class Outcome(Struct):
     skipped: list[str] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    #: Seconds after which a run that was skipped counts as dead, unless it is not.
+    lapses_s: dict[str, float] = field(default_factory=dict)
 
 
 def local(folder: Path) -> list[tuple[Path, Read]]:
@@ -333,6 +339,7 @@ def restore(
             continue
         if not named and not (expired_only and orphan.expired(now)) and orphan.alive(now):
             outcome.skipped.append(orphan.run)
+            outcome.lapses_s[orphan.run] = orphan.lapses_s(now)
             continue
         if orphan.believed and is_finished(orphan.run):
             _old_copy(kube, loop, orphan, outcome)

@@ -521,7 +521,8 @@ class _NoInformer:
 
 def event_time(event: Obj) -> str:
     """When an event last happened, as text that sorts."""
-    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp", ""))
+    last = event.get("lastTimestamp") or dig(event, "series", "lastObservedTime") or event.get("eventTime")
+    return str(last or event["metadata"].get("creationTimestamp", ""))
 
 
 def matches_pool(pool: NodePool, node: Obj) -> bool:

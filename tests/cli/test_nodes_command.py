@@ -110,7 +110,7 @@ def test_they_are_registered_kept_and_taken_away(served, folder, monkeypatch):
     assert traces(served[0]) == []
 
 
-def test_a_process_that_was_killed_leaves_them_to_down(served, folder):
+def test_a_process_that_was_killed_leaves_them_to_down(served, folder, monkeypatch):
     loop = WallLoop()
     kube = connect(CONTEXT, kubeconfig=served[1], loop=loop)
     hollow = HollowNodes(kube, loop, Shape(2), home="studio", context=CONTEXT, folder=folder / ".killcheck" / "runs")
@@ -118,6 +118,10 @@ def test_a_process_that_was_killed_leaves_them_to_down(served, folder):
     hollow.kubelets.stop()
     hollow.claim.abandon()
     assert {*names} <= {*traces(served[0])}
+    kept = run(served, "down")
+    assert f"restore --on {CONTEXT} --run {hollow.run}; if it died, ask again in" in kept.output
+    assert {*names} <= {*traces(served[0])}, "its process, this one, is alive"
+    monkeypatch.setattr("killcheck.safety.orphans.runs", lambda pid, began="": False)
     result = run(served, "down")
     assert result.exit_code == 0, result.output
     assert hollow.run in result.output

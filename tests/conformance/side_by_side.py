@@ -16,7 +16,7 @@ import yaml
 
 from killcheck import faults
 from killcheck.capabilities.offered import Capabilities
-from killcheck.clock import WallLoop
+from killcheck.clock import WallLoop, wall_now
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.cluster.hollow_nodes import HollowNodes, Shape
 from killcheck.cluster.kubeconfig import KubeconfigCluster
@@ -41,7 +41,7 @@ metadata: {name: night, namespace: killcheck-conformance}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: night, namespace: killcheck-conformance}
-rules: [{apiGroups: [apps], resources: [deployments, deployments/scale], verbs: [get, patch]}]
+rules: [{apiGroups: [apps], resources: [deployments, deployments/scale], verbs: [get, list, watch, patch]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -68,7 +68,7 @@ apiVersion: batch/v1
 kind: CronJob
 metadata: {name: night, namespace: killcheck-conformance}
 spec:
-  schedule: "0 3 1 1 *"
+  schedule: "30 HOUR * * *"
   concurrencyPolicy: Forbid
   jobTemplate:
     spec:
@@ -81,7 +81,43 @@ spec:
           - name: kubectl
             image: alpine/k8s:1.32.3
             command: [kubectl, scale, deployment/render, --replicas=0]
+""".replace("HOUR", str((wall_now().hour + 12) % 24))  # each night, and never while this is drilled
+_OWN = "/var/run/secrets/kubernetes.io/serviceaccount"
+_SCALE = f"https://kubernetes.default.svc/apis/apps/v1/namespaces/{NAMESPACE}/deployments/render/scale"
+_URLLIB = f"""
+import json, ssl, urllib.request as u
+context = ssl.create_default_context(cafile="{_OWN}/ca.crt")
+head = {{"Authorization": "Bearer " + open("{_OWN}/token").read(), "Content-Type": "application/merge-patch+json"}}
+body = json.dumps({{"spec": {{"replicas": 0}}}}).encode()
+u.urlopen(u.Request("{_SCALE}", data=body, method="PATCH", headers=head), context=context, timeout=20)
 """
+_CLIENT = f"""
+from kubernetes import client, config
+config.load_incluster_config()
+client.AppsV1Api().patch_namespaced_deployment_scale("render", "{NAMESPACE}", {{"spec": {{"replicas": 0}}}})
+"""
+_CURL = (
+    f'curl -fsS --cacert {_OWN}/ca.crt -H "Authorization: Bearer $(cat {_OWN}/token)" -X PATCH {_SCALE} '
+    '-H "Content-Type: application/merge-patch+json" -d \'{"spec":{"replicas":0}}\''
+)
+#: Executors as people have them, besides kubectl by itself: container fields of the switch.
+EXECUTORS = {
+    "kubectl in a shell": {
+        "image": "alpine/k8s:1.32.3",
+        "command": [
+            "sh",
+            "-ec",
+            "kubectl scale deployment/render --replicas=0\nkubectl rollout status deployment/render",
+        ],
+    },
+    "kubectl without a shell": {
+        "image": "registry.k8s.io/kubectl:v1.33.1",
+        "command": ["kubectl", "scale", "deployment", "render", "--replicas=0"],
+    },
+    "curl": {"image": "curlimages/curl:8.9.1", "command": ["sh", "-c", _CURL]},
+    "python's urllib": {"image": "python:3.12-slim", "command": ["python3", "-c", _URLLIB]},
+    "python's client": {"image": "registry.example/ops/gpu-off:1.4", "command": ["python3", "-c", _CLIENT]},
+}
 SPEC = """
 apiVersion: killcheck/v1
 kind: KillPath
@@ -120,6 +156,8 @@ FAULTS = (
     "rival-operator",
     "laptop-killed",
 )
+#: What each executor meets in its own words.
+WORDS = ("", "token-dead", "token-audience", "rolebinding-gone")
 #: Objects say the second in which they were written: of two phases that are no further apart neither is the first.
 SAME_S = 1.0
 #: What differs from run to run and says nothing: names that are made up, times, addresses, counts of bytes and seconds.
@@ -179,9 +217,18 @@ def drill(cluster, kill_path, fault):
     )
 
 
-def on_embedded(kill_path, fault):
+def manifests(executor=""):
+    """The kill path; ``executor``: of :data:`EXECUTORS`, or kubectl by itself."""
+    *before, switch = yaml.safe_load_all(MANIFESTS)
+    if executor:
+        pod = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        pod["containers"] = [{"name": "x", **EXECUTORS[executor]}]
+    return [*before, switch]
+
+
+def on_embedded(kill_path, fault, executor=""):
     """On a cluster of this process, taken for somebody's: with none of its levers."""
-    objects = [*yaml.safe_load_all(MANIFESTS), *_nodes()]
+    objects = [*manifests(executor), *_nodes()]
     cluster = EmbeddedDrillCluster(objects, exec_mode="host", start=datetime(2026, 1, 15, 12, tzinfo=UTC))
     cluster.real, cluster.name, cluster.capabilities = True, "embedded", Capabilities()
     try:
@@ -208,7 +255,8 @@ class Named:
         self.context = yaml.safe_load(path.read_text())["current-context"]
         self.cluster = KubeconfigCluster(self.context, kubeconfig=path)
         self.kube, self.loop = self.cluster.kube, self.cluster.loop
-        namespace, *self.rest = yaml.safe_load_all(MANIFESTS)
+        namespace, *self.rest = manifests()
+        self.executor = ""
         self._made(namespace)
         # In a thread of its own: the drill waits for answers of the API server, which asks kubelets for logs.
         self.tending = WallLoop()
@@ -230,7 +278,14 @@ class Named:
     def _tend(self):
         self.tending.run_until(self.over.is_set)
 
-    def drill(self, kill_path, fault):
+    def drill(self, kill_path, fault, executor=""):
+        if executor != self.executor:
+            switch = manifests(executor)[-1]
+            resource = self.kube.resource_for(switch["apiVersion"], switch["kind"])
+            self.kube.delete(resource, switch["metadata"]["name"], NAMESPACE)
+            self._until(lambda: self.kube.find(resource, switch["metadata"]["name"], NAMESPACE) is None)
+            self._made(switch)
+            self.executor = executor
         return drill(self.cluster, kill_path, fault)
 
     def close(self):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from side_by_side import FAULTS, Named, Told, on_embedded, report, spec
+from side_by_side import EXECUTORS, FAULTS, WORDS, Named, Told, on_embedded, report, spec
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +25,15 @@ def named(request, tmp_path_factory):
     assert left == []
 
 
-@pytest.mark.parametrize("fault", ["", *FAULTS])
-def test_both_say_the_same(named, control_plane, tmp_path, fault):
+CELLS = [*(("", fault) for fault in ("", *FAULTS)), *((executor, fault) for executor in EXECUTORS for fault in WORDS)]
+
+
+@pytest.mark.parametrize(("executor", "fault"), CELLS)
+def test_both_say_the_same(named, control_plane, tmp_path, executor, fault):
     cluster, rows = named
     kill_path = spec(tmp_path)
-    ours, theirs = on_embedded(kill_path, fault), cluster.drill(kill_path, fault)
-    rows.append((fault, ours, theirs))
+    ours, theirs = on_embedded(kill_path, fault, executor), cluster.drill(kill_path, fault, executor)
+    rows.append((": ".join(filter(None, (executor, fault or "(none)"))), ours, theirs))
     assert theirs.left == ()
     assert theirs.compared == ours.compared
 

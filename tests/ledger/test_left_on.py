@@ -169,12 +169,3 @@ def test_spec_may_not_say_that_a_gpu_is_none(said: str, wrong: str) -> None:
         return
     with pytest.raises(specfile.SpecError, match=wrong):
         specfile.loads(text)
-
-
-def test_nodes_without_a_machine_are_said_under_the_verdict() -> None:
-    one = Composition()
-    meta = {"name": "hollow-1", "labels": {"killcheck.dev/hollow": "true"}}
-    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {}, "status": {}}]
-    told = _about(_kept(_path(one), [*one.objects, *nodes], live=True), "hollow nodes")
-    assert told.status is Status.ASSUMED
-    assert "no machine" in f"{told}"

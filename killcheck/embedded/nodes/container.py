@@ -43,6 +43,8 @@ class Container(Struct):
     previous_log: ContainerLog = field(default_factory=ContainerLog)
     stopping: bool = False
     unknown: str = ""
+    #: Whether its own program has been started, ever.
+    ran: bool = False
     lost: bool = False
     #: It is stopped so that it starts again, with other resources or another image.
     again: bool = False

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSUMED",
-    "HOLLOW",
     "RUN",
     "Enterable",
     "Exit",
@@ -35,8 +34,6 @@ __all__ = [
 RUN = "killcheck.dev/run"
 #: Label of a Node that no manifest describes (:mod:`killcheck.embedded.models.assumednodes`).
 ASSUMED = "killcheck.dev/assumed"
-#: Label of a Node whose kubelet is killcheck's, in a process of its own (:mod:`killcheck.embedded.hollow`).
-HOLLOW = "killcheck.dev/hollow"
 
 Reach = Literal["allow", "refuse", "drop"]
 

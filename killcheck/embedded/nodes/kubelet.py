@@ -16,7 +16,7 @@ from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.backoff import Backoff
 from killcheck.embedded.nodes.container_access import Connection
-from killcheck.embedded.nodes.execution import ASSUMED, HOLLOW, RUN, Enterable, Launch, NetworkPolicy, Runtime
+from killcheck.embedded.nodes.execution import ASSUMED, RUN, Enterable, Launch, NetworkPolicy, Runtime
 from killcheck.embedded.nodes.heartbeat import Heartbeat
 from killcheck.embedded.nodes.podlife import PodLife
 from killcheck.embedded.nodes.registry import Cache, Cached, Registry, credentials
@@ -24,6 +24,7 @@ from killcheck.kube import releases
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
+from killcheck.kube.machineless import HOLLOW
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
 from killcheck.embedded.limits import DRILL_IT
-from killcheck.embedded.nodes.execution import HOLLOW, RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
+from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.images.contents import Contents
@@ -19,13 +19,14 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
+from killcheck.kube.machineless import HOLLOW
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.secret_text import secrets_of, unread
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.host_runtime import Isolation
 
-__all__ = ["HOLLOW", "RUN", "NoRuntime", "NodeAgents", "has_own_kubelet", "runs"]
+__all__ = ["RUN", "NoRuntime", "NodeAgents", "has_own_kubelet", "runs"]
 
 
 class Endpoints(Protocol):

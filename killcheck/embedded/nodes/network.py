@@ -77,8 +77,8 @@ class Network:
 
     @property
     def service_ip(self) -> str:
-        """Where the API server is, seen from inside."""
-        return self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP)
+        """Where the API server is, seen from inside: its Service's address, whatever the container's variables say."""
+        return self.launch.services.get("kubernetes.default") or SERVICE_IP
 
     def inside(self) -> Obj:
         """What there is to listen at in it, and its addresses: a part of the job that makes it."""

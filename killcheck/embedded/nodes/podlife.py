@@ -22,7 +22,8 @@ from killcheck.embedded.nodes.resizing import Resizing
 from killcheck.embedded.nodes.volumes import MountError, Volume, volumes_of
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, KubeError, NotFound
-from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of, parse_time, uid_of
+from killcheck.kube.machineless import HOLLOW
+from killcheck.kube.objects import Obj, dig, format_time, labels_of, name_of, namespace_of, parse_time, uid_of
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.kubelet import Kubelet
@@ -282,6 +283,13 @@ class PodLife:
         container.unknown = why
         container.running = None
         self.kubelet.unknown(self, why)
+        if container.alive and not self._has_machine:
+            self.show()
+
+    @property
+    def _has_machine(self) -> bool:
+        """False for a hollow node of a real cluster."""
+        return HOLLOW not in labels_of(self.kubelet.node)
 
     def _finish_if_done(self) -> None:
         if phase_of(self.containers, self.policy, terminal=False) in ("Succeeded", "Failed") and not self.final:
@@ -475,7 +483,12 @@ class PodLife:
             "conditions": [
                 *self.resizing.conditions.values(),
                 *self.conditions.render(
-                    self.containers, reasoned, sandbox=self.sandbox, now=now, generation=generation
+                    self.containers,
+                    reasoned,
+                    sandbox=self.sandbox,
+                    now=now,
+                    generation=generation,
+                    machine=self._has_machine,
                 ),
             ],
             "startTime": format_time(self.started_at),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from killcheck.embedded.nodes.container import Container
+from killcheck.kube.machineless import NOT_RUN, RAN
 from killcheck.kube.objects import Obj, condition, format_time
 
 __all__ = ["Conditions", "initialized", "phase_of"]
@@ -68,8 +69,12 @@ class Conditions:
         sandbox: bool,
         now: datetime,
         generation: int,
+        machine: bool = True,
     ) -> list[Obj]:
-        """All of them; ``phase`` is the one that the containers call for, shown yet or not."""
+        """All of them; ``phase`` is the one that the containers call for, shown yet or not.
+
+        ``machine``: false on a hollow node of a real cluster, where it is said whether the programs ran.
+        """
         mains = [c for c in containers if c.role != "init"]
         unready = [c.name for c in mains if not (c.ready and c.alive)]
         incomplete = initialized(containers)
@@ -97,6 +102,7 @@ class Conditions:
             ("Ready", ready),
             ("ContainersReady", ready),
             ("PodScheduled", {"status": "True"}),
+            *(() if machine else [(RAN, _ran(containers))]),
         ]
         return [self._condition(kind, body, now, generation) for kind, body in wanted]
 
@@ -109,3 +115,13 @@ class Conditions:
         if generation:
             result["observedGeneration"] = generation
         return result | body
+
+
+def _ran(containers: Sequence[Container]) -> Obj:
+    """Whether every container's own program has been started, as a condition says it."""
+    why = next((c.unknown for c in containers if c.unknown), "")
+    if why:
+        return {"status": "False", "reason": NOT_RUN, "message": why[:1024]}
+    if all(c.ran for c in containers):
+        return {"status": "True", "reason": "Started"}
+    return {"status": "False", "reason": "Hollow", "message": "its node has no machine: it is a model of a pod"}

@@ -281,7 +281,7 @@ class HostProcess:
                 return "nodns"
             # With a name server of its own it finds out by itself; what it says of a time-out is told here.
             return "unanswered" if network.dns == "drop" else "allow"
-        if named or name == self.launch.env.get("KUBERNETES_SERVICE_HOST", SERVICE_IP):
+        if named or name == self.network.service_ip:
             lost = self.runtime.wire.handshakes
             if network.api == "allow" and lost is not None and lost():
                 return "mute"

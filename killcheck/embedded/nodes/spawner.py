@@ -100,8 +100,8 @@ def child(job: Job, files: list[int], report: socket.socket, place: Place) -> No
     except Refused as error:
         tell(report, {"refused": error.kind, "what": str(error)})
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        tell(report, {"refused": "setup", "what": f"{why}: {getattr(error, 'filename', None) or ''}"})
+        why, about = getattr(error, "strerror", None) or str(error), getattr(error, "filename", None)
+        tell(report, {"refused": "setup", "what": f"{why}: {about}" if about else why})
     finally:  # whatever it is: a child must never go on as a second spawner
         os._exit(127)
 

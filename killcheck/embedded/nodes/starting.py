@@ -215,6 +215,7 @@ def _run(life: PodLife, container: Container, launch: Launch) -> None:
             container.running = life.kubelet.runtime.start(
                 launch, lambda ended: life.exited(container, ended), lambda why: life.outcome_unknown(container, why)
             )
+            container.ran = True
             life.kubelet.ran(launch)
     except StartError as error:
         _start_failed(life, container, str(error))

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import ClassVar
 
-from killcheck.embedded import HOLLOW
 from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked, none_scaled
 from killcheck.faults.kubernetes.helper_pod import Helper, helpers, started
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, KubeError
+from killcheck.kube.machineless import HOLLOW
 from killcheck.kube.objects import Obj, dig, format_time, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage

@@ -15,6 +15,7 @@ from killcheck.faults.kubernetes.executor import cron_job_of, pod_spec
 from killcheck.images.reference import parse
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
+from killcheck.kube.machineless import why_not_run
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
@@ -269,10 +270,13 @@ def _ended(stage: Stage, body: Obj, when: str) -> tuple[str, str, int, list[str]
         found = (dig(one, "state", kind) for one in dig(seen, "status", "containerStatuses", default=[]))
         return next((one for one in found if one is not None), None)
 
+    def over() -> bool:
+        return state("terminated") is not None or why_not_run(stage.scene.pods.get(name, namespace) or {}) is not None
+
     began = f"probe pod {namespace}/{name} to start"
     stage.wait(began, lambda: state("running") is not None or state("terminated") is not None, STARTS_WITHIN_S)
     if state("running") is not None:
-        stage.wait(f"probe pod {namespace}/{name} to end", lambda: state("terminated") is not None, ANSWERS_WITHIN_S)
+        stage.wait(f"probe pod {namespace}/{name} to end", over, ANSWERS_WITHIN_S)
     end = state("terminated")
     if end is None:
         raise FaultError(f"a probe pod did not come to an end in time ({_waits(stage, name, namespace)})")

@@ -16,7 +16,7 @@ from killcheck.embedded.nodes.kubelet_api import KubeletApi, Trust
 from killcheck.embedded.pki import Pki
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound, ServerFault
-from killcheck.kube.objects import dig, name_of
+from killcheck.kube.objects import condition, dig, name_of
 
 TOLERATED = [{"key": "killcheck.dev/hollow", "operator": "Exists"}]
 
@@ -60,6 +60,16 @@ def test_only_what_tolerates_them_is_scheduled_there(world):
     assert there["status"]["podIP"].startswith("198.18.")  # routed nowhere
     elsewhere = placed(cluster, pod("b", tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}]))
     assert elsewhere["spec"].get("nodeName") not in hollow.names
+
+
+def test_its_pods_say_whether_their_programs_ran(world):
+    cluster, _ = world
+    for body, reason in ((pod("a"), "Hollow"), (pod("b", gpus=0, restartPolicy="Never"), "NotRun")):
+        body["spec"]["containers"][0] |= {"command": ["true"]}
+        said = condition(placed(cluster, body), "killcheck.dev/Ran")
+        assert (said["status"], said["reason"]) == ("False", reason)
+    elsewhere = pod("c", nodeName="cpu-1")
+    assert condition(placed(cluster, elsewhere), "killcheck.dev/Ran") is None
 
 
 def test_a_node_has_one_kubelet(world):

@@ -37,6 +37,16 @@ def test_bash_and_curl_patch_the_api_with_the_pods_own_token(host):
     assert host.kube.get(r.CONFIGMAPS, "target", "team")["data"] == {"replicas": "0"}
 
 
+def test_a_container_may_call_the_api_servers_address_what_it_likes(host):
+    """As in ``env: [{name: KUBERNETES_SERVICE_HOST, value: kubernetes.default.svc}]``: a name is looked up."""
+    host.allow()
+    code, log = host.run_pod(
+        f"{CURL.replace('-fsS', '-fsS -o /dev/null')} {SCALE.replace('kubernetes.default.svc', '$KUBERNETES_SERVICE_HOST')}",
+        env=[{"name": "KUBERNETES_SERVICE_HOST", "value": "kubernetes.default.svc"}],
+    )
+    assert (code, log) == (0, "")
+
+
 def test_a_403_fails_with_f_and_succeeds_without(host):
     code, log = host.run_pod(f"{CURL} {SCALE}")
     assert (code, log) == (22, "curl: (22) The requested URL returned error: 403\n")

@@ -1,0 +1,67 @@
+"""A real cluster: what runs there was watched, unless a model stood in for it or none of its pods was up."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+from composed import Composition, Obj, account, workload
+
+from killcheck.capabilities.inventory import Inventory
+from killcheck.entries import Ledger
+from killcheck.kube.machineless import StoodIn
+from killcheck.ledger.keeping import keep
+from killcheck.spec import specfile
+
+MAY_SCALE = {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"]}
+READY = {"readyReplicas": 1}
+
+
+def _owl(**status: Any) -> Obj:
+    return workload("owl", "platform", "owl") | {"status": status}
+
+
+def _kept(owl: Obj, *stood_in: StoodIn, rules: tuple[Obj, ...] = (MAY_SCALE,)) -> Ledger:
+    one = Composition()
+    path = specfile.loads(json.dumps(one.spec))
+    objects = [*one.objects, *account("owl", "platform", list(rules), cluster=True), owl]
+    return keep(Inventory(objects, live=True), path, path.layers[0], today=date(2026, 11, 1), stood_in=stood_in)
+
+
+def _of(root: Obj, why: str | None = None) -> StoodIn:
+    spec = root["spec"].get("template", root)["spec"]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "owl-1", "namespace": "platform"}, "spec": spec}
+    return StoodIn(pod, root, why)
+
+
+def test_what_runs_there_was_watched() -> None:
+    assert not _kept(_owl(**READY)).open
+
+
+def test_what_a_model_stood_in_for_was_not() -> None:
+    owl = _owl(**READY)
+    assert [entry.object for entry in _kept(owl, _of(owl)).open] == ["Deployment/platform/owl"]
+    assert not _kept(owl, _of(owl), rules=()).open, "it may turn nothing on"
+
+
+def test_nor_what_no_object_of_the_inventory_makes() -> None:
+    spec = workload("owl", "platform", "owl")["spec"]["template"]["spec"]
+    meta = {"name": "owl-x", "namespace": "platform", "uid": "u"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": {"spec": spec}}}
+    told = _kept(_owl(**READY), _of(job, "nobody allowed it")).open
+    assert [entry.object for entry in told] == ["Job/platform/owl-x"]
+    assert "nobody allowed it" in f"{told[0]}"
+
+
+def test_a_target_is_counted_and_not_run() -> None:
+    target = next(obj for obj in Composition().objects if obj["kind"] == "Deployment")
+    assert not _kept(_owl(**READY), _of(target)).open
+
+
+@pytest.mark.parametrize(("replicas", "status", "down"), [(1, {}, True), (1, READY, False), (0, {}, False)])
+def test_nor_what_has_no_pod_that_is_up(replicas: int, status: Obj, down: bool) -> None:
+    owl = _owl(**status)
+    owl["spec"]["replicas"] = replicas
+    assert bool(_kept(owl).open) is down
