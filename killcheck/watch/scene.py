@@ -521,8 +521,8 @@ class _NoInformer:
 
 def event_time(event: Obj) -> str:
     """When an event last happened, as text that sorts."""
-    last = event.get("lastTimestamp") or dig(event, "series", "lastObservedTime") or event.get("eventTime")
-    return str(last or event["metadata"].get("creationTimestamp", ""))
+    at = event.get("lastTimestamp") or dig(event, "series", "lastObservedTime") or event.get("eventTime")
+    return str(at or event["metadata"].get("creationTimestamp", ""))
 
 
 def matches_pool(pool: NodePool, node: Obj) -> bool:
@@ -580,10 +580,8 @@ def asked_for(obj: Obj) -> int:
     if kind == "Pod":
         return 0 if dig(obj, "status", "phase") in ("Succeeded", "Failed") else 1
     if kind == "Job":
-        finished = any(
-            c.get("type") in ("Complete", "Failed") and c.get("status") == "True"
-            for c in dig(obj, "status", "conditions", default=[])
-        )
+        told = dig(obj, "status", "conditions", default=[])
+        finished = any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in told)
         return 0 if finished or dig(obj, "spec", "suspend") else int(dig(obj, "spec", "parallelism", default=1))
     if kind == "DaemonSet":  # until its controller has seen what is asked for, one
         seen = dig(obj, "status", "observedGeneration") == dig(obj, "metadata", "generation")
