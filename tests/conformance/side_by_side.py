@@ -261,7 +261,7 @@ class Named:
         # In a thread of its own: the drill waits for answers of the API server, which asks kubelets for logs.
         self.tending = WallLoop()
         tends = connect(self.context, kubeconfig=path, loop=self.tending)
-        own = {"home": NAMESPACE, "context": self.context, "exec_mode": "host", "version": self.cluster.version}
+        own = {"home": NAMESPACE, "context": self.context, "exec_mode": "host", "version": self.cluster.kubernetes}
         gpu = Shape(1, 8, labels={"killcheck.dev/pool": "conformance"})
         self.hollow = [HollowNodes(tends, self.tending, gpu, **own)]
         if not any(_takes_anything(node) for node in self.kube.list(r.NODES).items):

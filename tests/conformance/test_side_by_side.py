@@ -21,7 +21,7 @@ def named(request, tmp_path_factory):
         file = request.config.getoption("--report", default=None)
         if file:
             with open(file, "w") as out:  # noqa: PTH123
-                out.write(report(rows, made.cluster.version))
+                out.write(report(rows, made.cluster.kubernetes))
     assert left == []
 
 
