@@ -56,6 +56,7 @@ def prepare_for_create(kind: Kind, obj: Obj, now: datetime) -> None:
             obj["status"] = copy(_INITIAL_STATUS.get(table, {}))
     if kind.schema:
         drop_disabled(kind.schema, obj, kind.release)
+    _without_empty_overhead(obj, table)
     special = _ON_CREATE.get(table)
     if special is not None:
         special(obj)
@@ -98,6 +99,8 @@ def prepare_for_update(kind: Kind, new: Obj, old: Obj, subresource: str) -> Obj:
         special(new, old)
     if kind.schema:
         drop_disabled(kind.schema, new, kind.release)
+    if not subresource:
+        _without_empty_overhead(new, kind.table)
     if kind.generation and subresource != "status" and _spec_changed(kind, new, old):
         new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
     return new
@@ -178,6 +181,30 @@ def _spec_changed(kind: Kind, new: Obj, old: Obj) -> bool:
 
 
 # -- single types ----------------------------------------------------------------------------------------------
+#: Where each type keeps the spec of the pods that it makes.
+_TEMPLATES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template", "spec"),
+    **dict.fromkeys(
+        (
+            ("", "replicationcontrollers"),
+            ("apps", "deployments"),
+            ("apps", "replicasets"),
+            ("apps", "statefulsets"),
+            ("apps", "daemonsets"),
+            ("batch", "jobs"),
+        ),
+        ("spec", "template", "spec"),
+    ),
+}
+
+
+def _without_empty_overhead(obj: Obj, table: tuple[str, str]) -> None:
+    """An empty overhead refuses a pod; of a template it is gone once it is stored. In place."""
+    path = _TEMPLATES.get(table)
+    if path is not None and dig(obj, *path, "overhead") == {}:
+        del dig(obj, *path)["overhead"]
+
+
 def _pod(obj: Obj) -> None:
     if (dig(obj, "spec", "terminationGracePeriodSeconds") or 0) < 0:
         obj["spec"]["terminationGracePeriodSeconds"] = 1

@@ -10,7 +10,7 @@ from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.api.store import Store
 from killcheck.kube.objects import Obj, copy, dig
 
-__all__ = ["RuntimeClass"]
+__all__ = ["RuntimeClass", "unfit_for_a_path"]
 
 CLASSES = ("node.k8s.io", "runtimeclasses")
 
@@ -30,7 +30,7 @@ class RuntimeClass:
             raise StatusError(500, "", "resource name may not be empty")
         found = self.store.get(CLASSES, ("", str(name)))
         if found is None:
-            wrong = _unfit_for_a_path(str(name))
+            wrong = unfit_for_a_path(str(name))
             if wrong:  # of the client's own, before anything is asked (client-go/rest/request.go)
                 raise StatusError(500, "", f'invalid resource name "{name}": [{" ".join(wrong)}]')
             raise request.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
@@ -71,7 +71,7 @@ class RuntimeClass:
             spec["tolerations"] = [*there, *copy({"t": added})["t"]]
 
 
-def _unfit_for_a_path(name: str) -> list[str]:
+def unfit_for_a_path(name: str) -> list[str]:
     """What keeps a name from being part of a path (apimachinery/pkg/api/validation/path)."""
     if name in (".", ".."):
         return [f"may not be '{name}'"]

@@ -10,6 +10,7 @@ import random
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.admission.request import AdmissionRequest
+from killcheck.embedded.api.admission.runtimeclass import unfit_for_a_path
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import POD_TOKEN_EXPIRATION_S, SERVICE_ACCOUNTS
 from killcheck.kube.objects import Obj, annotations_of, copy, dig, parse_time
@@ -65,9 +66,9 @@ class ServiceAccount:
             return account
         if name == "default" and self._young(request.namespace):
             return {}
-        raise request.forbidden(
-            f'error looking up service account {request.namespace}/{name}: serviceaccount "{name}" not found'
-        )
+        wrong = unfit_for_a_path(name)  # of the client's own, before anything is asked
+        why = f'invalid resource name "{name}": [{" ".join(wrong)}]' if wrong else f'serviceaccount "{name}" not found'
+        raise request.forbidden(f"error looking up service account {request.namespace}/{name}: {why}")
 
     def _young(self, namespace: str) -> bool:
         """Whether the account of a new namespace would come while the API server waits for it."""

@@ -47,6 +47,9 @@ _MODULES = {
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): "access",
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): "extensions",
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): "extensions",
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): "expressions",
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): "expressions",
+    ("resource.k8s.io", "DeviceClass"): "expressions",
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): "extensions",
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "extensions",
     ("apiextensions.k8s.io", "CustomResourceDefinition"): "extensions",
@@ -55,6 +58,7 @@ _MODULES = {
     ("discovery.k8s.io", "EndpointSlice"): "beside",
     ("", "PersistentVolume"): "beside",
     ("node.k8s.io", "RuntimeClass"): "beside",
+    ("storage.k8s.io", "StorageClass"): "beside",
 }
 
 

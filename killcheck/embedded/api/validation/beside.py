@@ -217,9 +217,25 @@ def _runtime(new: Obj) -> Causes:
     return causes + placement.tolerations(scheduling.get("tolerations") or [], "scheduling.tolerations")
 
 
+def _storage_class(new: Obj) -> Causes:
+    provisioner = str(new.get("provisioner") or "")
+    causes: Causes = [] if provisioner else [required("provisioner")]
+    if provisioner:
+        causes += [invalid("provisioner", provisioner, words) for words in names.qualified_name(provisioner.lower())]
+    causes += [invalid("parameters", "", "field can not be empty.") for key in new.get("parameters") or {} if not key]
+    for field, known in _OF_CLASSES.items():
+        if new.get(field) is not None and new[field] not in known:
+            causes.append(not_supported(field, new[field], known))
+    return causes
+
+
+#: What a StorageClass may say, in the order in which it is looked at.
+_OF_CLASSES = {"reclaimPolicy": ("Delete", "Retain"), "volumeBindingMode": ("Immediate", "WaitForFirstConsumer")}
+
 _BODIES = {
     "Ingress": _ingress,
     "EndpointSlice": _slice,
     "PersistentVolume": _volume,
     "RuntimeClass": _runtime,
+    "StorageClass": _storage_class,
 }

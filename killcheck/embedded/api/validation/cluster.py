@@ -263,7 +263,19 @@ def _device_requests(spec: Obj, path: str) -> Causes:
                 )
             elif one["allocationMode"] == "ExactCount" and one.get("count", 0) <= 0:
                 causes.append(invalid(f"{where}.count", one.get("count", 0), "must be greater than zero"))
+            elif one["allocationMode"] == "All" and one.get("count"):
+                words = "must not be specified when allocationMode is 'All'"
+                causes.append(invalid(f"{where}.count", one["count"], words))
+            causes += _selectors(one.get("selectors") or [], f"{where}.selectors")
     return causes
+
+
+def _selectors(given: list[Obj], path: str) -> Causes:
+    if not given:
+        return []
+    from killcheck.embedded.api.validation import expressions
+
+    return expressions.selectors(given, path)
 
 
 def _resource_claim(new: Obj) -> Causes:

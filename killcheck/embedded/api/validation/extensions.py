@@ -143,8 +143,8 @@ def _webhook(hook: Obj, path: str) -> Causes:
         causes.append(invalid(f"{path}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds"))
     for field in ("namespaceSelector", "objectSelector"):
         causes += meta.selector(hook.get(field), f"{path}.{field}")
-    causes += _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
-    return causes + _one_of(hook, path, "reinvocationPolicy", ("IfNeeded", "Never"))
+    causes += _one_of(hook, path, "reinvocationPolicy", ("IfNeeded", "Never"))
+    return causes + _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
 
 
 def _rule(rule: Obj, path: str) -> Causes:
@@ -176,9 +176,10 @@ def _client(config: Obj, path: str) -> Causes:
             return [invalid(f"{path}.url", scheme, words)]
         return []
     named: Obj = service or {}
+    # As v1.36.2 was seen to say it: each of the two is told under the other's name.
     causes: Causes = [
-        required(f"{path}.service.{field}", f"service {field} is required")
-        for field in ("name", "namespace")
+        required(f"{path}.service.{told}")
+        for told, field in (("name", "namespace"), ("namespace", "name"))
         if not named.get(field)
     ]
     port = named.get("port", 443)

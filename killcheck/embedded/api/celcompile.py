@@ -1,0 +1,154 @@
+"""Whether an expression compiles, asked when it is written; in the words of a real API server.
+
+Only what is certain is refused: an expression that ends too early, a name that nothing declares, a field that a known
+type does not have, a result that is plainly of another type. What else cel-go's checker finds is taken. Source: answers
+of kube-apiserver v1.36.2; k8s.io/apiserver/pkg/admission/plugin/cel/compile.go for the names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from killcheck.embedded.api import celsyntax
+
+__all__ = ["DEVICE", "Declared", "policy", "problem"]
+
+#: Name -> its fields; None: any.
+Declared = Mapping[str, frozenset[str] | None]
+
+_REQUEST = frozenset(
+    "kind resource subResource requestKind requestResource requestSubResource name namespace operation userInfo dryRun "
+    "options".split()
+)
+#: What the expressions of a device's selectors see.
+DEVICE: Declared = {"device": frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})}
+#: Names of types, and of libraries: never undeclared.
+_KNOWN = frozenset(
+    "int uint double bool string bytes list map type null_type dyn google optional sets math base64 strings lists "
+    "format ip cidr regex cel kubernetes Object JSONPatch".split()
+)
+_OPERAND = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
+_LITERALS = {
+    "STRING_LIT": "string",
+    "INT_LIT": "int",
+    "FLOAT_LIT": "double",
+    "UINT_LIT": "uint",
+    "NULL_LIT": "null_type",
+}
+_QUOTED = re.compile(r"""\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'""")
+_UNFINISHED = re.compile(r"(?:&&|\|\||[=!<>]=|[-+*/%<>!?:,(\[])$")
+
+
+def policy(variables: bool, params: bool) -> Declared:
+    """What expressions of an admission policy see."""
+    found: dict[str, frozenset[str] | None] = dict.fromkeys(("object", "oldObject", "namespaceObject", "authorizer"))
+    found["request"] = _REQUEST
+    return found | dict.fromkeys(["variables"] * variables + ["params"] * params)
+
+
+def problem(
+    text: str, declared: Declared, wanted: str = "bool", otherwise: str = "must evaluate to {} but got {}"
+) -> str:
+    """What is wrong with an expression that is to be of type ``wanted`` (empty: any); empty: nothing certain."""
+    early = _ends_early(text)
+    if early:
+        return _shown(text, len(text) + bool(text), f"Syntax error: {early}")
+    tree = _parsed(text)
+    if tree is None:
+        return ""
+    for name, field in _references(tree):
+        if name not in declared and name not in _KNOWN:
+            return _shown(text, text.find(name) + 1, f"undeclared reference to '{name}' (in container '')")
+        fields = declared.get(name)
+        if fields is not None and field and field not in fields:
+            at = text.find(f".{field}", text.find(name)) + 1
+            return _shown(text, at, f"undefined field '{field}'")
+    got = _type(tree, declared)
+    return otherwise.format(wanted, got) if wanted and got not in ("", wanted) else ""
+
+
+def _shown(text: str, column: int, why: str) -> str:
+    lines = f"\n | {text}\n | {'.' * (column - 1)}^" if text else ""
+    return f"compilation failed: ERROR: <input>:1:{column}: {why}{lines}"
+
+
+def _ends_early(text: str) -> str:
+    """What an expression lacks at its end."""
+    bare = _QUOTED.sub("''", text).rstrip()
+    if not bare or _UNFINISHED.search(bare):
+        return f"mismatched input '<EOF>' expecting {_OPERAND}"
+    if bare.count("(") == bare.count(")") + 1 and bare.count("[") == bare.count("]"):
+        return "missing ')' at '<EOF>'"
+    if re.search(r"(?<!\.)\?(?!\w)", bare) and ":" not in bare:
+        return "mismatched input '<EOF>' expecting ':'"
+    return ""
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Any:
+    """The expression as a tree; None where nobody here can read it."""
+    try:
+        from celpy import Environment
+        from celpy.celparser import CELParseError
+    except ImportError:
+        return None
+    if "\n" in text:  # its columns are not told here
+        return None
+    try:
+        return Environment().compile(celsyntax.readable(text))
+    except CELParseError:
+        return None
+
+
+def _references(tree: Any) -> Iterator[tuple[str, str]]:
+    """The names that an expression begins with, and the field that is read of each; without those that it declares."""
+    own = {
+        str(name)
+        for call in tree.find_data("member_dot_arg")
+        for one in list(call.children[2].children if len(call.children) > 2 else ())[:2]
+        if (name := _plain(one)) is not None
+    }
+    fields = {
+        id(dot.children[0].children[0].children[0]): str(dot.children[1])
+        for dot in tree.find_data("member_dot")
+        if dot.children[0].children[0].data == "primary"
+    }
+    for ident in tree.find_data("ident"):
+        if str(ident.children[0]) not in own:
+            yield str(ident.children[0]), fields.get(id(ident), "")
+
+
+def _plain(tree: Any) -> Any:
+    """The name that an expression consists of; None: it is more than that."""
+    while hasattr(tree, "children"):
+        if len(tree.children) != 1:
+            return None
+        tree = tree.children[0]
+    return tree if getattr(tree, "type", "") == "IDENT" else None
+
+
+def _type(tree: Any, declared: Declared) -> str:
+    """The type of an expression that is a literal, or a path; empty: it is not known."""
+    while tree.data not in ("literal", "member_dot", "ident"):
+        if len(tree.children) != 1 or not hasattr(tree.children[0], "data"):
+            return ""
+        tree = tree.children[0]
+    if tree.data == "literal":
+        return _LITERALS.get(tree.children[0].type, "")
+    steps = []
+    while tree.data == "member_dot":
+        steps.append(str(tree.children[1]))
+        tree = tree.children[0].children[0]
+    while hasattr(tree, "data") and tree.data != "ident":
+        if len(tree.children) != 1 or not hasattr(tree.children[0], "data"):
+            return ""
+        tree = tree.children[0]
+    name = str(tree.children[0]) if hasattr(tree, "data") else ""
+    if name == "device" and steps == ["driver"]:
+        return "string"
+    return "dyn" if name in ("object", "oldObject") and name in declared else ""
