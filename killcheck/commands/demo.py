@@ -11,6 +11,7 @@ import click
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, write
 from killcheck.commands.saying import say
+from killcheck.verdict import EXIT_CODES
 
 __all__ = ["command"]
 
@@ -79,7 +80,7 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
             if good
             else "NOT as expected: see above."
         )
-    sys.exit(0 if good else 1)
+    sys.exit(EXIT_CODES["proven" if good else "exposed"])
 
 
 def _copy(folder: Path) -> None:

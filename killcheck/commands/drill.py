@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import completing, named
+from killcheck.commands import completing, named, next_step
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
@@ -176,6 +176,9 @@ def command(**options: Any) -> None:
         click.echo(json.dumps({**result.to_json(), "findings": findings}, indent=2))
     else:
         out.summary(result)
+        step = None if options["quiet"] else next_step.after_drill(session, result.exit_code)
+        if step:
+            say(step)
     if options["evidence"]:
         from killcheck.commands.evidence import leave_after
 

@@ -14,6 +14,7 @@ import click
 from killcheck.commands import completing
 from killcheck.commands.errors import guarded
 from killcheck.commands.saying import say
+from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
@@ -108,7 +109,7 @@ def command(**options: Any) -> None:
         click.echo(json.dumps(_document(whole, shown), indent=2))
     else:
         _tell(whole, options)
-    sys.exit(5 if whole.problems or whole.unknown else 0)
+    sys.exit(EXIT_CODES["dirty" if whole.problems or whole.unknown else "proven"])
 
 
 def _asking(options: dict[str, Any]) -> Callable[[Judged], bool]:

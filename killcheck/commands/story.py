@@ -9,6 +9,7 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.saying import say
+from killcheck.verdict import EXIT_CODES
 
 __all__ = ["command"]
 
@@ -58,4 +59,4 @@ def command(as_json: bool, no_color: bool) -> None:
             if good
             else "NOT as expected: see above."
         )
-    sys.exit(0 if good else 1)
+    sys.exit(EXIT_CODES["proven" if good else "exposed"])

@@ -6,6 +6,7 @@ written here is a proposal for a person to read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -29,6 +30,9 @@ from killcheck.text.values import replace
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
     from killcheck.rehearsal.record import Rehearsed
+
+#: What renders a chart or a kustomization by hand, as it is told.
+_RENDER = re.compile(r"(?:helm template|kubectl kustomize) \S[^()]*? > rendered\.yaml")
 
 __all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders"]
 
@@ -371,14 +375,27 @@ def _no_target(
                 f"no target found: nothing that could be read asks for a GPU (looked at "
                 f"{looked or 'no workload'}); not everything could be read"
             )
-        by_hand = [BY_HAND] if any(one.cause is Cause.OUTSIDE for one in unseen) and not objects else []
+        by_hand = [BY_HAND] if any(one.cause is Cause.OUTSIDE for one in unseen) and not objects else [_next(unseen)]
         return DiscoveryError("\n  ".join([message, *notes, *summed_up(unseen), *by_hand]), something=bool(unseen))
     where = [f"by {len(said)} object(s) that are not understood as holders"] if said else []
     where += [f"in {len(named)} file(s) or documents that were not read"] if named else []
     message = (
         f"no target found, and GPUs are named here: {', and '.join(where)} (looked at {looked or 'no workload at all'})"
     )
-    return DiscoveryError("\n  ".join([message, *_first(said), *notes, *summed_up(named)]), something=True)
+    lines = [message, *_first(said), *notes, *summed_up(named), _next(named)]
+    return DiscoveryError("\n  ".join(lines), something=True)
+
+
+def _next(unseen: Sequence[Skipped]) -> str:
+    """The one thing to do next: render the first chart or kustomization, or mend a file; what names GPUs first."""
+    first = sorted(unseen, key=lambda one: not one.names_gpus)
+    render = next((found[0] for one in first if (found := _RENDER.search(one.why))), None)
+    if render:
+        return f"next: {render}, then killcheck drill --manifests rendered.yaml --exec host"
+    broken = next((one for one in first if one.cause.is_fault), None)
+    if broken:
+        return f"next: mend {broken.place}"
+    return "next: give --manifests the folder with your GPU workloads, or see how it works with killcheck demo"
 
 
 def _capacity(obj: Obj) -> Iterator[str]:

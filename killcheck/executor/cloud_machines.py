@@ -6,6 +6,7 @@ and its like, ``az vm deallocate|start``, by their reference pages. What may *no
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -75,7 +76,8 @@ class Asked(Struct, frozen=True):
 
 def asked(argv: Sequence[str]) -> list[Asked]:
     """The single machines that a command line stops or starts; none where it names none, or not in so many words."""
-    words = [word for number, word in enumerate(argv) if not (number == 1 and word in _TRACKS)]
+    words = [posixpath.basename(argv[0]), *argv[1:]] if argv else []
+    words = [word for number, word in enumerate(words) if not (number == 1 and word in _TRACKS)]
     for before, verbs in _VERBS.items():
         verb = words[len(before)] if len(words) > len(before) else ""
         if tuple(words[: len(before)]) == before and verb in verbs:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from killcheck.fence.inside import Finding
 from killcheck.kube.objects import Obj
+from killcheck.verdict import EXIT_CODES
 
 __all__ = ["FenceReport", "FenceResult", "FenceVerdict", "worst_verdict"]
 
@@ -16,6 +17,8 @@ __all__ = ["FenceReport", "FenceResult", "FenceVerdict", "worst_verdict"]
 #: known; the reasons say what was not. An unproven fence is never a safe one.
 FenceVerdict = Literal["safe", "exposed", "unproven"]
 
+#: What each is called where exit codes are said.
+_WORDS: dict[FenceVerdict, str] = {"safe": "proven", "exposed": "exposed", "unproven": "inconclusive"}
 _ORDER: dict[FenceVerdict, int] = {"safe": 0, "unproven": 1, "exposed": 2}
 
 
@@ -96,7 +99,7 @@ class FenceReport(Struct, frozen=True):
     @property
     def exit_code(self) -> int:
         """0 safe, 1 exposed, 3 unproven."""
-        return {"safe": 0, "exposed": 1, "unproven": 3}[self.verdict]
+        return EXIT_CODES[_WORDS[self.verdict]]
 
     def of(self, pool: str) -> FenceResult:
         """The result of a pool, by its full name (``NodePool/gpu``). Raises KeyError."""

@@ -8,6 +8,7 @@ a spec in the working directory and above).
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -137,9 +138,14 @@ class Session:
             raise NothingToDrill(
                 f"nothing is drilled, and nothing is proven: {self.spec_file or 'what was found'} names no layer"
                 f"{self._off_by_whom(path)}. Name under layers: what does, and drill again; killcheck lint says what "
-                "else is missing" + "".join(f"\n{_TIMELESS.format(ref)}" for ref in self._watching)
+                "else is missing" + self._write_one() + "".join(f"\n{_TIMELESS.format(ref)}" for ref in self._watching)
             )
         return [layer.name for layer in path.layers]
+
+    def _write_one(self) -> str:
+        """The command that writes the spec in which a layer can be named, where there is none; on a line of its own."""
+        words = " ".join(f"--manifests {shlex.quote(str(one))}" for one in self.manifests)
+        return "" if self.spec_file or not words else f"\nnext: killcheck init {words} -o killcheck.yaml"
 
     def _off_by_whom(self, path: KillPath) -> str:
         """What is left on where there is no layer: by nobody, or by what was not read or is not understood."""

@@ -45,6 +45,7 @@ def _linted(folder: Path, *more: str) -> tuple[int, list[tuple[str, str, str]], 
     [
         ("gcloud compute instances stop a b --zone=z", ["a", "b"], True),
         ("gcloud beta compute instances start a --zone z --quiet", ["a"], False),
+        ("/usr/bin/gcloud compute instances stop a", ["a"], True),
         ("gcloud compute --project p instances list", [], None),
         ("gcloud compute tpus tpu-vm stop v4 --zone z", ["v4"], True),
         ("aws ec2 stop-instances --region r --instance-ids i-1 i-2", ["i-1", "i-2"], True),
@@ -98,6 +99,8 @@ def test_a_unit_starts_no_shell(tmp_path):
     code, told, _ = _linted(tmp_path)
     assert code == 1
     assert ("machine-timer", "Timer/gpu-off", "systemd starts no shell: '&&' is an argument of logger") in told
+    ended = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path), "-o", "-"])
+    assert "gpu-off turns off gpu-1" in ended.output  # what its writer meant
 
 
 @pytest.mark.parametrize(

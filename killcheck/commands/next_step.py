@@ -1,0 +1,29 @@
+"""The one command to type next, where a drill of manifests ends without a spec: a newcomer's last line."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from killcheck.verdict import EXIT_CODES
+
+if TYPE_CHECKING:
+    from killcheck.run.session import Session
+
+__all__ = ["after_drill"]
+
+
+def after_drill(session: Session, code: int) -> str | None:
+    """What to type after a drill that ended with this exit code; None: there is a spec, or a cluster of somebody's."""
+    from killcheck.run.chosen import arguments
+
+    if not session.manifests or session.spec is not None or session.real:
+        return None
+    words = shlex.join(arguments(session))
+    if code == EXIT_CODES["proven"]:
+        return f"next: killcheck gate {words}   (lint, fences and faults too)"
+    if session.exec_mode is None:
+        return f"next: killcheck drill {words} --exec host   (its programs run, in a sandbox of this host)"
+    if code in (EXIT_CODES["exposed"], EXIT_CODES["inconclusive"]):
+        return f"next: killcheck lint {words}   (what to mend, with file and line)"
+    return None

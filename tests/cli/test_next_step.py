@@ -1,0 +1,91 @@
+"""What a newcomer is told to type next; and one table of exit codes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import killcheck
+from killcheck import fixtures
+from killcheck.cli import main
+from killcheck.commands.next_step import after_drill
+from killcheck.run.session import Session
+from killcheck.verdict import EXIT_CODES
+
+GPU = """apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a, namespace: gpu}
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec: {containers: [{name: a, image: "a:1", resources: {limits: {nvidia.com/gpu: 1}}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "mode", "said"),
+    [
+        ("proven", "host", "next: killcheck gate --manifests deploy --exec host "),
+        ("exposed", "host", "next: killcheck lint --manifests deploy --exec host "),
+        ("inconclusive", "host", "next: killcheck lint --manifests deploy --exec host "),
+        ("inconclusive", None, "next: killcheck drill --manifests deploy --exec host "),
+        ("dirty", "host", None),
+    ],
+)
+def test_after_a_drill_without_a_spec(word, mode, said):
+    step = after_drill(Session(manifests=[Path("deploy")], exec_mode=mode), EXIT_CODES[word])
+    assert (step or "").startswith(said or "")
+    assert bool(step) is bool(said)
+
+
+def test_whoever_has_a_spec_knows_what_to_type():
+    assert after_drill(Session(spec=fixtures.spec("dead-man")), EXIT_CODES["exposed"]) is None
+
+
+def _drilled(folder: Path) -> str:
+    ended = CliRunner().invoke(main, ["drill", "--manifests", str(folder)])
+    assert ended.exit_code in (EXIT_CODES["usage"], EXIT_CODES["inconclusive"]), ended.output
+    return ended.output.splitlines()[-1].strip()
+
+
+def test_where_nothing_turns_them_off_a_spec_is_written(tmp_path):
+    (tmp_path / "gpu.yaml").write_text(GPU)
+    assert _drilled(tmp_path) == f"next: killcheck init --manifests {tmp_path} -o killcheck.yaml"
+
+
+def test_where_nothing_asks_for_a_gpu(tmp_path):
+    (tmp_path / "web.yaml").write_text(GPU.replace("nvidia.com/gpu", "cpu"))
+    assert _drilled(tmp_path).startswith("next: give --manifests the folder with your GPU workloads")
+
+
+def test_where_the_holder_is_broken(tmp_path):
+    (tmp_path / "gpu.yaml").write_text(GPU.replace("namespace: gpu", "namespace: n"))
+    assert _drilled(tmp_path) == f"next: mend {tmp_path / 'gpu.yaml'}:3"
+
+
+def test_a_chart_among_others_is_rendered_first(tmp_path):
+    (tmp_path / "charts/a/templates").mkdir(parents=True)
+    (tmp_path / "charts/a/Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 1.0.0\n")
+    (tmp_path / "charts/a/values.yaml").write_text("resources: {limits: {nvidia.com/gpu: 1}}\n")
+    (tmp_path / "web.yaml").write_text(GPU.replace("nvidia.com/gpu", "cpu"))
+    render = f"helm template {tmp_path}/charts/a > rendered.yaml"
+    assert _drilled(tmp_path) == f"next: {render}, then killcheck drill --manifests rendered.yaml --exec host"
+
+
+def test_exit_codes_are_written_down_once():
+    root = Path(killcheck.__file__).parent
+    places = [root / "commands", root / "fleet", root / "run", root / "fence", root / "history", root / "proof"]
+    own = re.compile(
+        r"sys\.exit\(\s*\d|sys\.exit\([^)\n]*\belse \d|\"(?:safe|exposed|proven|dirty)\": \d+, \"\w+\": \d+\}\["
+    )
+    found = [
+        f"{file.name}: {line}"
+        for place in places
+        for file in place.glob("*.py")
+        for line in own.findall(file.read_text())
+    ]
+    assert found == []
