@@ -10,6 +10,7 @@ from pathlib import Path
 
 from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.machine import units
+from killcheck.machine.starting import DOUBT
 from killcheck.spec.killpath import KillPath
 
 __all__ = ["entries"]
@@ -22,7 +23,7 @@ _SETTLES = (
 
 @leaves("single controllers", "timers beside such a path that start something and that no layer names", Becomes.OPEN)
 def entries(kill_path: KillPath) -> list[Entry]:
-    """An open entry for each that starts something; what cannot be followed is assumed to start nothing, and told."""
+    """An open entry for each that starts something, or calls a cloud for what may; the rest is assumed, and told."""
     if not kill_path.folder or all(target.count is None for target in kill_path.targets):
         return []
     root = Path(kill_path.folder)
@@ -32,7 +33,7 @@ def entries(kill_path: KillPath) -> list[Entry]:
     except OSError as error:
         why = f"it starts nothing ({error.strerror or 'it cannot be read'})"
         return [Entry(f"Timer/{Path(error.filename or root).name}", Status.ASSUMED, why)]
-    own = _own(kill_path)
+    own = units.own_programs(kill_path)
     started = [
         Entry(
             f"Timer/{one.name.partition(' -> ')[0]}",
@@ -44,16 +45,14 @@ def entries(kill_path: KillPath) -> list[Entry]:
         if not own & {Path(word).name for word in one.command.argv}
     ]
     unread = [
-        Entry(f"Timer/{one.partition(': ')[0].partition(' -> ')[0]}", Status.ASSUMED, f"it starts nothing ({one})")
+        _not_followed(f"Timer/{one.partition(': ')[0].partition(' -> ')[0]}", one)
         for one in found.unread
         if not any(name in one for name in own)
     ]
     return [*started, *unread]
 
 
-def _own(kill_path: KillPath) -> set[str]:
-    """The names of the files that the layers run: those are drilled."""
-    commands = [layer.command for layer in kill_path.layers]
-    commands += [command for layer in kill_path.layers if layer.sentinel for command in layer.sentinel.starters]
-    words = (word for command in commands if command for word in command.argv)
-    return {Path(word).name for word in words if "/" in word or "." in word}
+def _not_followed(timer: str, told: str) -> Entry:
+    if DOUBT in told:
+        return Entry(timer, Status.NOT_MODELLED, f"it may start something beside this path ({told})", _SETTLES)
+    return Entry(timer, Status.ASSUMED, f"it starts nothing ({told})")

@@ -15,7 +15,7 @@ from posixpath import basename
 
 from killcheck.executor.shell_script import UNKNOWN, ShellSyntaxError, parse
 
-__all__ = ["assignments", "called", "expanded", "start_in", "started_by", "unread_in"]
+__all__ = ["DOUBT", "assignments", "called", "expanded", "start_in", "started_by", "unread_in"]
 
 #: Between the words of a command: as a shell has them, or as a list of strings in Python.
 _GAP = r"""[\s"',\\]+"""
@@ -69,6 +69,8 @@ _RUN_BY_VARIABLE = re.compile(
     r"""(?:^|[;&|(]|\bthen\b|\bdo\b|\belse\b|\bexec\b|\beval\b)[ \t]*["']?\$(?:(\w+|@)|\{(\w+)[^}]*\})""", re.MULTILINE
 )
 _PASSES = 4
+#: What is said of a call that is on no list.
+DOUBT = "is not known to start nothing"
 #: gcloud's release track, which any of its commands may be of.
 _TRACK = re.compile(rf"(\bgcloud{_GAP})(?:alpha|beta){_GAP}")
 #: Command lines by which machines are started, of clouds and of hosts.
@@ -192,14 +194,14 @@ def unread_in(text: str) -> Iterator[str]:
 def _untold(text: str) -> Iterator[str]:
     """Calls of clouds' command lines and SDKs of which nobody knows that they start nothing."""
     if _SDKS.search(text) and re.search(r"^\s*(?:import|from)\s", text, re.MULTILINE):
-        yield from (f"calls {name}() of a cloud's SDK" for name in dict.fromkeys(_PUTS_ON.findall(text)))
+        yield from (f"calls {name}() of a cloud's SDK, which {DOUBT}" for name in dict.fromkeys(_PUTS_ON.findall(text)))
         return  # no shell's text
     for words, given in called(text):
         program = basename(words[0])
         if program in _CLIS and not start_in(" ".join(words)):
             said = [word for word in words[1:] if not word.startswith("-")][:_SAYING]
             if said and not _TO_ZERO.search(" ".join(words)) and not _is_known(said):
-                yield f"'{program} {' '.join(said)}' is not known to start nothing".replace(UNKNOWN, "...")
+                yield f"'{program} {' '.join(said)}' {DOUBT}".replace(UNKNOWN, "...")
         elif _PYTHON.fullmatch(program):
             yield from _untold("\n".join((*(word for word in words if "\n" in word or "import" in word), given)))
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from killcheck.kube.outside_schedules import is_crontab
 from killcheck.machine.starting import assignments, called, expanded, start_in, started_by, unread_in
-from killcheck.spec.killpath import Command
+from killcheck.spec.killpath import Command, KillPath
 from killcheck.text.durations import parse_duration
 from killcheck.text.files import enclosed, text_of
 
@@ -28,6 +28,7 @@ __all__ = [
     "is_crontab",
     "is_masked",
     "is_schedule",
+    "own_programs",
     "read",
     "sections",
 ]
@@ -82,6 +83,14 @@ def folders_below(root: Path) -> Iterator[Path]:
         below[:] = sorted(n for n in below if n not in _NOT_UNITS and not n.startswith(".") and depth < DEPTH)
         if any(is_schedule(Path(here, name)) for name in files):
             yield Path(here)
+
+
+def own_programs(kill_path: KillPath) -> set[str]:
+    """The names of the files that the layers run: those are drilled."""
+    commands = [layer.command for layer in kill_path.layers]
+    commands += [command for layer in kill_path.layers if layer.sentinel for command in layer.sentinel.starters]
+    words = (word for command in commands if command for word in command.argv)
+    return {Path(word).name for word in words if "/" in word or "." in word}
 
 
 def is_schedule(file: Path) -> bool:

@@ -1,10 +1,18 @@
 """A call that is on no list is told, wherever it is made: a list of what starts machines is never whole."""
 
+import shutil
+from datetime import UTC, datetime
+
 import pytest
 
+from killcheck import fixtures
+from killcheck.layers import beside
+from killcheck.lint import asking
 from killcheck.machine import units
 from killcheck.machine.starting import started_by, unread_in
+from killcheck.spec import specfile
 
+SPEC = "single-controller"
 FUNCTION = 'vm() { gcloud compute instances "$1" "$2" --zone z; }\nvm start box\n'
 
 
@@ -70,3 +78,32 @@ def test_a_second_timer_beside_a_sentinel(script, starts, unread, tmp_path):
     assert [one.name for one in found.starters] == (["warm.timer -> warm.service"] if starts else [])
     assert unread in " ".join(found.unread)
     assert bool(found.unread) is bool(unread)
+
+
+@pytest.mark.parametrize(
+    ("script", "severity", "unproven", "open_"),
+    [
+        ("gcloud compute instances start yoyo-batch --zone z", "error", False, True),
+        ("[ -e /srv/foundry/data/yoyo-disabled ] && exit 0\n" + FUNCTION, "warning", False, True),
+        ("gcloud compute instances simulate-maintenance-event yoyo-batch", "", True, True),
+        ("/opt/other/wake.sh", "", True, False),
+        ("gcloud compute instances list", "", False, False),
+        ("", "", False, False),
+    ],
+)
+def test_a_second_timer_is_seen_by_reading(script, severity, unproven, open_, tmp_path):
+    folder = tmp_path / "path"
+    shutil.copytree(fixtures.path(SPEC), folder)
+    if script:
+        (folder / "dawn.timer").write_text("[Timer]\nOnCalendar=*-*-* 05:40\n")
+        (folder / "dawn.service").write_text("[Service]\nExecStart=/srv/foundry/bin/dawn.sh\n")
+        (folder / "dawn.sh").write_text(f"#!/bin/bash\nset -eu\n{script}\n")
+    path = specfile.load(folder / "killcheck.yaml")
+    world, _ = asking.world_of([], datetime(2026, 5, 4, tzinfo=UTC), kill_path=path)
+    found = [one for one in asking.lint(world).findings if one.probe == "start-authority"]
+    assert [one.severity for one in found if not one.unproven] == ([severity] if severity else [])
+    assert any(one.unproven for one in found) is unproven
+    alone = specfile.load(folder / "killcheck.yaml")
+    kept = [layer for layer in alone.layers if not layer.sentinel]
+    entries = beside.entries(type(alone)(alone.name, alone.targets, tuple(kept), folder=alone.folder))
+    assert any("not modelled" in str(one.status) for one in entries) is open_
