@@ -32,7 +32,9 @@ def kept(commands: Iterable[Command], folder: str | Path) -> Iterator[tuple[str,
         return
     own = [f"{home}/.kube/config" for home in homes(commands)]
     for path in dict.fromkeys((*own, *paths(commands, root))):
-        places = [root / "machine" / path.lstrip("/")] + ([] if path in own else [root / Path(path).name])
+        places = [root / "machine" / path.lstrip("/")]
+        near = dict.fromkeys((root, *(root / command.folder for command in commands)))
+        places += [] if path in own else [place / Path(path).name for place in near]
         found = next((one for one in places if enclosed(one, root) and os.access(one, os.R_OK)), None)
         if found is not None:
             yield path, found

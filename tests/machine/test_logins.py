@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
@@ -109,6 +108,6 @@ def test_nothing_out_of_the_folder_is_read(tmp_path):
     (tmp_path / "spec").mkdir()
     (tmp_path / "art.conf").write_text(kubeconfig(-3))
     (tmp_path / "spec" / "art.conf").symlink_to(tmp_path / "art.conf")
-    command = SimpleNamespace(argv=("kubectl", "--kubeconfig", "/etc/art.conf"), env={}, shell="")
+    command = Command(("kubectl", "--kubeconfig", "/etc/art.conf"), 5.0)
     assert list(logins.kept([command], tmp_path / "spec")) == []
     assert logins.homes([Command(("kubectl",), 5.0, env={"HOME": "/home/x"})]) == ["/root", "/home/x"]
