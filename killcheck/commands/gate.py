@@ -172,11 +172,11 @@ def _certificate(session: Session, options: dict[str, Any]) -> Certificate | Non
 
 def _certified(session: Session, certificate: Certificate, options: dict[str, Any]) -> dict[str, Any]:
     """What a certificate says of every drill that would be drilled here."""
-    from killcheck.commands.matrix import left_out, undrillable
+    from killcheck.commands.matrix import undrillable
     from killcheck.proof.standing import standing
 
     planned = _planned(session, options)
-    run, matrix = standing(certificate, session.kill_path, planned, left_out(session))
+    run, matrix = standing(certificate, session.kill_path, planned, _without(session, options))
     return {
         "run": run,
         "matrix": matrix,
@@ -189,8 +189,14 @@ def _planned(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
     from killcheck.commands.matrix import cells
     from killcheck.drill.sequence import Options
 
-    planned = cells(session, (), (), Options())
-    return [drill for drill in planned if not drill.faults] if options["quick"] else planned
+    return cells(session, (), (), Options(), undisturbed=options["quick"])
+
+
+def _without(session: Session, options: dict[str, Any]) -> list[str]:
+    """The faults that the cluster has no lever for, where any is asked for."""
+    from killcheck.commands.matrix import left_out
+
+    return [] if options["quick"] else left_out(session)
 
 
 def _session(options: dict[str, Any]) -> Session:
@@ -239,7 +245,7 @@ def _preflight(session: Session, options: dict[str, Any]) -> dict[str, Any]:
 
 def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any]) -> dict[str, Any]:
     from killcheck.commands.drill import approval
-    from killcheck.commands.matrix import execute, left_out, undrillable
+    from killcheck.commands.matrix import execute, undrillable
 
     planned = _planned(session, options)
     lint, fences = so_far.get("lint"), so_far.get("fences")
@@ -251,7 +257,7 @@ def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: di
         quiet=options["quiet"],
         findings=[finding.to_json() for part in (lint, so_far.get("preflight")) if part for finding in part.findings],
         fences=fences.to_json() if fences else [],
-        without=left_out(session),
+        without=_without(session, options),
     )
     return {"run": result, "matrix": matrix, "undrillable": undrillable(session)}
 

@@ -78,8 +78,12 @@ def cells(
     only_layers: Collection[str],
     only_faults: Collection[str],
     how: Options,
+    *,
+    undisturbed: bool = False,
 ) -> list[PlannedDrill]:
     """The cells of a matrix on the session's cluster, what cannot be done there said and left out.
+
+    ``undisturbed``: those without a fault alone.
 
     Raises click.UsageError where there is nothing to drill.
     """
@@ -100,6 +104,8 @@ def cells(
     )
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
+    if undisturbed:
+        return [drill for drill in planned if not drill.faults]
     if without := left_out(session, only_layers, only_faults):
         say(
             f"killcheck: left out on {session.on}, they need capabilities that it has not: {', '.join(without)}",

@@ -48,6 +48,7 @@ def test_nothing_looked_at_is_nothing_proven():
 
 def test_the_reference_path_passes_undisturbed_with_every_part():
     done = gate("--example", "dead-man", "--quick", "--json", code=0)
+    assert "left out" not in done.stderr  # no fault was asked for
     document = json.loads(done.stdout)
     assert document["verdict"] == "proven"
     assert document["parts"] == {"lint": "proven", "fences": "proven", "drills": "proven"}
