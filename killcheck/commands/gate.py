@@ -172,11 +172,11 @@ def _certificate(session: Session, options: dict[str, Any]) -> Certificate | Non
 
 def _certified(session: Session, certificate: Certificate, options: dict[str, Any]) -> dict[str, Any]:
     """What a certificate says of every drill that would be drilled here."""
-    from killcheck.commands.matrix import undrillable
+    from killcheck.commands.matrix import left_out, undrillable
     from killcheck.proof.standing import standing
 
     planned = _planned(session, options)
-    run, matrix = standing(certificate, session.kill_path, planned, _without(session, options))
+    run, matrix = standing(certificate, session.kill_path, planned, left_out(session))
     return {
         "run": run,
         "matrix": matrix,
@@ -190,13 +190,6 @@ def _planned(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
     from killcheck.drill.sequence import Options
 
     return cells(session, (), (), Options(), undisturbed=options["quick"])
-
-
-def _without(session: Session, options: dict[str, Any]) -> list[str]:
-    """The faults that the cluster has no lever for, where any is asked for."""
-    from killcheck.commands.matrix import left_out
-
-    return [] if options["quick"] else left_out(session)
 
 
 def _session(options: dict[str, Any]) -> Session:
@@ -245,7 +238,7 @@ def _preflight(session: Session, options: dict[str, Any]) -> dict[str, Any]:
 
 def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: dict[str, Any]) -> dict[str, Any]:
     from killcheck.commands.drill import approval
-    from killcheck.commands.matrix import execute, undrillable
+    from killcheck.commands.matrix import execute, left_out, undrillable
 
     planned = _planned(session, options)
     lint, fences = so_far.get("lint"), so_far.get("fences")
@@ -257,7 +250,7 @@ def _drills(session: Session, options: dict[str, Any], out: Terminal, so_far: di
         quiet=options["quiet"],
         findings=[finding.to_json() for part in (lint, so_far.get("preflight")) if part for finding in part.findings],
         fences=fences.to_json() if fences else [],
-        without=_without(session, options),
+        without=left_out(session),
     )
     return {"run": result, "matrix": matrix, "undrillable": undrillable(session)}
 

@@ -104,13 +104,13 @@ def cells(
     )
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
-    if undisturbed:
-        return [drill for drill in planned if not drill.faults]
     if without := left_out(session, only_layers, only_faults):
         say(
             f"killcheck: left out on {session.on}, they need capabilities that it has not: {', '.join(without)}",
             err=True,
         )
+    if undisturbed:
+        return [drill for drill in planned if not drill.faults]
     if not (session.real or only_faults):
         for said in matrix.unneeded(session.kill_path, session.capabilities, session.objects):
             say(f"killcheck: left out, {said}", err=True)
