@@ -26,6 +26,7 @@ WITHOUT_A_CASE = {
     "not-read",
     "not-understood",
     "spec-mismatch",
+    "start-authority",
     "unknown-holder",
 }
 #: Asked of what a rehearsal saw: tests/rehearsal has a broken path and a sound one for each.
