@@ -277,8 +277,8 @@ def _kubernetes() -> str:
         "\n## Feature gates\n",
         f"| gate | {names} | what it decides here |\n|---|{line}---|",
         *(
-            f"| `{name}` | {row(lambda minor, name=name: releases.Release(minor, '').on(name))} | {_cell(gate.means)} |"
-            for name, gate in releases.GATES.items()
+            f"| `{name}` | {row(lambda minor, name=name: releases.Release(minor, '').on(name))} | {_cell(means)} |"
+            for name, (_, means) in releases.GATES.items()
         ),
         "\n## Types\n",
         "What is not here is served by all of them, or by none.\n",

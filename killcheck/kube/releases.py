@@ -34,63 +34,59 @@ LATEST = {33: "v1.33.5", 34: "v1.34.9", 35: "v1.35.6", 36: "v1.36.2", 37: "v1.37
 #: What the embedded cluster is where nobody says so: the one that it was compared with, request by request.
 DEFAULT_MINOR = 36
 
-
-class Gate(NamedTuple):
-    """``steps``: (minor, whether it is on by default from there on), ...; before the first it is off. ``means``: what
-    it decides on the embedded cluster."""
-
-    steps: tuple[tuple[int, bool], ...]
-    means: str
-
-
+#: A gate's steps, and what it decides on the embedded cluster. A step: (minor, whether it is on by default from there
+#: on); before the first it is off.
+Gate = tuple[tuple[tuple[int, bool], ...], str]
 #: The gates that a kill path may notice.
 GATES: dict[str, Gate] = {
-    "AuthorizePodWebsocketUpgradeCreatePermission": Gate(
-        ((35, True),), "exec, attach and port-forward over WebSockets need the verb create, not get alone"
+    "AuthorizePodWebsocketUpgradeCreatePermission": (
+        ((35, True),),
+        "exec, attach and port-forward over WebSockets need the verb create, not get alone",
     ),
-    "ClusterTrustBundleProjection": Gate(((37, True),), "projected volumes with a clusterTrustBundle"),
-    "ContainerRestartRules": Gate(((35, True),), "restartPolicyRules of containers"),
-    "ContainerStopSignals": Gate(((33, False),), "lifecycle.stopSignal of containers"),
-    "DeploymentReplicaSetTerminatingReplicas": Gate(
-        ((35, True),), "status.terminatingReplicas of Deployments and ReplicaSets"
+    "ClusterTrustBundleProjection": (((37, True),), "projected volumes with a clusterTrustBundle"),
+    "ContainerRestartRules": (((35, True),), "restartPolicyRules of containers"),
+    "ContainerStopSignals": (((33, False),), "lifecycle.stopSignal of containers"),
+    "DeploymentReplicaSetTerminatingReplicas": (
+        ((35, True),),
+        "status.terminatingReplicas of Deployments and ReplicaSets",
     ),
-    "DRAAdminAccess": Gate(((34, True),), "adminAccess of device requests"),
-    "DRAConsumableCapacity": Gate(((36, True),), "told, nothing here turns on it"),
-    "DRADeviceTaints": Gate(((36, True),), "told, nothing here turns on it"),
-    "DRAExtendedResource": Gate(((36, True),), "extendedResourceName of DeviceClasses"),
-    "DRAPartitionableDevices": Gate(((36, True),), "told, nothing here turns on it"),
-    "DRAPrioritizedList": Gate(((34, True),), "firstAvailable of device requests"),
-    "DynamicResourceAllocation": Gate(
-        ((34, True),), "resourceClaims of pods: without it a pod asks for no device, and runs without one"
+    "DRAAdminAccess": (((34, True),), "adminAccess of device requests"),
+    "DRAConsumableCapacity": (((36, True),), "told, nothing here turns on it"),
+    "DRADeviceTaints": (((36, True),), "told, nothing here turns on it"),
+    "DRAExtendedResource": (((36, True),), "extendedResourceName of DeviceClasses"),
+    "DRAPartitionableDevices": (((36, True),), "told, nothing here turns on it"),
+    "DRAPrioritizedList": (((34, True),), "firstAvailable of device requests"),
+    "DynamicResourceAllocation": (
+        ((34, True),),
+        "resourceClaims of pods: without it a pod asks for no device, and runs without one",
     ),
-    "EnvFiles": Gate(((35, True),), "fileKeyRef of environment variables"),
-    "GenericWorkload": Gate(((35, False),), "schedulingGroup of pods"),
-    "HPAConfigurableTolerance": Gate(((35, True),), "behavior.*.tolerance of autoscalers"),
-    "HPAScaleToZero": Gate(
+    "EnvFiles": (((35, True),), "fileKeyRef of environment variables"),
+    "GenericWorkload": (((35, False),), "schedulingGroup of pods"),
+    "HPAConfigurableTolerance": (((35, True),), "behavior.*.tolerance of autoscalers"),
+    "HPAScaleToZero": (
         ((33, False), (37, True)),
         "minReplicas 0 is taken; an autoscaler wakes what it put to zero itself, and nothing that somebody else did",
     ),
-    "HostnameOverride": Gate(((35, True),), "hostnameOverride of pods"),
-    "ImageVolume": Gate(((35, True),), "volumes from images"),
-    "InPlacePodVerticalScaling": Gate(((33, True),), "pods/resize"),
-    "JobBackoffLimitPerIndex": Gate(((33, True),), "backoffLimitPerIndex and maxFailedIndexes of Jobs"),
-    "JobManagedBy": Gate(((33, True),), "managedBy of Jobs: another controller runs them"),
-    "JobPodReplacementPolicy": Gate(((33, True),), "podReplacementPolicy of Jobs"),
-    "JobSuccessPolicy": Gate(((33, True),), "successPolicy of Jobs"),
-    "MaxUnavailableStatefulSet": Gate(((35, False), (37, True)), "rollingUpdate.maxUnavailable of StatefulSets"),
-    "MutablePodResourcesForSuspendedJobs": Gate(((36, True),), "what the pods of a suspended Job use may be changed"),
-    "MutableSchedulingDirectivesForSuspendedJobs": Gate(
-        ((36, True),), "where they go may be changed too, once it has run"
+    "HostnameOverride": (((35, True),), "hostnameOverride of pods"),
+    "ImageVolume": (((35, True),), "volumes from images"),
+    "InPlacePodVerticalScaling": (((33, True),), "pods/resize"),
+    "JobBackoffLimitPerIndex": (((33, True),), "backoffLimitPerIndex and maxFailedIndexes of Jobs"),
+    "JobManagedBy": (((33, True),), "managedBy of Jobs: another controller runs them"),
+    "JobPodReplacementPolicy": (((33, True),), "podReplacementPolicy of Jobs"),
+    "JobSuccessPolicy": (((33, True),), "successPolicy of Jobs"),
+    "MaxUnavailableStatefulSet": (((35, False), (37, True)), "rollingUpdate.maxUnavailable of StatefulSets"),
+    "MutablePodResourcesForSuspendedJobs": (((36, True),), "what the pods of a suspended Job use may be changed"),
+    "MutableSchedulingDirectivesForSuspendedJobs": (((36, True),), "where they go may be changed too, once it has run"),
+    "MutatingAdmissionPolicy": (((36, True),), "MutatingAdmissionPolicies act"),
+    "NodeDeclaredFeatures": (((36, True),), "status.declaredFeatures of Nodes"),
+    "OrderedNamespaceDeletion": (((33, True),), "told, nothing here turns on it"),
+    "PodCertificateRequest": (
+        ((35, False), (37, True)),
+        "projected volumes with a podCertificate, and PodCertificateRequests",
     ),
-    "MutatingAdmissionPolicy": Gate(((36, True),), "MutatingAdmissionPolicies act"),
-    "NodeDeclaredFeatures": Gate(((36, True),), "status.declaredFeatures of Nodes"),
-    "OrderedNamespaceDeletion": Gate(((33, True),), "told, nothing here turns on it"),
-    "PodCertificateRequest": Gate(
-        ((35, False), (37, True)), "projected volumes with a podCertificate, and PodCertificateRequests"
-    ),
-    "PodLevelResources": Gate(((34, True),), "resources of a whole pod"),
-    "PodObservedGenerationTracking": Gate(((34, True),), "observedGeneration in the status of pods"),
-    "WatchList": Gate(((33, False), (34, True)), "watches that begin with sendInitialEvents"),
+    "PodLevelResources": (((34, True),), "resources of a whole pod"),
+    "PodObservedGenerationTracking": (((34, True),), "observedGeneration in the status of pods"),
+    "WatchList": (((33, False), (34, True)), "watches that begin with sendInitialEvents"),
 }
 
 #: (group/version, plural) -> the first release that serves it by default. What is not here they all serve, or none.
@@ -153,7 +149,7 @@ FIELDS: dict[tuple[str, str], int] = {
     ("V1VolumeProjection", "podCertificate"): 34,
 }
 
-_VERSION = re.compile(r"v?1\.(\d+)(?:\.(\d+)(?:[-+][0-9A-Za-z.+-]+)?)?\+?")
+_VERSION = r"v?1\.(\d+)(?:\.(\d+)(?:[-+][0-9A-Za-z.+-]+)?)?\+?"
 
 
 class ReleaseError(ValueError):
@@ -182,7 +178,7 @@ class Release(NamedTuple):
 
 @cache
 def _on(minor: int, gate: str) -> bool:
-    return [False, *(on for since, on in GATES[gate].steps if since <= minor)][-1]
+    return [False, *(on for since, on in GATES[gate][0] if since <= minor)][-1]
 
 
 DEFAULT = Release(DEFAULT_MINOR, LATEST[DEFAULT_MINOR])
@@ -192,7 +188,7 @@ def parse(text: str) -> Release:
     """``1.34``, ``v1.34.3`` or ``v1.34.3-eks-0a1b2c`` as a release; empty: the default. Raises ReleaseError."""
     if not text:
         return DEFAULT
-    told = _VERSION.fullmatch(text.strip())
+    told = re.fullmatch(_VERSION, text.strip())
     known = f"1.{min(LATEST)} to 1.{max(LATEST)}"
     if told is None:
         raise ReleaseError(f"{text!r} is no Kubernetes version: say 1.{DEFAULT_MINOR}, or any of {known}")
@@ -213,7 +209,7 @@ def told(version: str) -> str:
 
 def nearest(version: str) -> tuple[Release, str]:
     """What stands in for a cluster that answers ``version``, and what to say of it where it is not that release."""
-    told = _VERSION.fullmatch(version.strip())
+    told = re.fullmatch(_VERSION, version.strip())
     if told is None:
         return (
             DEFAULT,

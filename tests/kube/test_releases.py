@@ -49,7 +49,7 @@ def test_every_field_of_the_tables_is_one_of_its_type():
 
 def test_every_gate_of_a_field_is_in_the_table_and_every_step_is_of_a_release():
     assert set(releases.GATED.values()) <= set(releases.GATES)
-    steps = [step for gate in releases.GATES.values() for step, _ in gate.steps]
+    steps = [step for given, _ in releases.GATES.values() for step, _ in given]
     assert min(steps) >= min(releases.LATEST)
     assert max(steps) <= max(releases.LATEST)
 

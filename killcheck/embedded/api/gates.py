@@ -45,19 +45,21 @@ def _unknown(minor: int) -> frozenset[tuple[str, str]]:
     return frozenset(field for field, since in FIELDS.items() if since > minor)
 
 
-@cache
-def _tree(schema: str, fields: frozenset[tuple[str, str]], above: frozenset[str] = frozenset()) -> Tree:
-    """How ``fields`` are reached from a type; empty where they are not. ``above``: types that it lies in."""
-    tree: Tree = {}
-    inside = above | {schema}
+def _tree(schema: str, fields: frozenset[tuple[str, str]]) -> Tree:
+    """How ``fields`` are reached from a type; empty where they are not. Made once, and shared by all that hold it."""
+    known = _TREES.get((schema, fields))
+    if known is not None:
+        return known  # of a type that holds itself: what is there so far
+    tree = _TREES[schema, fields] = {}
     for name, spec in schemas.fields(schema).items():
         if (schema, name) in fields:
             tree[name] = None
-        elif spec.base in schemas.load() and spec.base not in inside:
-            below = _tree(spec.base, fields, inside)
-            if below:
-                tree[name] = below
+        elif spec.base in schemas.load() and (below := _tree(spec.base, fields)):
+            tree[name] = below
     return tree
+
+
+_TREES: dict[tuple[str, frozenset[tuple[str, str]]], Tree] = {}
 
 
 def _pruned(tree: Tree, value: Any, path: str) -> Iterator[str]:
