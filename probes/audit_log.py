@@ -92,9 +92,7 @@ class AuditLog(Probe):
         stops = [one for one in taken if _stops(one)]
         if not stops:
             span = f"from {times[0]:%Y-%m-%d %H:%MZ} to {times[1]:%Y-%m-%d %H:%MZ}"
-            blind = any(one.verb in ("patch", "update") and not one.bodies for one in taken)
-            level = "; its level keeps no bodies of requests, so that numbers are not known" if blind else ""
-            yield self.unproven(world, None, f"no request in the audit log turned {ref} off, {span}{level}")
+            yield self.unproven(world, None, f"{_unseen(ref, taken)}, {span}")
             return
         last = stops[-1]
         yield self._at(last, "note", ref, f"was last turned off on {last.at:%Y-%m-%d %H:%M:%SZ} by {last.user}")
@@ -114,6 +112,20 @@ class AuditLog(Probe):
 
     def _at(self, one: Asked | Broken, severity: Severity, who: str, message: str) -> Finding:
         return Finding(self.id, severity, who, message, self.remedy, (), "", one.file, one.line, failures=self.failures)
+
+
+def _unseen(ref: str, taken: Sequence[Asked]) -> str:
+    """Why nobody is known to have turned a target off; ``taken``: the requests about it that were taken."""
+    blind = [
+        one for one in taken if one.verb in ("patch", "update") and one.subresource in ("", "scale") and not one.bodies
+    ]
+    if not blind:
+        return f"no request in the audit log turned {ref} off"
+    last = blind[-1]
+    return (
+        f"whether a request turned {ref} off is not known: the audit log's level keeps no bodies of requests, so of "
+        f"the {len(blind)} that wrote it (the last on {last.at:%Y-%m-%d %H:%M:%SZ} by {last.user}) no number is known"
+    )
 
 
 def _account(executor: Executor) -> str:

@@ -123,6 +123,12 @@ KEPT = " (journals and run records are kept here: start killcheck in a folder th
 
 
 def _said(error: Exception) -> str:
+    from killcheck.kube.errors import Forbidden
+    from killcheck.kube.preflight import granting
+
+    rule = granting(str(error)) if isinstance(error, Forbidden) else None
+    if rule is not None:
+        return f"{error}; it takes {rule} (bound to that user)"
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if error.filename:

@@ -61,7 +61,11 @@ def command() -> None:
 @click.option("--count", type=click.IntRange(1, MOST), default=1, show_default=True, help="How many nodes.")
 @click.option("--gpus", type=click.IntRange(0), help="GPUs that each advertises (default: its type's, or 8).")
 @click.option("--type", "instance_type", metavar="TYPE", help="The machine type that each is: p5.48xlarge.")
-@click.option("--pool", metavar="NAME", help="The spec's node pool that they are of (default: its only one).")
+@click.option(
+    "--pool",
+    metavar="NAME",
+    help="The spec's node pool that they are of (default: its only one; with --gpus 0: none).",
+)
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label more (repeatable).")
 @click.option(
     "--taint",
@@ -177,7 +181,8 @@ def _shape(kill_path: KillPath, options: dict[str, Any]) -> Shape:
     from killcheck.instances.catalogue import shipped
     from killcheck.text.suggestions import did_you_mean
 
-    pool = _pool(kill_path, options["pool"])
+    asked = options["pool"] is not None or options["gpus"] != 0  # a node without GPUs is of no GPU pool
+    pool = _pool(kill_path, options["pool"]) if asked else None
     wanted = options["instance_type"] or (pool.instance_type if pool else "")
     instance = shipped().get(wanted) if wanted else None
     if wanted and instance is None:

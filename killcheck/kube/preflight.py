@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from killcheck.kube.client import Kube
 
-__all__ = ["Permission", "Rule", "by_namespace", "in_words", "missing", "rules"]
+__all__ = ["Permission", "Rule", "by_namespace", "granting", "in_words", "missing", "rules"]
 
 #: Verbs on a collection, which RBAC cannot narrow to a name (the object's name is not part of the request).
 _NAMELESS = frozenset({"create", "deletecollection"})
+
+
+#: The words of RBAC for what nobody granted.
+_REFUSED = re.compile(
+    r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)" (?:at the cluster scope|in the namespace "([^"]+)")'
+)
 
 
 class Permission(Struct, frozen=True, order=True):
@@ -88,6 +95,21 @@ def missing(kube: Kube, wanted: Iterable[Permission]) -> list[Permission]:
             namespace=permission.namespace,
         )
     ]
+
+
+def granting(refusal: str) -> str | None:
+    """What would grant what an API server refused, by its words: a rule, and where it belongs; None: they say another
+    thing.
+
+    Source: k8s.io/apiserver, endpoints/handlers/responsewriters/errors.go (forbiddenMessage).
+    """
+    found = _REFUSED.search(refusal)
+    if found is None:
+        return None
+    verb, target, group, namespace = found.groups(default="")
+    resource, _, subresource = target.partition("/")
+    (place, (rule, *_)), *_ = by_namespace([Permission(verb, group, resource, subresource, namespace)]).items()
+    return f"{rule} in " + (f"a Role of namespace {place}" if place else "a ClusterRole")
 
 
 def in_words(permissions: Iterable[Permission]) -> list[str]:

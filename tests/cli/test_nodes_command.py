@@ -110,6 +110,13 @@ def test_they_are_registered_kept_and_taken_away(served, folder, monkeypatch):
     assert traces(served[0]) == []
 
 
+def test_nodes_without_gpus_are_of_no_pool(served, folder, monkeypatch):
+    seen = []
+    ended_when(monkeypatch, seen)
+    assert up(served, "--gpus", "0").exit_code == 0
+    assert not {"studio/pool", "node.kubernetes.io/instance-type"} & {*labels_of(seen[0])}
+
+
 def test_a_process_that_was_killed_leaves_them_to_down(served, folder, monkeypatch):
     loop = WallLoop()
     kube = connect(CONTEXT, kubeconfig=served[1], loop=loop)
