@@ -116,6 +116,9 @@ class Cluster(Protocol):
     def not_run(self) -> Sequence[tuple[Obj, str]]:
         """Pods whose program was to run here and was not, and why."""
 
+    def pulls(self) -> bool:
+        """Whether every image that is used here has been pulled from a registry: no node takes it to exist."""
+
     def stood_in(self) -> Sequence[StoodIn]:
         """Pods of a real cluster on nodes without a machine, whose programs did not run. Raises KubeError."""
 

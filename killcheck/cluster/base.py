@@ -71,6 +71,10 @@ class RealPlace:
         """None: what is here runs."""
         return ()
 
+    def pulls(self) -> bool:
+        """Nothing is taken to exist."""
+        return True
+
     def stood_in(self) -> Sequence[StoodIn]:
         """None: what is here runs."""
         return ()
@@ -107,9 +111,13 @@ class RealCluster(RealPlace):
         self._stood_in = machineless.stood_in(self.kube, self._machineless)
         return self._stood_in
 
+    def pulls(self) -> bool:
+        """Not where nodes, as they were last seen, have no machine."""
+        return not self._machineless
+
     def assumptions(self) -> Sequence[str]:
         """That nodes without a machine, as they were last seen, are like others."""
         names = self._machineless
         more = f", and {len(names) - 1} more" if len(names) > 1 else ""
-        said = "pods run as models there, and that billing stops was not seen"
+        said = "pods run as models there, their images are taken to exist, and that billing stops was not seen"
         return [f"there is no machine behind Node/{names[0]}{more}: {said}"] if names else []

@@ -134,6 +134,10 @@ class EmbeddedDrillCluster:
         """Executors' pods that were not allowed to run, or could not."""
         return list(self.embedded.nodes.not_run)
 
+    def pulls(self) -> bool:
+        """False: a model of a registry answers."""
+        return False
+
     def stood_in(self) -> Sequence[StoodIn]:
         """None: what does not run here :meth:`not_run` has, and the ledger knows what was modelled."""
         return ()

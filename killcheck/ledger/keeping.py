@@ -78,6 +78,7 @@ def of_drill(
         kube=None if cluster.real else cluster.kube,
         not_run=() if cluster.real else cluster.not_run(),
         stood_in=cluster.stood_in(),
+        pulled=cluster.pulls(),
     )
     stakes = Stakes(cluster.inventory().objects, kill_path, layer, by)
     unknown = doubted.entries(cluster.doubts(), stakes)
@@ -96,11 +97,13 @@ def keep(
     kube: Kube | None = None,
     not_run: Sequence[tuple[Obj, str]] = (),
     stood_in: Sequence[StoodIn] = (),
+    pulled: bool = True,
 ) -> Ledger:
     """The ledger of a drill of ``layer`` in which the GPUs went off.
 
     ``models``: the controllers that run on the cluster; ``kube`` tells which CronJobs fired; ``not_run``: pods whose
-    program could not be run, and why; ``stood_in``: pods of a real cluster that a model stood in for.
+    program could not be run, and why; ``stood_in``: pods of a real cluster that a model stood in for;
+    ``pulled``: images came from registries there.
     """
     stakes = Stakes(inventory.objects, kill_path, layer, by)
     if not stakes.targets:
@@ -112,7 +115,7 @@ def keep(
         *_not_run(not_run, stakes, kube),
         *_not_run([(_as_root(one), one.not_run or _HOLLOW) for one in stood_in], stakes, None, but=book.refs),
         *(growing.entries(stakes, kube) if kube is not None else ()),
-        *reading.entries(inventory, stakes),
+        *reading.entries(inventory, stakes, pulled=pulled),
         *left_on.entries(inventory, stakes),
         *outside.entries(inventory, stakes, book.now),
         *unrendered.entries(inventory, stakes),

@@ -91,16 +91,18 @@ _SETTLES = (
 )
 
 
-def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
+def entries(inventory: Inventory, stakes: Stakes, *, pulled: bool = True) -> Iterator[Entry]:
     """One for each error about a target, the layer's executor, a scaler of a target or a node pool of the path.
 
+    ``pulled``: on a real cluster, whether images came from registries.
     Of what else may turn a target on (a second starter), those count that do not say that it fails.
     """
     about = _about(stakes)
     by_ref = {ref_of(obj): obj for obj in inventory.objects if obj.get("kind") in workloads.KINDS}
     for found in _errors(inventory, stakes.kill_path):
         if found.object in about or _starts(found, by_ref.get(found.object), stakes):
-            yield _entry(found, stakes, live=inventory.live, meant=_meant(found, by_ref.get(found.object), stakes))
+            live = inventory.live and (pulled or found.probe not in _PULLED)
+            yield _entry(found, stakes, live=live, meant=_meant(found, by_ref.get(found.object), stakes))
 
 
 def _starts(found: Finding, obj: Obj | None, stakes: Stakes) -> bool:

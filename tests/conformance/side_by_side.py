@@ -116,7 +116,7 @@ EXECUTORS = {
     },
     "curl": {"image": "curlimages/curl:8.9.1", "command": ["sh", "-c", _CURL]},
     "python's urllib": {"image": "python:3.12-slim", "command": ["python3", "-c", _URLLIB]},
-    "python's client": {"image": "registry.example/ops/gpu-off:1.4", "command": ["python3", "-c", _CLIENT]},
+    "python's client": {"image": "ghcr.io/studio/gpu-off:1.4", "command": ["python3", "-c", _CLIENT]},
 }
 SPEC = """
 apiVersion: killcheck/v1

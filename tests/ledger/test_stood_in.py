@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from composed import Composition, Obj, account, workload
@@ -58,6 +59,18 @@ def test_nor_what_no_object_of_the_inventory_makes() -> None:
 def test_a_target_is_counted_and_not_run() -> None:
     target = next(obj for obj in Composition().objects if obj["kind"] == "Deployment")
     assert not _kept(_owl(**READY), _of(target)).open
+
+
+@pytest.mark.parametrize("pulled", [True, False])
+def test_an_image_that_nobody_pulled_was_not_seen_to_be_there(pulled: bool) -> None:
+    one = Composition()
+    path = specfile.loads(json.dumps(one.spec))
+    text = json.dumps(one.objects)
+    (switch,) = [obj for obj in one.objects if obj["kind"] == "CronJob"]
+    image = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["image"]
+    objects = json.loads(text.replace(json.dumps(image), '"registry.example/ops/gpu-off:1"'))
+    kept = keep(Inventory(objects, live=True), path, path.layers[0], today=date(2026, 11, 1), pulled=pulled)
+    assert [f"{entry}" for entry in kept.open if "image-gone" in f"{entry}"] == ([] if pulled else [ANY])
 
 
 @pytest.mark.parametrize(("replicas", "status", "down"), [(1, {}, True), (1, READY, False), (0, {}, False)])
