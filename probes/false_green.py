@@ -10,6 +10,8 @@ from killcheck.probes.call_refused import mistaken
 from killcheck.probes.where import command_path
 from killcheck.probes.world import SCALED, Executor, World
 
+from killcheck.rehearsal.loops import goes_round
+
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Call, Firing
 
@@ -31,8 +33,8 @@ class FalseGreen(Probe):
         for one in world.watched:
             yield from self._seen(world, one)
         for one in world.executors:
-            if one.seen is not None and one.seen.ran:
-                continue
+            if (one.seen is not None and one.seen.ran) or goes_round(one.owner):
+                continue  # what never ends is green to nobody
             if one.layer is None and (one.reading.writes or one.namespace not in spaces):
                 continue
             for how in one.reading.false_green:

@@ -16,7 +16,7 @@ from killcheck.rehearsal.programs import CONTROLLERS, watches_over
 from killcheck.spec.killpath import Target
 from killcheck.text.durations import parse_duration
 
-__all__ = ["round_s", "watchers"]
+__all__ = ["goes_round", "round_s", "watchers"]
 
 _LOOP = re.compile(r"\b(?:while|until)\b")
 _SLEEP = re.compile(r"\bsleep\s+(\S+?)(?=[\s;|&)]|$)")
@@ -42,10 +42,20 @@ def watchers(objects: Sequence[Obj], targets: Sequence[Target]) -> list[Obj]:
     ]
 
 
+def goes_round(obj: Obj) -> bool:
+    """Whether a controller's program is a loop that waits: what fails in one round is tried again in a later one."""
+    text = _text(obj) if obj.get("kind") in CONTROLLERS else ""
+    return _LOOP.search(text) is not None and _SLEEP.search(text) is not None
+
+
+def _text(obj: Obj) -> str:
+    containers = dig(obj, "spec", "template", "spec", "containers", default=[])
+    return "\n".join(str(word) for c in containers for word in (*(c.get("command") or ()), *(c.get("args") or ())))
+
+
 def round_s(obj: Obj) -> float | None:
     """How many seconds a round of it takes at most; None: it is no loop, or its rounds are not alike."""
-    containers = dig(obj, "spec", "template", "spec", "containers", default=[])
-    text = "\n".join(str(word) for c in containers for word in (*(c.get("command") or ()), *(c.get("args") or ())))
+    text = _text(obj)
     slept = _SLEEP.findall(text)
     if not _LOOP.search(text) or _DIFFERS.search(text) or not slept:
         return None

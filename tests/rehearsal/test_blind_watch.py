@@ -12,8 +12,8 @@ LOOP = "while true; do curl -fsS http://prometheus.monitoring/ || continue; kube
 OFF = Call(1.0, "PATCH", "/", "patch", "apps", "v1", "deployments", "scale", "gpu-lab", "asr", replicas=0)
 
 
-def _found(path, firing):
-    objects = [obj for obj in path.does(LOOP).objects() if obj["kind"] != "CronJob"]
+def _watched(path, loop):
+    objects = [obj for obj in path.does(loop).objects() if obj["kind"] != "CronJob"]
     pod = {"serviceAccountName": "lights-out", "containers": [{"name": "main", **path.container}]}
     watch = {
         "apiVersion": "apps/v1",
@@ -21,8 +21,13 @@ def _found(path, firing):
         "metadata": {"name": "idler", "namespace": "gpu-lab"},
         "spec": {"selector": {"matchLabels": {"app": "idler"}}, "template": {"spec": pod}},
     }
+    return [*objects, watch]
+
+
+def _found(path, firing):
+    objects = _watched(path, LOOP)
     seen = {"Deployment/gpu-lab/idler": Rehearsed("Deployment/gpu-lab/idler", "gpu-lab", "lights-out", firing)}
-    world, _ = asking.world_of([*objects, watch], NOW, rehearsed=seen)
+    world, _ = asking.world_of(objects, NOW, rehearsed=seen)
     return [(f.severity, f.unproven) for f in asking.lint(world).findings if f.probe == "blind-watch"]
 
 
@@ -37,3 +42,15 @@ def _found(path, firing):
 )
 def test_an_outage_that_counts_as_work(path, firing, told):
     assert _found(path, firing) == told
+
+
+@pytest.mark.parametrize(
+    ("loop", "lost"),
+    [
+        ("while true; do kubectl scale deploy/asr -n gpu-lab --replicas=0; sleep 60; done", 0),
+        ("kubectl scale deploy/asr -n gpu-lab --replicas=0; echo done", 1),
+    ],
+)
+def test_what_goes_round_tries_again_and_is_green_to_nobody(path, loop, lost):
+    world, _ = asking.world_of(_watched(path, loop), NOW)
+    assert len([f for f in asking.lint(world).findings if f.probe == "false-green"]) == lost
