@@ -38,6 +38,7 @@ from killcheck.embedded.models.groups import JobSets, LeaderWorkerSets, Notebook
 from killcheck.embedded.models.http_add_on import HttpAddOn
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
+from killcheck.embedded.models.keda_jobs import ScaledJobs
 from killcheck.embedded.models.kueue import Kueue
 from killcheck.embedded.models.made_groups import RayJobs, RayServices, TrainJobs
 from killcheck.embedded.models.metadata import InstanceMetadata
@@ -70,6 +71,7 @@ MODELS: tuple[type[Component], ...] = (
     ClusterAutoscaler,
     Karpenter,
     Keda,
+    ScaledJobs,
     HttpAddOn,
     ArgoCd,
     KustomizeController,

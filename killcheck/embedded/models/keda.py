@@ -36,7 +36,7 @@ from killcheck.kube.objects import (
     uid_of,
 )
 
-__all__ = ["Keda"]
+__all__ = ["PAUSED", "Keda", "interval", "says"]
 
 PAUSED = "autoscaling.keda.sh/paused"
 PAUSED_AT = "autoscaling.keda.sh/paused-replicas"
@@ -138,17 +138,17 @@ class Keda(Controller):
         """As RequestScale."""
         spec = scaled.get("spec") or {}
         least, idle = int(spec.get("minReplicaCount") or 0), spec.get("idleReplicaCount")
-        active = reading.active or _says(scaled, FORCED)
+        active = reading.active or says(scaled, FORCED)
         if self._went_idle(scaled, active):
             return  # the last poll that found it active has been written: that change brings the next look
         if active:
             self._seen_active(scaled)
-            if (now == 0 or (idle is not None and now < least)) and not _says(scaled, PAUSED_OUT):
+            if (now == 0 or (idle is not None and now < least)) and not says(scaled, PAUSED_OUT):
                 self._soon(scaled, _Change(workload, now, max(least, 1), "KEDAScaleTargetActivated", reading))
         elif reading.error and (not spec.get("fallback") or dig(spec, "fallback", "replicas", default=0)):
             return
         elif (idle is not None and now > int(idle)) or (now > 0 and least == 0):
-            if not _says(scaled, PAUSED_IN):
+            if not says(scaled, PAUSED_IN):
                 self._when_cool(scaled, workload, now, int(idle) if idle is not None else least)
         elif idle is None and now < least:
             # KEDA says nothing of this one and signs it in managedFields, which clients in this process are not shown.
@@ -172,7 +172,7 @@ class Keda(Controller):
 
     def _soon(self, scaled: Obj, change: _Change) -> None:
         """At the next poll: KEDA looks every pollingInterval (30 s), counted from its own start."""
-        every, into, key = _interval(scaled), self._into_period(scaled), key_of(scaled)
+        every, into, key = interval(scaled), self._into_period(scaled), key_of(scaled)
         poll = int((self.loop.now() - parse_time(scaled["metadata"]["creationTimestamp"])).total_seconds() // every)
         if into >= 1.0 or self._acted.get(key) == poll:
             self.queue.add(key, every - into + 0.001)
@@ -291,7 +291,7 @@ class Keda(Controller):
     # -- status --------------------------------------------------------------------------------------------
     def _conditions(self, scaled: Obj, reading: Reading | None, failed: str) -> list[Obj]:
         """Ready, Active, Fallback, Paused, in the order and words of KEDA's."""
-        paused = _is_paused(scaled) or _says(scaled, PAUSED_IN) or _says(scaled, PAUSED_OUT)
+        paused = _is_paused(scaled) or says(scaled, PAUSED_IN) or says(scaled, PAUSED_OUT)
         broken = reading is not None and reading.error and not reading.active
         ready = (
             ("False", failed, "ScaledObject check failed")
@@ -351,7 +351,7 @@ class Keda(Controller):
     def _into_period(self, scaled: Obj) -> float:
         """Seconds since its last poll."""
         began = parse_time(scaled["metadata"]["creationTimestamp"])
-        return (self.loop.now() - began).total_seconds() % _interval(scaled)
+        return (self.loop.now() - began).total_seconds() % interval(scaled)
 
     def _seen_active(self, scaled: Obj, ago_s: float | None = None) -> bool:
         """Write when a poll found it active; answers whether that is news.
@@ -390,10 +390,10 @@ class Keda(Controller):
 
 
 def _is_paused(scaled: Obj) -> bool:
-    return PAUSED_AT in annotations_of(scaled) or _says(scaled, PAUSED)
+    return PAUSED_AT in annotations_of(scaled) or says(scaled, PAUSED)
 
 
-def _says(scaled: Obj, annotation: str) -> bool:
+def says(scaled: Obj, annotation: str) -> bool:
     """Whether a boolean annotation is set: what is no boolean counts as true (getBoolAnnotation)."""
     text = annotations_of(scaled).get(annotation)
     return text is not None and text not in ("0", "f", "F", "false", "FALSE", "False")
@@ -423,7 +423,8 @@ def _hpa(scaled: Obj) -> str:
     return str(own or f"keda-hpa-{name_of(scaled)}")
 
 
-def _interval(scaled: Obj) -> float:
+def interval(scaled: Obj) -> float:
+    """How often KEDA asks its triggers, in seconds."""
     return float(dig(scaled, "spec", "pollingInterval", default=30) or 30)
 
 
