@@ -79,8 +79,8 @@ class ScaledJobs(Controller):
     def _outdated(self, scaled: Obj, job: Obj) -> bool:
         """Whether a Job was made by an older ScaledJob; it is deleted then."""
         spec = scaled.get("spec") or {}
-        gradual = "gradual" in (spec.get("rolloutStrategy"), dig(spec, "rollout", "strategy"))
-        old = not gradual and annotations_of(job).get(_GENERATION) != str(scaled["metadata"].get("generation"))
+        rollout = spec.get("rolloutStrategy") or dig(spec, "rollout", "strategy")
+        old = rollout != "gradual" and annotations_of(job).get(_GENERATION) != str(scaled["metadata"].get("generation"))
         if old and "deletionTimestamp" not in job["metadata"]:
             try:
                 self.kube.delete(r.JOBS, name_of(job), namespace_of(job), propagation="Background")
