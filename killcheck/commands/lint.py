@@ -210,7 +210,7 @@ def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
 
     kube = connect(options["on"], kubeconfig=options["kubeconfig"], loop=WallLoop())
     listed = read(kube, _kinds(kill_path))
-    version = str(kube.call("GET", "/version").body.get("gitVersion", ""))
+    version = _version(kube)
     run = options["exec_mode"] == "host"
     world, notes = asking.world_of(
         listed.objects,
@@ -225,7 +225,19 @@ def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
         kubernetes_version=version,
     )
     world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
-    return world, (*notes, *_written(kube, world.kill_path))
+    stood_in = rehearsing.stood_in(version) if run and version else []
+    return world, (*notes, *stood_in, *_written(kube, world.kill_path))
+
+
+def _version(kube: Any) -> str:
+    """The Kubernetes that answers; empty where it does not say."""
+    from killcheck.kube.errors import ApiError
+
+    try:
+        answer = kube.call("GET", "/version").body
+    except ApiError:
+        return ""
+    return str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""
 
 
 def _written(kube: Any, kill_path: Any) -> list[str]:

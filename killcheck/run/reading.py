@@ -19,7 +19,7 @@ from killcheck.kube.objects import Obj
 from killcheck.lint import asking
 from killcheck.lint.asking import LintResult
 from killcheck.probes import live
-from killcheck.run.rehearsing import known, rehearsed
+from killcheck.run.rehearsing import known, rehearsed, stood_in
 from killcheck.run.session import Session
 from killcheck.spec.killpath import KillPath
 
@@ -49,6 +49,7 @@ def findings(session: Session) -> LintResult:
                 kubernetes_version=cluster.kubernetes,
             )
             world.answers = live.ask(cluster.kube, world)
+            notes += tuple(stood_in(cluster.kubernetes)) if session.exec_mode == "host" else ()
     elif kill_path.in_kubernetes or session.manifests:
         loaded = session.load()
         on, fire = kill_path.kubernetes_version, session.exec_mode == "host"

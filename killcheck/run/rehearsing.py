@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from killcheck.kube.manifests import Loaded
     from killcheck.rehearsal.record import Rehearsed
 
-__all__ = ["known", "rehearsed"]
+__all__ = ["known", "rehearsed", "stood_in"]
 
 #: A worker is worth its start from so many programs on.
 PROGRAMS_A_WORKER = 3
@@ -38,6 +38,12 @@ def known(
     from killcheck.machine import rehearsed as machines
 
     return {} if found.manifests else machines.read(folders)
+
+
+def stood_in(kubernetes_version: str) -> list[str]:
+    """What is to be said of a cluster on whose own release its programs are not rehearsed."""
+    why = releases.nearest(kubernetes_version)[1]
+    return [f"programs were rehearsed on another Kubernetes: {why}"] if why else []
 
 
 def rehearsed(

@@ -8,6 +8,7 @@ from killcheck.embedded.api import schemas
 from killcheck.embedded.api.kinds import Registry, builtin
 from killcheck.kube import releases
 from killcheck.kube.releases import Release, ReleaseError, nearest, parse, told
+from killcheck.run.rehearsing import stood_in
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,15 @@ def test_a_release_that_is_not_modelled_is_refused_and_stood_in_for_where_it_is_
     assert nearest("v1.34.3-eks-1") == (Release(34, "v1.34.3-eks-1"), "")
     assert nearest("")[0] == releases.DEFAULT
     assert (told("1.34"), told("v1.29.3-gke.100")) == ("v1.34.9", "v1.29.3-gke.100")
+
+
+def test_that_another_release_stands_in_for_a_cluster_is_said():
+    (said,) = stood_in("v1.29.3-gke.100")
+    assert said == (
+        "programs were rehearsed on another Kubernetes: the cluster is v1.29.3-gke.100, which is not modelled: v1.33 "
+        "stands in for it"
+    )
+    assert stood_in("v1.34.3") == []
 
 
 def test_every_field_of_the_tables_is_one_of_its_type():
