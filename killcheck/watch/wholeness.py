@@ -51,6 +51,16 @@ _REMEDIES = (
     (r'storageclass\S* "?([^" ]+)"? not found', "add StorageClass {0} to the manifests"),
     (r"unbound immediate PersistentVolumeClaims", "add a volume or the StorageClass that its claims name"),
     (r'RuntimeClass "?([^" ]+)"? not found', "add RuntimeClass {0} to the manifests"),
+    (
+        r"device class (\S+) does not exist",
+        "add DeviceClass {0}, and the ResourceSlices and Nodes of its driver, to the manifests: kubectl get "
+        "deviceclasses,resourceslices,nodes -o yaml; or drill it where the driver runs (--on CONTEXT)",
+    ),
+    (
+        r"cannot allocate all claims",
+        "add the ResourceSlices and Nodes of its driver to the manifests: kubectl get resourceslices,nodes -o yaml; or "
+        "drill it where the driver runs (--on CONTEXT)",
+    ),
     (r"no PriorityClass with name (\S+) was found", "add PriorityClass {0} to the manifests"),
     (
         r"untolerated taint|didn't match Pod's node affinity|Insufficient",

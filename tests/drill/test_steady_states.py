@@ -344,3 +344,37 @@ def test_pool_that_has_no_room_for_all_is_named(tmp_path):
     assert "2 of 3 GPU pods of Deployment/atelier/loom run" in result.why
     assert "all available instance types exceed limits for nodepool (NodePool=looms)" in result.why
     assert "raise the limits of NodePool looms, or ask for less" in result.why
+
+
+def test_devices_of_a_driver_that_no_manifest_shows_are_asked_for(tmp_path):
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+    spec = {"spec": {"devices": {"requests": [request]}}}
+    claim = workload("ResourceClaimTemplate", spec, "resource.k8s.io/v1", name="gpu")
+    server = pod({"claims": [{"name": "gpu"}]}, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])
+    target = replicated()
+    target["spec"]["template"]["spec"] = server
+    drill = drilled(tmp_path, claim, target, *scaled("deployment/loom"))
+    assert str(drill.verdict) == "inconclusive"
+    assert "add DeviceClass gpu.nvidia.com, and the ResourceSlices and Nodes of its driver" in drill.why
+
+
+SCALED_JOB = workload(
+    "ScaledJob",
+    {
+        "jobTargetRef": {"template": ONCE},
+        "triggers": [{"type": "rabbitmq", "metadata": {"queueName": "q", "value": "1"}}],
+    },
+    "keda.sh/v1alpha1",
+)
+PAUSE = ("annotate", "scaledjob", "loom", "-n", NS, "autoscaling.keda.sh/paused=true", "--overwrite")
+NO_MORE = ("patch", "scaledjob", "loom", "-n", NS, "--type=merge", "-p", '{"spec":{"maxReplicaCount":0}}')
+
+
+@pytest.mark.parametrize(
+    ("args", "verdict"),
+    [(PAUSE, "exposed"), (NO_MORE, "survived"), (("delete", "scaledjob", "loom", "-n", NS), "survived")],
+    ids=["pause", "no-more", "delete"],
+)
+def test_scaled_job_is_off_when_its_jobs_are(tmp_path, args, verdict):
+    drill = drilled(tmp_path, SCALED_JOB, *switch(*args, groups=("keda.sh",)))
+    assert str(drill.verdict) == verdict, drill.why
