@@ -59,7 +59,8 @@ def test_without_a_home_and_without_a_standard_output_a_drill_is_a_drill(tmp_pat
         check=False,
     )
     (first,) = done.stderr.decode().splitlines()
-    assert (done.returncode, first.partition(";")[0]) == (0, "killcheck: dead-man: the example dead-man, on embedded")
+    said = "killcheck: dead-man: the example dead-man, on embedded (Kubernetes v1.36.2)"
+    assert (done.returncode, first.partition(";")[0]) == (0, said)
     (record,) = tmp_path.glob(".killcheck/runs/*/run.jsonl")
     assert all(line.startswith("{") for line in record.read_text().splitlines())  # nothing else was written into it
 
