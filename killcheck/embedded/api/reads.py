@@ -269,6 +269,8 @@ class Reader:
                 stream.end()
                 return Response(200, None, stream=stream)
         self.server.watches.open(stream)
+        if call.over_wire and kind.table == heartbeats.TABLE:
+            heartbeats.write_for(self.server, stream)
         timeout = _number(call.request.param("timeoutSeconds"))
         if timeout:
             resource = kind.resource

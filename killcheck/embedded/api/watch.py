@@ -70,6 +70,11 @@ class WatchStream:
         self._closed = False
         self._deadline: Timer | None = None
 
+    @property
+    def over(self) -> bool:
+        """Whether nobody reads it any more, or nothing will come."""
+        return self._over or self._closed
+
     # -- for the reader ------------------------------------------------------------------------------------
     def subscribe(self, on_frame: Callable[[Obj], None], on_end: Callable[[], None]) -> None:
         """Deliver what is there and what comes, on the loop."""
