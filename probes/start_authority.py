@@ -28,6 +28,9 @@ class StartAuthority(Probe):
         path = world.kill_path
         if not path.folder or all(target.count is None for target in path.targets):
             return
+        has_sentinel = any(layer.sentinel for layer in path.layers)
+        if not has_sentinel and any(one.beside for one in world.rehearsed.values()):
+            return  # the path was found in the timers: second-starter asks when each starts, and what stops it then
         root, own = Path(path.folder), units.own_programs(path)
         try:
             found = units.read(list(units.folders_below(root)), beside=root)
