@@ -122,5 +122,8 @@ class Cluster(Protocol):
     def stood_in(self) -> Sequence[StoodIn]:
         """Pods of a real cluster on nodes without a machine, whose programs did not run. Raises KubeError."""
 
+    def asked(self) -> int:
+        """How many requests programs have made of the API server here; 0 where that costs nobody here anything."""
+
     def close(self) -> None:
         """Stop what was started; idempotent."""

@@ -79,6 +79,10 @@ class RealPlace:
         """None: what is here runs."""
         return ()
 
+    def asked(self) -> int:
+        """None: it answers elsewhere."""
+        return 0
+
 
 class RealCluster(RealPlace):
     """A place that has a Kubernetes API."""

@@ -142,6 +142,10 @@ class EmbeddedDrillCluster:
         """None: what does not run here :meth:`not_run` has, and the ledger knows what was modelled."""
         return ()
 
+    def asked(self) -> int:
+        """Over the wire: controllers here need none."""
+        return self.embedded.wire.asked
+
     def close(self) -> None:
         """Stop everything; idempotent."""
         if self.machine is not None:

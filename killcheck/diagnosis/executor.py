@@ -90,6 +90,21 @@ def pod_refused(case: Case) -> Diagnosis | None:
     )
 
 
+def no_pod_wanted(case: Case) -> Diagnosis | None:
+    """The Job is there, and asks for no pod."""
+    if case.stuck_at != "pod_created" or not case.job or case.pods:
+        return None
+    spec = case.job.get("spec") or {}
+    if spec.get("parallelism") != 0:
+        return None
+    return Diagnosis(
+        cause=f"Job {name_of(case.job)} asks for no pod (parallelism: 0): the executor never runs",
+        evidence=("parallelism: 0",),
+        remedy="take parallelism out of the CronJob's jobTemplate",
+        failures=(11,),
+    )
+
+
 def nobody_looked(case: Case) -> Diagnosis | None:
     """The Job is there, and no controller has ever touched it."""
     if case.stuck_at != "pod_created" or not case.job or case.job.get("status") or case.events():
@@ -421,8 +436,13 @@ def _comes_first(case: Case) -> Diagnosis | None:
     for pod in reversed(case.pods):
         first = _still_first(pod)
         if first is not None:
+            cause = f"container {first} of {name_of(pod)} comes first and did not end: the executor never started"
+            told = refusals.refusal(case.observations.logs.get((name_of(pod), first), ""))
+            if told is not None:
+                meaning, remedy, rows = _MEANINGS[told.kind]
+                return Diagnosis(f"{cause}; {meaning}: {told.line[:300]}", tuple(case.last_words(3)), remedy, rows)
             return Diagnosis(
-                cause=f"container {first} of {name_of(pod)} comes first and did not end: the executor never started",
+                cause=cause,
                 evidence=tuple(case.last_words(3)),
                 remedy="keep the executor's pods out of injection, and give nothing the chance to hold them up",
                 failures=(11,),
@@ -514,6 +534,7 @@ RULES = (
     suspended,
     held_up,
     pod_refused,
+    no_pod_wanted,
     nobody_looked,
     unschedulable,
     image,

@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from killcheck import diagnosis, events
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.errors import UndoProblem
+from killcheck.clock import wall_seconds
 from killcheck.drill.attribution import Bystanders
 from killcheck.drill.deciding import decided
 from killcheck.drill.night import Missed, Relight, WorksOnce, rest_of
@@ -45,6 +46,9 @@ STEADY_TIMEOUT_S = 1800.0
 #: How long the steady state may take to come back after a drill, in seconds.
 HEAL_TIMEOUT_S = 1800.0
 
+#: On the embedded cluster: seconds of the wall, and requests of programs, after which more watching has to be needed.
+PATIENCE_S = 45.0
+MANY_REQUESTS = 200
 #: How long what a list has may take to be shown by a watch that lives, in seconds.
 SHOWN_WITHIN_S = 10.0
 #: How much of a time tells its second: 2026-01-15T03:00:00.
@@ -60,10 +64,12 @@ class Options(Struct, frozen=True):
 
     ``horizon_s``: how long to watch at most after the trigger when the GPUs stay on (None: until the last deadline
     has passed).
+    ``nobody_asked``: the horizon is killcheck's own, so that less is enough where more changes no verdict.
     ``run_out_s``: go on watching until then also when all is proven: it must hold. ``heal``: put the targets back on.
     """
 
     horizon_s: float | None = None
+    nobody_asked: bool = False
     run_out_s: float = 0.0
     steady_timeout_s: float = STEADY_TIMEOUT_S
     heal_timeout_s: float = HEAL_TIMEOUT_S
@@ -109,6 +115,8 @@ class Watched:
         self._late: dict[str, tuple[str, diagnosis.Diagnosis, bool]] = {}
         #: Why more watching changes nothing, on somebody's cluster; None: it could.
         self._decided: str | None = None
+        #: When (the wall's seconds), and after how many requests, programs that ask on and on have asked enough.
+        self._enough = (math.inf, 0)
         self._dirty = True
         self._began = cluster.loop.now()
         #: Since when everything is proven: what happens from then on changes nothing of that.
@@ -133,6 +141,7 @@ class Watched:
         loop = self.cluster.loop
         self._wake_at_deadlines()
         self._touch()
+        self._enough = (wall_seconds() + PATIENCE_S, self.cluster.asked() + MANY_REQUESTS)
         self._watch_until_proven()
         assert self.progress is not None
         if self.progress.proven() and self.options.run_out_s:
@@ -215,11 +224,21 @@ class Watched:
 
     def _fresh_and_proven(self) -> bool:
         self._fresh()
+        self._see_who_asks()
         return self.progress is not None and (self.progress.proven() or self._decided is not None)
 
-    def _decide(self) -> None:
+    def _see_who_asks(self) -> None:
+        """Virtual time is free, but for programs that ask all the while: each time takes as long as it takes."""
+        at, requests = self._enough
+        if self.cluster.asked() < requests or wall_seconds() < at:
+            return
+        self._enough = (wall_seconds() + PATIENCE_S / 10, requests)
+        self._decide(of_our_own=True)
+
+    def _decide(self, *, of_our_own: bool = False) -> None:
         """See whether more watching could change the verdict, where it costs somebody something and nobody asked."""
-        if self.progress is None or self.options.horizon_s is not None or not self.cluster.real or self._decided:
+        asked_for = self.options.horizon_s is not None and not self.options.nobody_asked
+        if self.progress is None or asked_for or self._decided or not (self.cluster.real or of_our_own):
             return
         if self.bystanders is not None and self._settled is None:
             self._decided = decided(

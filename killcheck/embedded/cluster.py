@@ -304,6 +304,7 @@ class Cluster:
             extra, notes = default_objects.missing_objects(objects, self.kube, self.assumed)
             self.notes += notes
             self._stand_in(objects)
+            self.git.projects += [obj for obj in objects if obj.get("kind") == "AppProject"]
             for obj in sorted([*extra, *objects], key=_order):
                 stored = self._create(obj)
                 if stored is not None:

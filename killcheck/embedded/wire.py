@@ -57,6 +57,8 @@ class Server:
         #: How many seconds a program waits for the answer to a look-up of a name.
         self.names: Callable[[str], float] | None = None
         self.world = Client("world")
+        #: How many requests were answered, whoever made them.
+        self.asked = 0
         self._context: ssl.SSLContext | None = None
         self._selector: selectors.BaseSelector | None = None
         self._thread: threading.Thread | None = None
@@ -158,6 +160,7 @@ class Server:
     def answer(self, request: Request) -> Response:
         """Let the interceptor or the server answer, inside the loop."""
         with self.loop.entered():
+            self.asked += 1
             if self.interceptor is not None:
                 response = self.interceptor(request)
                 if response is not None:

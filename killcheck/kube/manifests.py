@@ -106,8 +106,14 @@ class _Reading(Struct):
         self.surprises += found.surprises
 
     def loaded(self) -> Loaded:
-        """All of it, each object once."""
-        kept, variants = _one_of_each(self.manifests, self.notes)
+        """All of it, each object once, but for what Helm runs when it is asked to."""
+        asked = [one for one in self.manifests if _when_asked(one.obj)]
+        if asked:
+            named = ", ".join(f"{ref_of(one.obj)} ({one.place})" for one in asked[:3])
+            more = f", and {len(asked) - 3} more" if asked[3:] else ""
+            self.notes.append(f"left out, for helm makes it only when it is asked to (helm.sh/hook): {named}{more}")
+        runs = [one for one in self.manifests if one not in asked] if asked else self.manifests
+        kept, variants = _one_of_each(runs, self.notes)
         return Loaded(
             tuple(kept),
             tuple(self.skipped),
@@ -322,6 +328,19 @@ def _why_nothing(skipped: Sequence[Skipped]) -> str:
 def _identity(obj: Obj) -> _Identity:
     group = str(obj.get("apiVersion", "")).rpartition("/")[0]
     return group, str(obj.get("kind")), key_of(obj)
+
+
+#: Hooks that no install and no upgrade runs. Source: helm.sh, Chart Hooks and Chart Tests.
+_WHEN_ASKED = frozenset({"test", "test-success", "test-failure", "pre-rollback", "post-rollback"})
+_WHEN_ASKED |= {"pre-delete", "post-delete"}
+
+
+def _when_asked(obj: Obj) -> bool:
+    """Whether an object is a hook of a test, a rollback or the end of a release, and nothing else."""
+    with suppress(*STUMBLES):
+        hooks = {one.strip() for one in str(obj["metadata"]["annotations"]["helm.sh/hook"]).split(",")}
+        return hooks <= _WHEN_ASKED
+    return False
 
 
 def _one_of_each(manifests: Sequence[Manifest], notes: list[str]) -> tuple[list[Manifest], list[Manifest]]:

@@ -311,7 +311,8 @@ class Run:
             )
             options = planned.options
             if options.horizon_s is None and not cluster.real:
-                options = replace(options, horizon_s=_night_s(kill_path, layer, self.session.night_s))
+                horizon_s = _night_s(kill_path, layer, self.session.night_s)
+                options = replace(options, horizon_s=horizon_s, nobody_asked=True)
             drill = Drill(
                 cluster,
                 kill_path,

@@ -248,3 +248,21 @@ def test_links_that_are_not_followed_and_those_that_lead_nowhere_are_told_of(tmp
 def test_a_name_that_is_no_text_is_told_with_its_line(key):
     with pytest.raises(manifests.ManifestError, match=rf"<text>:5: metadata\.{key}: expected text"):
         manifests.loads(f"apiVersion: v1\nkind: Pod\nmetadata:\n  generateName: x\n  {key}: [x]\n")
+
+
+@pytest.mark.parametrize(
+    ("hook", "left_out"),
+    [
+        ("test", True),
+        ("test-success", True),
+        ("pre-delete, post-delete", True),
+        ("post-install", False),
+        ("test,post-upgrade", False),
+        ("", False),
+    ],
+)
+def test_what_helm_makes_only_when_it_is_asked_to_is_left_out(hook: str, left_out: bool):
+    pod = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: smoke, annotations: {{helm.sh/hook: '{hook}'}}}}\n"
+    loaded = manifests.loads(f"{pod}---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: ml}}\n")
+    assert ("Pod/smoke" in [ref_of(obj) for obj in loaded.objects]) is not left_out
+    assert any("Pod/smoke" in note and "helm.sh/hook" in note for note in loaded.notes) is left_out

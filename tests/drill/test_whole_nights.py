@@ -390,6 +390,39 @@ def app(automated, *options, ignore=()):
     }
 
 
+def project(name, **window):
+    window = {"kind": "deny", "schedule": "0 19 * * *", "duration": "12h", **window}
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": name, "namespace": "argocd"},
+        "spec": {"syncWindows": [window]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        (project("default", applications=["s*"]), "inconclusive"),
+        (project("default", namespaces=["studio"]), "inconclusive"),
+        (project("default", applications=["web-*"]), "exposed"),
+        (project("other", applications=["*"]), "exposed"),
+    ],
+)
+def test_a_heal_that_a_sync_window_may_prevent_proves_nothing(night, bounds, verdict):
+    result = night(app({"selfHeal": True}), bounds)
+    assert str(result.verdict) == verdict, told(result)
+    assert ("the sync windows of AppProject default are not modelled" in told(result)) is (verdict == "inconclusive")
+
+
+def test_a_job_that_asks_for_no_pod_is_told_so(night):
+    account, *rest = cron("off", "30 22 * * *", ZERO)
+    switch = next(one for one in (account, *rest) if one["kind"] == "CronJob")
+    switch["spec"]["jobTemplate"]["spec"]["parallelism"] = 0
+    result = night(account, *rest, switch=None)
+    assert "asks for no pod (parallelism: 0)" in result.cause
+
+
 def entry(**more):
     return {"group": "apps", "kind": "Deployment", **more}
 

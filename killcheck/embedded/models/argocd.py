@@ -87,6 +87,7 @@ class ArgoCd(Controller):
         self.events.emit(app, "Normal", "OperationStarted", "Initiated automated sync to '' (self-heal)")
         for left in found:
             self._doubt(app, left)
+            self._doubt_windows(app, left)
             gitops.restore(self.kube, left)
 
     def _held_by(self, app: Obj) -> Iterator[Tracked]:
@@ -186,6 +187,17 @@ class ArgoCd(Controller):
             )
             self.unproven.append(Doubt(ref_of(found.live), said))
 
+    def _doubt_windows(self, app: Obj, found: Drift) -> None:
+        """A heal that a window of its project may prevent proves nothing (appcontroller.go: canSync)."""
+        wanted = str(dig(app, "spec", "project", default="") or "default")
+        for project in self.git.projects:
+            windows = dig(project, "spec", "syncWindows", default=None) or ()
+            if name_of(project) == wanted and any(_about(window, app) for window in windows):
+                said = f"whether Application {name_of(app)} puts {found} back by then is not known: "
+                said += f"the sync windows of AppProject {wanted} are not modelled"
+                if said not in self.unproven:
+                    self.unproven.append(said)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._due: set[Key] = set()
@@ -209,6 +221,13 @@ def _here(app: Obj) -> bool:
     """Whether it deploys to this cluster."""
     to = dig(app, "spec", "destination", default=None) or {}
     return str(to.get("server") or to.get("name") or "") in HERE
+
+
+def _about(window: Obj, app: Obj) -> bool:
+    """Whether a sync window may be an Application's: by its name, its namespace or its cluster."""
+    place = str(dig(app, "spec", "destination", "namespace", default=""))
+    names = any(fnmatchcase(name_of(app), str(one)) for one in window.get("applications") or ())
+    return names or any(fnmatchcase(place, str(one)) for one in window.get("namespaces") or ()) or "clusters" in window
 
 
 def _respects(app: Obj) -> bool:

@@ -50,6 +50,8 @@ class Git(Struct):
     """Everything that the cluster was loaded with, in order."""
 
     objects: list[Tracked] = field(default_factory=list)
+    #: AppProjects of Argo CD: no API server here has them.
+    projects: list[Obj] = field(default_factory=list)
 
     def add(self, wanted: Obj, stored: Obj) -> None:
         """Remember a manifest and what became of it."""
