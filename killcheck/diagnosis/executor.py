@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.executor import refusals
 from killcheck.executor.refusals import RefusalKind
-from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.layers.base import Hindrance
 
 __all__ = ["FAILURES", "RULES"]
@@ -95,14 +95,20 @@ def no_pod_wanted(case: Case) -> Diagnosis | None:
     if case.stuck_at != "pod_created" or not case.job or case.pods:
         return None
     spec = case.job.get("spec") or {}
-    if spec.get("parallelism") != 0:
+    held = spec.get("suspend") is True and _QUEUE not in labels_of(case.job)  # else Kueue has it
+    said = "suspend: true" if held else "parallelism: 0" if spec.get("parallelism") == 0 else ""
+    if not said:
         return None
     return Diagnosis(
-        cause=f"Job {name_of(case.job)} asks for no pod (parallelism: 0): the executor never runs",
-        evidence=("parallelism: 0",),
-        remedy="take parallelism out of the CronJob's jobTemplate",
+        cause=f"Job {name_of(case.job)} asks for no pod ({said}): the executor never runs",
+        evidence=(said,),
+        remedy=f"take {said.partition(':')[0]} out of the CronJob's jobTemplate",
         failures=(11,),
     )
+
+
+#: The label of a Job that Kueue suspends until it is admitted.
+_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 def nobody_looked(case: Case) -> Diagnosis | None:

@@ -415,12 +415,13 @@ def test_a_heal_that_a_sync_window_may_prevent_proves_nothing(night, bounds, ver
     assert ("the sync windows of AppProject default are not modelled" in told(result)) is (verdict == "inconclusive")
 
 
-def test_a_job_that_asks_for_no_pod_is_told_so(night):
+@pytest.mark.parametrize(("field", "value"), [("parallelism", 0), ("suspend", True)])
+def test_a_job_that_asks_for_no_pod_is_told_so(night, field, value):
     account, *rest = cron("off", "30 22 * * *", ZERO)
     switch = next(one for one in (account, *rest) if one["kind"] == "CronJob")
-    switch["spec"]["jobTemplate"]["spec"]["parallelism"] = 0
+    switch["spec"]["jobTemplate"]["spec"][field] = value
     result = night(account, *rest, switch=None)
-    assert "asks for no pod (parallelism: 0)" in result.cause
+    assert f"asks for no pod ({field}: {str(value).lower()})" in result.cause
 
 
 def entry(**more):

@@ -195,8 +195,9 @@ class ArgoCd(Controller):
             if name_of(project) == wanted and any(_about(window, app) for window in windows):
                 said = f"whether Application {name_of(app)} puts {found} back by then is not known: "
                 said += f"the sync windows of AppProject {wanted} are not modelled"
-                if said not in self.unproven:
-                    self.unproven.append(said)
+                doubt = Doubt(str(found), said)
+                if doubt not in self.unproven:
+                    self.unproven.append(doubt)
 
     def __post_init__(self) -> None:
         super().__post_init__()
