@@ -442,13 +442,8 @@ def _comes_first(case: Case) -> Diagnosis | None:
     for pod in reversed(case.pods):
         first = _still_first(pod)
         if first is not None:
-            cause = f"container {first} of {name_of(pod)} comes first and did not end: the executor never started"
-            told = refusals.refusal(case.observations.logs.get((name_of(pod), first), ""))
-            if told is not None:
-                meaning, remedy, rows = _MEANINGS[told.kind]
-                return Diagnosis(f"{cause}; {meaning}: {told.line[:300]}", tuple(case.last_words(3)), remedy, rows)
             return Diagnosis(
-                cause=cause,
+                cause=f"container {first} of {name_of(pod)} comes first and did not end: the executor never started",
                 evidence=tuple(case.last_words(3)),
                 remedy="keep the executor's pods out of injection, and give nothing the chance to hold them up",
                 failures=(11,),
