@@ -22,6 +22,7 @@ from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import Issuer
 from killcheck.embedded.controllers import ALL, start_all
+from killcheck.embedded.controllers.nodelifecycle import NodeLifecycleController
 from killcheck.embedded.controllers.runtime import Component, Informers
 from killcheck.embedded.controllers.scheduler import Scheduler
 from killcheck.embedded.deployed import as_deployed
@@ -192,6 +193,7 @@ class Cluster:
             rng=random.Random(seed + 2),  # noqa: S311 - jitter
             version=self.release.version,
         )
+        self.nodes.vouched = NodeLifecycleController.name not in disabled
         self.nodes.tends = lambda node: not has_own_kubelet(node)
         self.cloud.listeners.append(self._machine_changed)
         self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)

@@ -3,8 +3,8 @@
 On the wall's clock, and so on a real control plane, the Lease is renewed every ten seconds and the conditions are
 reported every five minutes. In virtual time that would be all that happens in a quiet night: there the Lease carries
 the annotation ``killcheck.dev/heartbeat: until-stopped`` instead, and the embedded cluster's node controller takes it
-as renewed for as long as it says so. A kubelet that stops writes the renewal that was its last, on its ten-second grid,
-and takes the annotation away.
+as renewed for as long as it says so. Where that one does not run (a real one may), Leases are renewed all the same. A
+kubelet that stops writes the renewal that was its last, on its ten-second grid, and takes the annotation away.
 Source: pkg/kubelet/nodestatus/setters.go, pkg/kubelet/kubelet.go (nodeStatusReportFrequency),
 k8s.io/component-helpers/apimachinery/lease of v1.36; recording 24.
 """
@@ -60,10 +60,13 @@ class Heartbeat:
         self.kubelet = kubelet
         self.started: datetime | None = None
         self._gone = False
-        #: In virtual time the Lease says that it is renewed; else it is.
-        self._vouches = isinstance(kubelet.loop, VirtualLoop)
         self._next: Timer | None = None
         self._reported = 0.0
+
+    @property
+    def _vouches(self) -> bool:
+        """In virtual time the Lease says that it is renewed, to a node controller that believes it; else it is."""
+        return self.kubelet.vouched and isinstance(self.kubelet.loop, VirtualLoop)
 
     def start(self) -> None:
         """Register, now and again as long as the API server refuses."""

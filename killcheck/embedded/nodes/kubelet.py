@@ -73,6 +73,8 @@ class Kubelet:
         self._unknown = unknown
         self.lacks = lacks
         self.version = releases.DEFAULT.version
+        #: Whether the node controller here takes a Lease's word for it that it is renewed; a real one does not.
+        self.vouched = True
         self.stopped = False
         #: The machine itself has ended, and not only its kubelet.
         self.powered_off = False

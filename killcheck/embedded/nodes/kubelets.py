@@ -108,6 +108,8 @@ class NodeAgents:
         version: str = releases.DEFAULT.version,
     ) -> None:
         self.version = version
+        #: See :attr:`Kubelet.vouched`.
+        self.vouched = True
         self.kube_for = kube_for
         self.loop = loop
         self.registry = registry
@@ -234,7 +236,7 @@ class NodeAgents:
             lacks=self._lacks,
             ran=self._has_run,
         )
-        kubelet.version = self.version
+        kubelet.version, kubelet.vouched = self.version, self.vouched
         self._made += 1
         self.kubelets[name] = kubelet
         if self.server is not None:

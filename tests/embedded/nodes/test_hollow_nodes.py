@@ -7,6 +7,7 @@ import pytest
 from node_world import START, World, node, pod
 
 from killcheck.clock import Loop
+from killcheck.embedded.cluster import Cluster
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ServerFault
 from killcheck.kube.objects import annotations_of, condition, parse_time
@@ -138,3 +139,15 @@ def test_a_pod_bound_before_its_node_came_is_taken_up(world):
     world.add(node("gpu-1"))
     world.run(10)
     assert world.pod("early")["status"]["phase"] == "Running"
+
+
+def test_a_node_controller_that_is_none_of_ours_sees_them_beat():
+    """As with ``cluster up --without kube-controller-manager``: the real one takes no Lease's word for it."""
+    with Cluster(exec_mode="none", disabled={"node-lifecycle-controller"}) as cluster:
+        cluster.load([node("cpu-1")])
+        cluster.advance(60)
+        first = cluster.kube.get(r.LEASES, "cpu-1", "kube-node-lease")
+        cluster.advance(30)
+        later = cluster.kube.get(r.LEASES, "cpu-1", "kube-node-lease")
+    assert not annotations_of(first)
+    assert parse_time(later["spec"]["renewTime"]) - parse_time(first["spec"]["renewTime"]) >= timedelta(seconds=20)
