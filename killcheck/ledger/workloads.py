@@ -62,6 +62,10 @@ _SETTLES = (
     "why it turns nothing on"
 )
 
+_RIGHTS = (
+    "add the Role and its binding to the manifests, drill it on a cluster where it runs (--on CONTEXT), or say under "
+    "assume: why it turns nothing on"
+)
 _UP = "bring it up and drill again, take the right from its account, or say under assume: why it turns nothing on"
 
 #: Whether pods of a workload ran a program here.
@@ -102,11 +106,25 @@ def _executed(obj: Obj, stakes: Stakes) -> Entry:
     raised = next((found for found in (raising(one, stakes) for one in readings) if found), None)
     if raised is None:
         return Entry(ref, Status.EXECUTED, "its own program ran in this drill")
+    if not _has_rights(obj, stakes):
+        because = f"its program says '{raised}', and no manifest gives its account any right: here it was refused"
+        return Entry(ref, Status.NOT_MODELLED, because, _RIGHTS)
     because = (
         f"its own program ran in this drill, and may put targets up when work comes ('{raised}'): what it looks at "
         "stood still, and is taken to be no work"
     )
     return Entry(ref, Status.ASSUMED, because)
+
+
+def _has_rights(obj: Obj, stakes: Stakes) -> bool:
+    """Whether a binding among the manifests names an account of its pods: then what it may do is known from them."""
+    accounts = {one for template in templates(obj) for one in identities.of_pod(template.spec, home_of(obj), stakes)}
+    return any(may_write(stakes, account, home) for home, account in accounts) or any(
+        (str(subject.get("namespace") or home_of(binding)), str(subject.get("name"))) in accounts
+        for binding in stakes.objects
+        if str(binding.get("kind")).endswith("RoleBinding")
+        for subject in binding.get("subjects") or ()
+    )
 
 
 def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:

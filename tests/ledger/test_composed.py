@@ -119,6 +119,15 @@ def test_loop_beside_a_switch_is_run(verb: str, verdict: str, tmp_path: Path) ->
     assert verdict == "exposed" or not any("left changed" in note for note in result.notes)
 
 
+def test_loop_whose_rights_no_manifest_shows_is_not_known_to_be_refused(tmp_path: Path) -> None:
+    """Here the API refuses it; where somebody bound its account to a role by hand it lights the target each round."""
+    aim = Aim("apps/v1", "Deployment", "serving", "llama", {"app": "llama"})
+    rivals = UNKNOWN["a loop that scales it, without rights in the manifests"](aim)
+    result = Composition(rivals=tuple(rivals)).drill(tmp_path / "path")
+    assert str(result.verdict) == "inconclusive", result.why
+    assert "no manifest gives its account any right" in result.why
+
+
 def test_executor_that_fails_after_its_write_has_turned_it_off(tmp_path: Path) -> None:
     """Its own wait was too short: who wrote the zero is known, however that program ended."""
     result = Composition(style="waits-in-vain").drill(tmp_path / "path")
