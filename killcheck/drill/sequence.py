@@ -17,7 +17,7 @@ from killcheck.drill.progress import Progress
 from killcheck.drill.watching import Inconclusive, Options
 from killcheck.faults.base import FaultError
 from killcheck.faults.combination import in_order, refuse_clashes
-from killcheck.kube.errors import KubeError, NotFound
+from killcheck.kube.errors import Forbidden, Invalid, KubeError, NotFound
 from killcheck.kube.objects import name_of
 from killcheck.ledger import keeping
 from killcheck.safety.journal import Dirty, JournalError
@@ -34,6 +34,13 @@ __all__ = ["PROVES_NOTHING", "Drill", "Inconclusive", "Options"]
 
 #: What ends a drill inconclusive.
 PROVES_NOTHING = (Inconclusive, FaultError, SceneBroken, JournalError, Unproven)
+
+
+def _lost(error: KubeError) -> str:
+    """What an error of the API says of a drill that it ends."""
+    if isinstance(error, Forbidden | Invalid):
+        return "the API server refused what the drill itself asked of it"
+    return "lost sight of the cluster"
 
 
 class Drill(Judged):
@@ -59,7 +66,7 @@ class Drill(Judged):
                 verdict = self._inconclusive(str(why))
             except KubeError as error:
                 if self.journal.entries or self.progress:
-                    verdict = self._inconclusive(f"lost sight of the cluster: {error}")
+                    verdict = self._inconclusive(f"{_lost(error)}: {error}")
                 else:
                     raise
         finally:

@@ -95,6 +95,8 @@ class Hindrance(StrEnum):
     NO_JOB = "no job"
     #: A ResourceQuota leaves no room for the Job.
     QUOTA = "quota"
+    #: A policy or a webhook refuses it.
+    ADMISSION = "admission"
     #: A machine's own timer would not go off now.
     TIMER = "timer"
 

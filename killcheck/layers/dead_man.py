@@ -16,7 +16,7 @@ from killcheck.entries import Entry
 from killcheck.executor.arming import armed_by
 from killcheck.kube import container_logs, schedule
 from killcheck.kube import resources as r
-from killcheck.kube.errors import Forbidden, KubeError, NotFound
+from killcheck.kube.errors import ApiError, KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import (
     Obj,
@@ -31,7 +31,7 @@ from killcheck.kube.objects import (
     uid_of,
 )
 from killcheck.kube.permissions import Permission
-from killcheck.layers import carried, firing, seldom, slots
+from killcheck.layers import carried, firing, job_refused, seldom, slots
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.safety.journal import LABEL
@@ -203,11 +203,10 @@ class DeadMan(LayerRun):
             rewrite(job["spec"]["template"])
         try:
             created = self.stage.journal.create(r.JOBS, job)
-        except Forbidden as error:
-            if "exceeded quota" not in str(error):
+        except ApiError as error:
+            self._held_up = job_refused.not_made(self.stage.cluster.kube, self.cron_job, error, self._now())
+            if self._held_up is None:
                 raise
-            # A quota is everybody's: it refuses what the schedule would make just as well.
-            self._held_up = NotFired(Hindrance.QUOTA, f"no Job of CronJob {self.ref.name} can be made: {error}")
             return f"nothing fires: {self._held_up}"
         self.stage.observations.job = created
         now = self.stage.cluster.loop.now()

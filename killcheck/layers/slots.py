@@ -122,6 +122,13 @@ def explain(layer: DeadMan, declared: Obj) -> Explanation | None:
             (why.why,),
             "give the executor's namespace quota for one more Job, or move the executor out of it",
         )
+    if why is not None and why.reason is Hindrance.ADMISSION:
+        return Explanation(
+            why.why,
+            (why.why, "tried as a dry run, in the name of the CronJob controller"),
+            "let the policy or the webhook pass the Jobs of this CronJob (by namespace, label or name), or give them "
+            "what it asks for in spec.jobTemplate.metadata",
+        )
     if slot is None:
         return None
     when = parsed(declared)
