@@ -26,6 +26,7 @@ __all__ = ["entries", "meant_to_stay", "of_schedule", "uncovered"]
 _ENDS = "give its Job an activeDeadlineSeconds, let a layer cover it, or say under assume: what ends it"
 _SETTLES = "let a layer cover it, or say under assume: why it stays on"
 _DESCRIBED = "describe the nodes (NodePool, Node), or say under assume: why it holds none"
+_NAMED_OR_NODES = "name it under targets:, have the nodes judged (nodes:, P2), or say under assume: why it may stay"
 _SLOW = "shorten the grace period, say podsGone under deadlines:, or annotate its pods with killcheck.dev/stops-after-s"
 #: Annotations by which pods say how their programs stop on the embedded cluster.
 _STOPPING = {"killcheck.dev/ignores-sigterm", "killcheck.dev/stops-after-s"}
@@ -60,6 +61,7 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
     elif outside:
         for ref in outside:
             yield Entry(ref, Status.ASSUMED, "it holds GPUs, and the spec names it nowhere: taken to be out of scope")
+    yield from _on_each_node(inventory.objects, stakes)
     if Proof.P2 in stakes.kill_path.proof and stakes.pools:
         yield from _pools(inventory, stakes)
     if not inventory.live:
@@ -84,6 +86,29 @@ def of_schedule(obj: Obj, now: datetime) -> Entry | None:
         return Entry(ref_of(obj), Status.MODELLED, f"{ended}, on {when}", told=True)
     said = f"on {when} it puts pods on GPUs itself, and what ends them was not seen: no firing came in this drill"
     return Entry(ref_of(obj), Status.NOT_MODELLED, said, _ENDS)
+
+
+def _on_each_node(objects: Iterable[Obj], stakes: Stakes) -> Iterator[Entry]:
+    """DaemonSets that ask for GPUs and are no target: they hold some for as long as there is a node, and go with it."""
+    if Proof.P2 in stakes.kill_path.proof:
+        return
+    for obj in objects:
+        if obj.get("kind") != "DaemonSet" or _is_named(obj, stakes.kill_path) or not devices_of(obj, wanted=True):
+            continue
+        if home_of(obj) in stakes.kill_path.namespaces:
+            said = "it asks for GPUs on each node, is no target, and whether those nodes go is not judged"
+            yield Entry(ref_of(obj), Status.NOT_MODELLED, said, _NAMED_OR_NODES)
+        else:
+            said = "it asks for GPUs on each node, and the spec names it nowhere: taken to be out of scope"
+            yield Entry(ref_of(obj), Status.ASSUMED, said)
+
+
+def _is_named(obj: Obj, kill_path: KillPath) -> bool:
+    """Whether it is a target, whichever layer covers it."""
+    return any(
+        (target.kind, target.namespace) == (obj.get("kind"), home_of(obj)) and target.object in ("", name_of(obj))
+        for target in kill_path.targets
+    )
 
 
 def _unaccounted(objects: Iterable[Obj], stakes: Stakes) -> Iterator[Entry]:

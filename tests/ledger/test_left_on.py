@@ -169,3 +169,25 @@ def test_spec_may_not_say_that_a_gpu_is_none(said: str, wrong: str) -> None:
         return
     with pytest.raises(specfile.SpecError, match=wrong):
         specfile.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "named", "proof", "status"),
+    [
+        ("serving", False, "P1", Status.NOT_MODELLED),
+        ("voice", False, "P1", Status.ASSUMED),  # a namespace that the path does not watch
+        ("serving", True, "P1", None),
+        ("serving", False, "P2", None),  # its nodes go, and it with them
+    ],
+)
+@pytest.mark.parametrize("live", [False, True])
+def test_daemonset_that_asks_for_gpus_is_open_unless_it_is_named_or_its_nodes_are_judged(
+    namespace: str, named: bool, proof: str, status: Status | None, live: bool
+) -> None:
+    one = Composition()
+    path = _path(one, proof=frozenset({Proof.P1, Proof(proof)}))
+    if named:
+        path = replace(path, targets=(*path.targets, Target("load", "apps/v1", "DaemonSet", namespace, "load")))
+    daemons = {**_holder("load", namespace), "kind": "DaemonSet"}
+    said = [entry for entry in _kept(path, [*one.objects, daemons], live=live).entries if "each node" in entry.because]
+    assert [entry.status for entry in said] == ([status] if status else [])
