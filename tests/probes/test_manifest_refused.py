@@ -123,7 +123,11 @@ def test_of_a_live_cluster_nothing_is_asked() -> None:
     assert list(ManifestRefused().ask(world)) == []
 
 
-@pytest.mark.parametrize(("rendered", "unproven"), [("namespace: ops\n", True), ("", False)])
+#: What only a download brings is not rendered.
+FROM_AFAR = "namespace: ops\ncomponents: ['https://git.example.org/platform//base?ref=v1']\n"
+
+
+@pytest.mark.parametrize(("rendered", "unproven"), [(FROM_AFAR, True), ("", False)])
 def test_what_a_kustomization_may_mend_yet_is_no_error(tmp_path: Path, rendered: str, unproven: bool) -> None:
     folder = tmp_path / "base"
     folder.mkdir()
