@@ -286,7 +286,12 @@ def test_what_never_started_is_read_too(path):
 
 
 def test_every_question_has_a_broken_path():
-    elsewhere = {"machine-timer", "cloud-call", "other-nights", "blind-watch"}  # each has a module of tests beside this one
+    elsewhere = {
+        "machine-timer",
+        "cloud-call",
+        "other-nights",
+        "blind-watch",
+    }  # each has a module of tests beside this one
     assert {probe.id for probe in REHEARSED} - elsewhere <= {probe for _, _, probe, _ in BROKEN.values()}
 
 
