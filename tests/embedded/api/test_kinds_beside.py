@@ -54,8 +54,10 @@ def test_what_is_well_made_is_taken():
     kube = World().kube
     for resource, body in ((INGRESSES, {"spec": {"defaultBackend": BACKEND}}), (r.ENDPOINTSLICES, SLICE)):
         made = {"metadata": {"name": "a", "namespace": "default"}} | body
-        kube.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind} | made)
-    kube.create(VOLUMES, {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"}, "spec": VOLUME})
+        kept = kube.create(resource, {"apiVersion": resource.api_version, "kind": resource.kind} | made)
+        assert kept["metadata"]["uid"]
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"}, "spec": VOLUME}
+    assert kube.create(VOLUMES, volume)["spec"]["capacity"] == VOLUME["capacity"]
 
 
 def test_an_address_of_another_cluster_is_kept_where_it_is_loaded():
