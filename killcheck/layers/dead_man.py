@@ -459,12 +459,12 @@ class DeadMan(LayerRun):
         observations = self.stage.observations
         if observations.logs.get(key) and key not in self._unfinished:
             return
-        self._unfinished.discard(key)
         try:
             text = container_logs.read(self.stage.cluster.kube, pod, container=container, kept=LOG_KEPT)
         except KubeError as error:
             observations.unread[key] = redact(str(error))[-LOG_KEPT:]
         else:
+            self._unfinished.discard(key)
             observations.unread.pop(key, None)
             observations.logs[key] = text
 

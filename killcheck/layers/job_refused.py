@@ -38,7 +38,11 @@ def not_made(kube: Kube, cron_job: Obj, error: ApiError, now: datetime) -> NotFi
     try:
         acting_as(kube, _CONTROLLER, _GROUP).create(r.JOBS, _own(cron_job, now), dry_run=True)
     except ApiError as again:
-        return NotFired(Hindrance.ADMISSION, f"{said}{again}") if _DENIED.search(str(again)) else None
+        return (
+            NotFired(Hindrance.ADMISSION, f"{said}{again} (a dry run in the controller's name)")
+            if _DENIED.search(str(again))
+            else None
+        )
     return None
 
 

@@ -106,6 +106,14 @@ def moved(declared: Obj, now: Obj, at: datetime) -> NotFired | None:
     return NotFired(Hindrance.SLOT_MOVED, why)
 
 
+#: What to do where no Job can be made, by what keeps it from being made.
+_NO_JOB = {
+    Hindrance.QUOTA: "give the executor's namespace quota for one more Job, or move the executor out of it",
+    Hindrance.ADMISSION: "let the policy or the webhook pass the Jobs of this CronJob (by namespace, label or name), "
+    "or give them what it asks for in spec.jobTemplate.metadata",
+}
+
+
 def explain(layer: DeadMan, declared: Obj) -> Explanation | None:
     """Why a slot came and nothing fired; None: other rules know."""
     name, slot, why = name_of(layer.cron_job), layer.stage.slot, layer.not_fired()
@@ -116,19 +124,8 @@ def explain(layer: DeadMan, declared: Obj) -> Explanation | None:
             "set spec.timeZone, in every copy of the manifest; in UTC nobody has to think",
             (10,),
         )
-    if why is not None and why.reason is Hindrance.QUOTA:
-        return Explanation(
-            why.why,
-            (why.why,),
-            "give the executor's namespace quota for one more Job, or move the executor out of it",
-        )
-    if why is not None and why.reason is Hindrance.ADMISSION:
-        return Explanation(
-            why.why,
-            (why.why, "tried as a dry run, in the name of the CronJob controller"),
-            "let the policy or the webhook pass the Jobs of this CronJob (by namespace, label or name), or give them "
-            "what it asks for in spec.jobTemplate.metadata",
-        )
+    if why is not None and why.reason in _NO_JOB:
+        return Explanation(why.why, (why.why,), _NO_JOB[why.reason])
     if slot is None:
         return None
     when = parsed(declared)
