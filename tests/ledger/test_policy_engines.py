@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
@@ -10,7 +12,9 @@ import yaml
 from composed import Composition
 
 from killcheck.capabilities.inventory import Inventory
+from killcheck.ledger.engines import about_a_switch
 from killcheck.ledger.keeping import keep
+from killcheck.ledger.stakes import Stakes
 from killcheck.spec import specfile
 
 PODS: Any = {"any": [{"resources": {"kinds": ["Pod"]}}]}
@@ -73,3 +77,25 @@ def _because(policy: dict[str, Any]) -> str:
     path = specfile.loads(yaml.safe_dump(one.spec))
     kept = keep(Inventory([*one.objects, policy]), path, path.layers[0], today=date(2026, 1, 15))
     return next((entry.because for entry in kept.open if "require-owner" in entry.object), "")
+
+
+@pytest.mark.parametrize("what", {**ASKED, **NOT_ASKED})
+def test_whatever_a_stranger_wrote_there_is_read(what: str) -> None:
+    """No schema of these kinds is known here: any field may hold anything."""
+    one = Composition()
+    path = specfile.loads(json.dumps(one.spec))
+    stakes = Stakes(one.objects, path, path.layers[0])
+    policy = {**ASKED, **NOT_ASKED}[what]
+    for odd in _oddly(policy["spec"]):
+        about_a_switch(policy | {"spec": odd}, stakes)
+    asks_about_all = "gatekeeper" in policy["apiVersion"]  # by default it denies, and is asked about everything
+    assert (about_a_switch(policy | {"spec": None}, stakes) is not None) is asks_about_all
+
+
+def _oddly(value: Any) -> Iterator[Any]:
+    """A value with each part of it in turn replaced by what does not belong there."""
+    yield from (None, 7, "x", ["x"], [None], {"x": "y"}, [{"x": None}])
+    if isinstance(value, dict):
+        yield from (value | {key: odd} for key, inner in value.items() for odd in _oddly(inner))
+    elif isinstance(value, list):
+        yield from ([*value[:i], odd, *value[i + 1 :]] for i, inner in enumerate(value) for odd in _oddly(inner))
