@@ -19,8 +19,10 @@ __all__ = [
     "format_time",
     "is_answer",
     "is_object",
+    "items",
     "key_of",
     "labels_of",
+    "mappings",
     "name_of",
     "namespace_of",
     "owners",
@@ -59,6 +61,18 @@ def _copy_list(value: list[Any]) -> list[Any]:
         _copy_dict(inner) if inner.__class__ is dict else _copy_list(inner) if inner.__class__ is list else inner
         for inner in value
     ]
+
+
+def items(value: Any) -> list[Any]:
+    """A list as somebody wrote it in an object of a kind without a schema here; what is none is its only item."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def mappings(value: Any) -> list[Obj]:
+    """Those of :func:`items` that are mappings."""
+    return [one for one in items(value) if isinstance(one, dict)]
 
 
 def dig(obj: Any, *path: str | int, default: Any = None) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
-from killcheck.kube.objects import Obj, dig, namespace_of
+from killcheck.kube.objects import Obj, dig, items, mappings, namespace_of
 from killcheck.ledger.stakes import Stakes, group_of
 
 __all__ = ["about_a_switch"]
@@ -37,13 +37,13 @@ def _rules_for(obj: Obj, namespace: str) -> Iterator[str]:
     """What the rules that match Jobs or pods of a namespace may do to them."""
     group, kind = group_of(obj), str(obj.get("kind"))
     if group in _KYVERNO and dig(obj, "spec", "matchConstraints"):
-        rules = _maps(dig(obj, "spec", "matchConstraints", "resourceRules"))
-        named = [str(one) for rule in rules for one in _items(rule.get("resources"))]
-        acts = [str(one).lower() for one in _items(dig(obj, "spec", "validationActions", default=["Deny"]))]
+        rules = mappings(dig(obj, "spec", "matchConstraints", "resourceRules"))
+        named = [str(one) for rule in rules for one in items(rule.get("resources"))]
+        acts = [str(one).lower() for one in items(dig(obj, "spec", "validationActions", default=["Deny"]))]
         if _MADE & set(named) and (not kind.endswith("ValidatingPolicy") or _REFUSES & set(acts)):
             yield _does(changes=not kind.endswith("ValidatingPolicy"))
     elif group in _KYVERNO:
-        for rule in _maps(dig(obj, "spec", "rules")):
+        for rule in mappings(dig(obj, "spec", "rules")):
             changes = bool(rule.get("mutate"))
             picks = _picks(rule.get("match"), namespace) and not _left_out(rule.get("exclude"), namespace)
             if picks and (changes or _enforced(obj, rule)):
@@ -55,17 +55,6 @@ def _rules_for(obj: Obj, namespace: str) -> Iterator[str]:
             yield _does(changes=changes)
 
 
-def _items(value: Any) -> list[Any]:
-    """A list as it is written; what is none stands for its only item: no schema of these kinds is known here."""
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
-
-
-def _maps(value: Any) -> list[Obj]:
-    return [one for one in _items(value) if isinstance(one, dict)]
-
-
 def _does(*, changes: bool) -> str:
     return "may change them" if changes else "may refuse them"
 
@@ -74,8 +63,8 @@ def _enforced(obj: Obj, rule: Obj) -> bool:
     """Whether a rule's failure is a refusal; it is only written down by default."""
     own = dig(rule, "validate", "failureAction")
     said = [own] if own else [dig(obj, "spec", "validationFailureAction", default="Audit")]
-    said += [one.get("action") for one in _maps(dig(obj, "spec", "validationFailureActionOverrides"))]
-    said += [one.get("action") for one in _maps(dig(rule, "validate", "failureActionOverrides"))]
+    said += [one.get("action") for one in mappings(dig(obj, "spec", "validationFailureActionOverrides"))]
+    said += [one.get("action") for one in mappings(dig(rule, "validate", "failureActionOverrides"))]
     signed = bool(rule.get("verifyImages")) and not own
     return bool(rule.get("validate") or signed) and any(str(one).lower() in _REFUSES for one in said)
 
@@ -83,7 +72,7 @@ def _enforced(obj: Obj, rule: Obj) -> bool:
 def _filters(match: Any) -> Iterator[Obj]:
     """The resource filters of a ``match`` or ``exclude``."""
     match = match if isinstance(match, dict) else {}
-    for part in (*_maps(match.get("any")), *_maps(match.get("all")), match):
+    for part in (*mappings(match.get("any")), *mappings(match.get("all")), match):
         if isinstance(part.get("resources"), dict) and part["resources"]:
             yield part["resources"]
 
@@ -101,18 +90,18 @@ def _left_out(exclude: Any, namespace: str) -> bool:
 
 
 def _of_kind(kinds: Any) -> bool:
-    return any(str(one).rpartition("/")[2] in _MADE for one in _items(kinds) or ["*"])
+    return any(str(one).rpartition("/")[2] in _MADE for one in items(kinds) or ["*"])
 
 
 def _within(patterns: Any, namespace: str) -> bool:
-    return not patterns or any(fnmatchcase(namespace, str(one)) for one in _items(patterns))
+    return not patterns or any(fnmatchcase(namespace, str(one)) for one in items(patterns))
 
 
 def _gated(obj: Obj, namespace: str) -> bool:
     """Whether a Gatekeeper match is about Jobs or pods of a namespace; one without kinds is about everything."""
     given = dig(obj, "spec", "match")
     match = given if isinstance(given, dict) else {}
-    asked = _maps(match.get("kinds")) or _maps(dig(obj, "spec", "applyTo"))
-    kinds = [name for one in asked for name in _items(one.get("kinds")) or ["*"]]
-    out = _items(match.get("excludedNamespaces"))
+    asked = mappings(match.get("kinds")) or mappings(dig(obj, "spec", "applyTo"))
+    kinds = [name for one in asked for name in items(one.get("kinds")) or ["*"]]
+    out = items(match.get("excludedNamespaces"))
     return _of_kind(kinds) and _within(match.get("namespaces"), namespace) and not (out and _within(out, namespace))

@@ -20,7 +20,18 @@ from killcheck.embedded.models.gitops import Drift, Git, Tracked
 from killcheck.entries import Doubt
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change, Informer
-from killcheck.kube.objects import Obj, copy, dig, key_of, labels_of, name_of, namespace_of, ref_of
+from killcheck.kube.objects import (
+    Obj,
+    copy,
+    dig,
+    items,
+    key_of,
+    labels_of,
+    mappings,
+    name_of,
+    namespace_of,
+    ref_of,
+)
 
 __all__ = ["ArgoCd"]
 
@@ -191,7 +202,7 @@ class ArgoCd(Controller):
         """A heal that a window of its project may prevent proves nothing (appcontroller.go: canSync)."""
         wanted = str(dig(app, "spec", "project", default="") or "default")
         for project in self.git.projects:
-            windows = dig(project, "spec", "syncWindows", default=None) or ()
+            windows = mappings(dig(project, "spec", "syncWindows"))
             if name_of(project) == wanted and any(_about(window, app) for window in windows):
                 said = f"whether Application {name_of(app)} puts {found} back by then is not known: "
                 said += f"the sync windows of AppProject {wanted} are not modelled"
@@ -227,8 +238,8 @@ def _here(app: Obj) -> bool:
 def _about(window: Obj, app: Obj) -> bool:
     """Whether a sync window may be an Application's: by its name, its namespace or its cluster."""
     place = str(dig(app, "spec", "destination", "namespace", default=""))
-    names = any(fnmatchcase(name_of(app), str(one)) for one in window.get("applications") or ())
-    return names or any(fnmatchcase(place, str(one)) for one in window.get("namespaces") or ()) or "clusters" in window
+    names = any(fnmatchcase(name_of(app), str(one)) for one in items(window.get("applications")))
+    return names or any(fnmatchcase(place, str(one)) for one in items(window.get("namespaces"))) or "clusters" in window
 
 
 def _respects(app: Obj) -> bool:
