@@ -288,8 +288,7 @@ def ended_badly(case: Case) -> Diagnosis | None:
 def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
     code = int(ended.get("exitCode", 0))
     log = case.log()
-    lines = [line for line in log.splitlines() if line.strip()]
-    last = lines[-1].strip()[:300] if lines else ""
+    last = refusals.last(log)[:300]
     if ended.get("reason") == "StartError" or code == 128:
         return (
             f"the container could not start: {ended.get('message', '').strip()}",
@@ -323,6 +322,14 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
     if told is not None:
         meaning, remedy, rows = _MEANINGS[told.kind]
         return f"{meaning}: {told.line[:300]}", remedy, rows
+    invalid = refusals.invalid(log)
+    if invalid:
+        return (
+            f"422 Invalid: {invalid[:300]}",
+            "the API server, or a policy of the cluster, does not take what the executor writes: let it write what is "
+            "taken, or except it from the policy",
+            (11,) if "denied request" in invalid else (),
+        )
     absent = re.search(r'[\w.-]+ "[^"]+" not found', log)
     if absent is not None:
         return (
@@ -486,6 +493,7 @@ def false_green(case: Case) -> Diagnosis | None:
     why = _refusal(log) if marked else f"{_MEANINGS[told.kind][0]}: {told.line}" if told is not None else ""
     on, off = _still_on(case)
     passed_over = ", ".join(on) if on and off and not why else ""
+    words = refusals.last(log)[:200] if not why else ""
     return Diagnosis(
         cause=f"false green: the Job is Complete, {passed_over or 'the GPUs'} {_are(on, passed_over)} on"
         + (f" - {why}" if why else ""),
@@ -495,12 +503,22 @@ def false_green(case: Case) -> Diagnosis | None:
             *(f"{name}: asks for none" for name in off),
             *case.log_lines(),
         ),
-        remedy=f"mend what the executor picks its targets by (a list, a selector, a name): it passes {passed_over} over"
-        if passed_over
-        else "let the executor fail when its call fails (curl -f, set -eu, no '|| true'), and give it the rights it "
-        "lacks: never trust Complete, count the GPUs",
+        remedy=_to_act(passed_over, words),
         failures=(14,),
     )
+
+
+def _to_act(passed_over: str, words: str) -> str:
+    """What to do about an executor that ended well and left its targets on; ``words``: its last, where none failed."""
+    if passed_over:
+        return f"mend what the executor picks its targets by (a list, a selector, a name): it passes {passed_over} over"
+    fails = "let the executor fail when its call fails (curl -f, set -eu, no '|| true')"
+    if words:
+        return (
+            f'it said "{words}", and nothing of a call that failed: mend what kept it from acting (a guard, a lock, a '
+            f"selection that is empty), or {fails}: never trust Complete, count the GPUs"
+        )
+    return f"{fails}, and give it the rights it lacks: never trust Complete, count the GPUs"
 
 
 def _are(on: Mapping[str, int], named: str) -> str:

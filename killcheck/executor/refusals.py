@@ -25,6 +25,8 @@ __all__ = [
     "UNTRUSTED",
     "Refusal",
     "RefusalKind",
+    "invalid",
+    "last",
     "line_with",
     "matching",
     "refusal",
@@ -41,6 +43,8 @@ UNAUTHORIZED = (
     rf"{_status(401)}|(?<!_)unauthorized|must be logged in to the server|asked for the client to provide credentials|"
     r"invalid bearer token"
 )
+#: What the API server does not take as it is (422): ``FIELD: Forbidden: ...`` is such a field's (apimachinery, field).
+_INVALID = re.compile(r"\bis invalid: |^\* \S+: (?:Forbidden|Invalid value|Required value|Unsupported value): ")
 #: Known, and not allowed to.
 FORBIDDEN = rf"\bforbidden\b|{_status(403)}"
 _PATH = r"/var/run/secrets/kubernetes\.io/serviceaccount"
@@ -90,6 +94,8 @@ _NOISE = re.compile(
 _KLOG = re.compile(r"[IWEF]\d{4} [\d:.]+\s+\d+ \S+:\d+\] ")
 #: Of several lines those tell most that say that they are an error.
 _TELLING = re.compile(r"error|exception|curl:|refused|unable", re.IGNORECASE)
+#: Where a program tells how it is to be called, after it has told what was wrong (cobra, argparse, getopt).
+_USAGE = re.compile(r"(?:see|try|run) ['\"`\u2018]?\S.*--?h(?:elp)?\b|usage:", re.IGNORECASE)
 #: The message of a Status in JSON, wherever a client shows the whole answer in one line.
 _MESSAGE = re.compile(r"\"message\"\s*:\s*(\"(?:[^\"\\]|\\.)*\")")
 
@@ -143,12 +149,23 @@ def refusal(log: str) -> Refusal | None:
     if untold and "system:anonymous" not in untold:
         return Refusal(RefusalKind.NO_TOKEN, _said(untold))
     for kind, pattern in _ORDER:
-        found = matching(log, pattern)
+        found = [line for line in matching(log, pattern) if not _INVALID.search(line)]
         if found:
             clear = [line for line in found if kind is RefusalKind.FORBIDDEN and "is forbidden" in line]
             telling = [line for line in found if _TELLING.search(line)]
             return Refusal(kind, _said((clear or telling or found)[-1]))
     return None
+
+
+def invalid(log: str) -> str:
+    """What the API server said of an object that it did not take (422); empty: nothing."""
+    return next((line for line in matching(log, r"\bis invalid: |^\* \S") if _INVALID.search(line)), "")
+
+
+def last(log: str) -> str:
+    """The last line that says something: not how a program is to be called."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if not _USAGE.match(line)), lines[-1] if lines else "")
 
 
 def _said(line: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -54,8 +55,12 @@ class KeptRun(Struct, frozen=True):
 
 def runs(folder: Path) -> list[Path]:
     """The records under a state folder, the newest first: by when they were written last."""
-    found = [file for file in (folder / "runs").glob("*/run.jsonl") if file.is_file()]
-    return sorted(found, key=lambda file: file.stat().st_mtime_ns, reverse=True)
+    found = []
+    for file in (folder / "runs").glob("*/run.jsonl"):
+        with suppress(FileNotFoundError):  # another killcheck tidies up
+            if stat.S_ISREG((looked := file.stat()).st_mode):
+                found.append((looked.st_mtime_ns, file))
+    return [file for _, file in sorted(found, reverse=True)]
 
 
 def record_of(named: Path | None, folder: Path) -> Path:
@@ -74,19 +79,24 @@ def record_of(named: Path | None, folder: Path) -> Path:
 def described(folder: Path) -> Iterator[KeptRun]:
     """Every run, the newest first. A folder whose record begins with anything else is left out."""
     for record in runs(folder):
-        first, last = _ends(record)
-        if first.get("event") == "RunStarted":
-            yield KeptRun(
-                str(first.get("run", record.parent.name)),
-                str(first.get("at", "")),
-                str(first.get("kill_path", "")),
-                str(first.get("cluster", "")),
-                len(first.get("drills") or ()),
-                str(last.get("verdict", "unfinished")) if last.get("event") == "RunFinished" else "unfinished",
-                sum(file.stat().st_size for file in record.parent.rglob("*") if file.is_file()),
-                record,
-                _sealed(record),
-            )
+        with suppress(FileNotFoundError):  # another killcheck tidies up
+            first, last = _ends(record)
+            if first.get("event") == "RunStarted":
+                yield _kept(record, first, last)
+
+
+def _kept(record: Path, first: dict[str, Any], last: dict[str, Any]) -> KeptRun:
+    return KeptRun(
+        str(first.get("run", record.parent.name)),
+        str(first.get("at", "")),
+        str(first.get("kill_path", "")),
+        str(first.get("cluster", "")),
+        len(first.get("drills") or ()),
+        str(last.get("verdict", "unfinished")) if last.get("event") == "RunFinished" else "unfinished",
+        sum(file.stat().st_size for file in record.parent.rglob("*") if file.is_file()),
+        record,
+        _sealed(record),
+    )
 
 
 def limit() -> int:
@@ -108,9 +118,10 @@ def tidy(folder: Path, keep: int) -> list[Path]:
     open_journals = {path.parent for path, _ in local(folder)}
     gone = []
     for record in beyond:
-        if record.parent not in open_journals and _ends(record)[1].get("event") == "RunFinished":
-            shutil.rmtree(record.parent, ignore_errors=True)
-            gone.append(record.parent)
+        with suppress(FileNotFoundError):  # another killcheck was faster
+            if record.parent not in open_journals and _ends(record)[1].get("event") == "RunFinished":
+                shutil.rmtree(record.parent, ignore_errors=True)
+                gone.append(record.parent)
     return gone
 
 

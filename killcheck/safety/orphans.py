@@ -176,13 +176,20 @@ def local(folder: Path) -> list[tuple[Path, Read]]:
     found = []
     keys = known_keys()
     folders = sorted((folder / "runs").iterdir()) if (folder / "runs").exists() else []
-    for path in (file for run in folders if run.is_dir() for file in sorted(run.iterdir())):
+    for path in (file for run in folders for file in _files(run)):
         if not path.match("journal-*.jsonl"):
             continue
         said = _read(path, keys)
         if not said.over:
             found.append((path, said))
     return found
+
+
+def _files(run: Path) -> list[Path]:
+    """What is in a run's folder; nothing where another killcheck, which tidies up, has just removed it."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(run.iterdir())
+    return []
 
 
 def _read(path: Path, keys: Sequence[bytes]) -> Read:

@@ -243,6 +243,14 @@ def test_what_a_holder_names_and_no_manifest_shows_is_assumed_and_told(tmp_path)
     assert "no node pool is in the manifests: 3 node(s) with GPUs are assumed" in told
 
 
+def test_assumed_nodes_have_whatever_else_a_holder_asks_for(tmp_path):
+    """Huge pages and network interfaces are no accelerators; a node that lacks them would take no pod of it."""
+    wants = {"limits": {"habana.ai/gaudi": 8, "hugepages-2Mi": "4Gi", "vpc.amazonaws.com/efa": 4, "memory": "8Gi"}}
+    own = [{"name": "server", "image": "ghcr.io/acme/server:3", "resources": wants}]
+    found = drilled(tmp_path, replicated(replicas=2, containers=own), *scaled("deployment/loom"))
+    assert str(found.verdict) == "survived", found.why
+
+
 def test_what_an_executor_names_is_never_made_for_it(tmp_path):
     found = drilled(tmp_path, replicated(serviceAccountName="lights-out"), *scaled("deployment/loom", identity=False))
     assert str(found.verdict) == "inconclusive"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from killcheck.cli import main
 from killcheck.run import kept
 from killcheck.run.record import RecordWriter
 from killcheck.run.session import SessionError
+from killcheck.safety import orphans
 
 NIGHT = ("drill", "--example", "dead-man", "--exec", "none", "-q")
 
@@ -105,6 +107,24 @@ def test_a_dash_is_standard_output_and_nothing_else_stands_there(option, killche
     done = killcheck("report", option, "-")
     assert (done.exit_code, done.stdout) == (0, file.read_text())
     assert not (tmp_path / "-").exists()
+
+
+def test_another_killcheck_that_tidies_the_same_folder_meanwhile_ends_nobody(tmp_path, many, monkeypatch):
+    folder = tmp_path / ".killcheck"
+    shutil.rmtree(folder / "runs/r2")
+
+    def under_way(found):
+        shutil.rmtree(folder / "runs/r3", ignore_errors=True)
+        return found
+
+    monkeypatch.setattr(kept, "runs", lambda _folder, real=kept.runs: under_way(real(_folder)))
+    assert [one.run for one in kept.described(folder)] == ["r5", "r4", "r1", "r0"]
+    (folder / "runs/r3").mkdir()
+    (folder / "runs/r3/run.jsonl").write_text("{}")
+    assert kept.tidy(folder, 1) == [folder / "runs/r5", folder / "runs/r4", folder / "runs/r0"]
+    (folder / "runs/r3").symlink_to(tmp_path / "nowhere")
+    assert [path.parent.name for path in kept.runs(folder)] == ["r1"]
+    assert orphans.local(folder) == []
 
 
 def test_two_documents_cannot_both_go_there(killcheck, many):

@@ -12,7 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from killcheck.executor.refusals import FORBIDDEN, UNAUTHORIZED, UNREACHED, RefusalKind, matching, refusal
+from killcheck.executor.refusals import (
+    FORBIDDEN,
+    UNAUTHORIZED,
+    UNREACHED,
+    RefusalKind,
+    invalid,
+    last,
+    matching,
+    refusal,
+)
 
 RECORDED = json.loads(Path(__file__).with_name("refusals.json").read_text("utf-8"))
 KINDS = {
@@ -83,3 +92,39 @@ def test_programs_in_go_say_unauthorized_or_ask_for_credentials(log):
 def test_what_only_looks_like_a_refusal_is_none(log):
     assert refusal(log) is None
     assert not matching(log, f"{UNAUTHORIZED}|{FORBIDDEN}|{UNREACHED}")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        'The HorizontalPodAutoscaler "vllm" is invalid: spec.metrics: Forbidden: must specify at least one Object',
+        'The HorizontalPodAutoscaler "vllm" is invalid: \n* spec.minReplicas: Invalid value: 0: must be at least 1\n'
+        "* spec.metrics: Forbidden: must specify at least one Object or External metric",
+        "The deployments \"vllm\" is invalid: : ValidatingAdmissionPolicy 'floor' denied request: keep one",
+    ],
+)
+def test_an_object_that_is_not_taken_is_no_403(log):
+    assert refusal(log) is None
+    assert invalid(log) in log
+    assert invalid(log)
+
+
+def test_an_object_that_may_not_be_written_is_not_called_invalid():
+    log = 'Error from server (Forbidden): deployments.apps "vllm" is forbidden: User "x" cannot patch'
+    assert (invalid(log), refusal(log).kind) == ("", RefusalKind.FORBIDDEN)
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("Error: unknown shorthand flag: 'A' in -A\nSee 'kubectl scale --help' for usage.\n", "unknown shorthand"),
+        ("off.py: error: the following arguments are required: name\n", "arguments are required"),
+        ("usage: off.py [-h] name\noff.py: error: unrecognized arguments: -x\n", "unrecognized arguments"),
+        ("date: unrecognized option: iso-8601\nTry 'date --help' for more information.", "unrecognized option"),
+        ("See 'kubectl scale --help' for usage.", "See 'kubectl"),
+        ("\n \n", ""),
+    ],
+)
+def test_how_a_program_is_called_is_not_its_last_word(log, said):
+    assert said in last(log)
+    assert bool(said) is bool(last(log))

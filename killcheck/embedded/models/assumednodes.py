@@ -38,6 +38,8 @@ _TYPE = "node.kubernetes.io/instance-type"
 _ZONE = "topology.kubernetes.io/zone"
 #: Labels that every kubelet gives its node.
 _EVERYWHERE = frozenset({"kubernetes.io/arch", "kubernetes.io/os"})
+#: Resources that every node has.
+_OF_EVERY_NODE = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 
 
 class Described(Struct, frozen=True):
@@ -268,7 +270,7 @@ def _gpu_node(pod: Obj, asked: Mapping[str, int], number: int, pool: Described) 
         kind,
         cpu=_at_least(96, needs.get("cpu", 0.0)),
         memory=f"{_gib(1152, needs)}Gi",
-        devices=dict(asked),
+        devices={**_others(needs), **asked},
         labels={**pool.labels, **_labels(pod, number)},
         taints=taints,
     )
@@ -289,6 +291,7 @@ def _cpu_node(pod: Obj, number: int) -> Obj:
         CPU_TYPE,
         cpu=_at_least(4, needs.get("cpu", 0.0) + 1),
         memory=f"{_gib(16, needs)}Gi",
+        devices=_others(needs),
         labels=_labels(pod, number),
         taints=tolerated,
     )
@@ -296,6 +299,11 @@ def _cpu_node(pod: Obj, number: int) -> Obj:
 
 def _labels(pod: Obj, number: int) -> dict[str, str]:
     return {_ZONE: f"assumed-{'abc'[number % 3]}", ASSUMED: "true", **labels_selected(pod["spec"])}
+
+
+def _others(needs: Mapping[str, float]) -> dict[str, int]:
+    """What else a pod asks its node for: huge pages (bytes), network interfaces, devices that are no accelerators."""
+    return {name: int(count) for name, count in needs.items() if name not in _OF_EVERY_NODE and count}
 
 
 def _at_least(usual: int, needed: float) -> int:

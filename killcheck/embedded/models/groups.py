@@ -24,7 +24,7 @@ from killcheck.embedded.controllers.podcontrol import controller_ref
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict, NotFound
-from killcheck.kube.objects import Obj, annotations_of, copy, dig, name_of, namespace_of, owners, uid_of
+from killcheck.kube.objects import Obj, annotations_of, copy, dig, labels_of, name_of, namespace_of, owners, uid_of
 from killcheck.kube.resources import Resource
 
 __all__ = ["JOBSETS", "RAY_CLUSTERS", "Groups", "JobSets", "LeaderWorkerSets", "Notebooks", "RayClusters"]
@@ -33,6 +33,9 @@ JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 _LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
 RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster")
 _NOTEBOOKS = Resource("kubeflow.org", "v1", "notebooks", "Notebook")
+_LWS_NAME, _LWS_GROUP, _LWS_WORKER = (
+    f"leaderworkerset.sigs.k8s.io/{part}" for part in ("name", "group-index", "worker-index")
+)
 _STOPPED = "kubeflow-resource-stopped"
 
 
@@ -121,7 +124,11 @@ class JobSets(Groups):
                 template = copy(group.get("template") or {})
                 labels = {
                     "jobset.sigs.k8s.io/jobset-name": name_of(obj),
+                    "jobset.sigs.k8s.io/jobset-uid": uid_of(obj),
                     "jobset.sigs.k8s.io/replicatedjob-name": str(group.get("name")),
+                    "jobset.sigs.k8s.io/replicatedjob-replicas": str(group.get("replicas", 1)),
+                    "jobset.sigs.k8s.io/job-index": str(index),
+                    "jobset.sigs.k8s.io/restart-attempt": "0",
                 }
                 pods = template.setdefault("spec", {}).setdefault("template", {})
                 meta = pods.setdefault("metadata", {})
@@ -147,7 +154,7 @@ class LeaderWorkerSets(Groups):
         self.pods = self.follow(r.PODS, self._set_of)
 
     def _set_of(self, _change: object, _old: Obj | None, pod: Obj) -> list[Key]:
-        name = dig(pod, "metadata", "labels", "leaderworkerset.sigs.k8s.io/name")
+        name = dig(pod, "metadata", "labels", _LWS_NAME)
         return [(namespace_of(pod), str(name))] if name else []
 
     def wanted(self, obj: Obj) -> Iterator[Obj]:
@@ -167,16 +174,21 @@ class LeaderWorkerSets(Groups):
         parts = dig(obj, "spec", "leaderWorkerTemplate", default={})
         size = int(parts.get("size", 1))
         for pod in self.pods.values():
-            labels = dig(pod, "metadata", "labels", default={})
-            if (
-                namespace_of(pod) != key[0]
-                or labels.get("leaderworkerset.sigs.k8s.io/name") != key[1]
-                or labels.get("killcheck.dev/lws-role") != "leader"
-                or "deletionTimestamp" in pod["metadata"]
-            ):
+            labels = labels_of(pod)
+            if namespace_of(pod) != key[0] or labels.get(_LWS_NAME) != key[1] or "deletionTimestamp" in pod["metadata"]:
+                continue
+            self._number(pod, key[1])
+            if labels.get("killcheck.dev/lws-role") != "leader":
                 continue
             if size > 1 and self.children.get(name_of(pod), key[0]) is None:
                 self._workers(pod, parts, size - 1, key[1])
+
+    def _number(self, pod: Obj, name: str) -> None:
+        """Which group a pod is of, and which of it: labels that its webhook gives (pkg/webhooks/pod_webhook.go)."""
+        group, _, worker = name_of(pod).removeprefix(f"{name}-").partition("-")
+        labels = {_LWS_GROUP: group, _LWS_WORKER: worker or "0"}
+        if not labels.items() <= labels_of(pod).items():
+            self.kube.patch(r.PODS, name_of(pod), {"metadata": {"labels": labels}}, namespace_of(pod))
 
     def _workers(self, leader: Obj, parts: Obj, count: int, name: str) -> None:
         body = _stateful_set(name_of(leader), parts.get("workerTemplate") or {}, count, name, role="worker")
@@ -203,11 +215,12 @@ class RayClusters(Groups):
         if spec.get("suspend") is True:
             return
         head = dig(spec, "headGroupSpec", "template", default={})
-        yield _pod(f"{name_of(obj)}-head", head, name_of(obj), "headgroup")
+        yield _pod(f"{name_of(obj)}-head", head, name_of(obj), "headgroup", "head")
         for group in spec.get("workerGroupSpecs") or ():
             for index in range(_workers(group)):
                 name = str(group.get("groupName"))
-                yield _pod(f"{name_of(obj)}-{name}-worker-{index}", group.get("template") or {}, name_of(obj), name)
+                pod = f"{name_of(obj)}-{name}-worker-{index}"
+                yield _pod(pod, group.get("template") or {}, name_of(obj), name, "worker")
 
 
 def _workers(group: Obj) -> int:
@@ -236,12 +249,12 @@ class Notebooks(Groups):
 
 # -- what is made --------------------------------------------------------------------------------------------
 def _stateful_set(name: str, template: Obj, replicas: int, of: str, *, role: str = "") -> Obj:
-    labels = {"statefulset": name}
+    labels, beside = {"statefulset": name}, {"notebook-name": name}
     if role:
-        labels = {"killcheck.dev/lws-of": name, "killcheck.dev/lws-role": role, "leaderworkerset.sigs.k8s.io/name": of}
+        labels = {"killcheck.dev/lws-of": name, "killcheck.dev/lws-role": role, _LWS_NAME: of}
     pods = copy(template)
     meta = pods.setdefault("metadata", {})
-    meta["labels"] = {**(meta.get("labels") or {}), **labels}
+    meta["labels"] = {**(meta.get("labels") or {}), **labels, **({} if role else beside)}
     meta.pop("name", None)
     return {
         "metadata": {"name": name, "labels": dict(labels)},
@@ -255,8 +268,18 @@ def _stateful_set(name: str, template: Obj, replicas: int, of: str, *, role: str
     }
 
 
-def _pod(name: str, template: Obj, cluster: str, group: str) -> Obj:
+def _pod(name: str, template: Obj, cluster: str, group: str, role: str) -> Obj:
+    """A pod of Ray's, with the labels that it is found by (common/pod.go, labelPod)."""
     given = dig(template, "metadata", default={})
-    labels = {**(given.get("labels") or {}), "ray.io/cluster": cluster, "ray.io/group": group}
+    labels = {
+        "ray.io/is-ray-node": "yes",
+        "ray.io/identifier": f"{cluster}-{role}",
+        "app.kubernetes.io/name": "kuberay",
+        "app.kubernetes.io/created-by": "kuberay-operator",
+        **(given.get("labels") or {}),
+        "ray.io/cluster": cluster,
+        "ray.io/group": group,
+        "ray.io/node-type": role,
+    }
     meta = {"name": name, "labels": labels, "annotations": given.get("annotations") or {}}
     return {"metadata": meta, "spec": copy(template.get("spec") or {})}

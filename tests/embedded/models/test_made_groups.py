@@ -123,3 +123,32 @@ def test_trainjob_without_its_runtime_says_so():
 
         until(made, lambda: [e for e in made.kube.list(r.EVENTS).items if e["reason"] == said], 60)
         assert not pods(made)
+
+
+def test_pods_carry_the_labels_that_scripts_find_them_by():
+    """Labels of KubeRay's, JobSet's, LWS's and Kubeflow's own: who deletes or waits by one must find its pods."""
+    lws = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
+    books = Resource("kubeflow.org", "v1", "notebooks", "Notebook")
+    parts = {"size": 3, "workerTemplate": _pod()}
+    steps = [{"name": "w", "replicas": 2, "template": {"spec": {"template": _pod()}}}]
+    every = [
+        _object(RAY_CLUSTERS, _ray(), "rays"),
+        _object(lws, {"replicas": 2, "leaderWorkerTemplate": parts}, "big"),
+        _object(JOBSETS, {"replicatedJobs": steps}, "steps"),
+        _object(books, {"template": _pod()}, "alice"),
+    ]
+    found = {
+        "ray.io/node-type=worker,ray.io/cluster=rays,ray.io/group=a": 2,
+        "ray.io/node-type=head,ray.io/identifier=rays-head,ray.io/is-ray-node=yes": 1,
+        "app.kubernetes.io/name=kuberay,app.kubernetes.io/created-by=kuberay-operator": 3,
+        "leaderworkerset.sigs.k8s.io/name=big": 6,
+        "leaderworkerset.sigs.k8s.io/name=big,leaderworkerset.sigs.k8s.io/worker-index=0": 2,
+        "leaderworkerset.sigs.k8s.io/group-index=1,leaderworkerset.sigs.k8s.io/worker-index=2": 1,
+        "jobset.sigs.k8s.io/jobset-name=steps,jobset.sigs.k8s.io/job-index=1": 1,
+        "notebook-name=alice": 1,
+    }
+    with cluster(*every) as made:
+        until(made, _there(made, 12))
+        for wanted, count in found.items():
+            labels = dict(one.split("=") for one in wanted.split(","))
+            until(made, lambda labels=labels, count=count: len(pods(made, **labels)) == count, 60)
