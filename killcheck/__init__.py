@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from killcheck.version import __version__
+
 if TYPE_CHECKING:
     from killcheck.capabilities.cluster import ClusterError
     from killcheck.fence import FenceReport
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from killcheck.kube.manifests import ManifestError
     from killcheck.lint.asking import LintResult
     from killcheck.probes import Finding
-    from killcheck.run.matrix import Matrix
+    from killcheck.results import Matrix
     from killcheck.run.public import load_spec, read_results, run_drill, run_fence, run_lint, run_matrix
     from killcheck.spec.killpath import KillPath, Layer, NodePool, Outcome, Proof, Target
     from killcheck.spec.specfile import SpecError
@@ -48,8 +50,6 @@ __all__ = [
     "run_matrix",
 ]
 
-__version__ = "0.1.0"
-
 _HOMES = {
     "ClusterError": "killcheck.capabilities.cluster",
     "DrillResult": "killcheck.verdict",
@@ -60,7 +60,7 @@ _HOMES = {
     "Layer": "killcheck.spec.killpath",
     "LintResult": "killcheck.lint.asking",
     "ManifestError": "killcheck.kube.manifests",
-    "Matrix": "killcheck.run.matrix",
+    "Matrix": "killcheck.results",
     "NodePool": "killcheck.spec.killpath",
     "Outcome": "killcheck.spec.killpath",
     "Proof": "killcheck.spec.killpath",

@@ -14,7 +14,7 @@ from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
     from killcheck.cloud.session import Aws
-    from killcheck.run.runner import RunResult
+    from killcheck.results import RunResult
     from killcheck.run.session import Session
 
 __all__ = ["command", "leave_after", "leave_evidence", "where"]

@@ -14,7 +14,7 @@ from killcheck.commands.drill import go_on
 from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
-    from killcheck.commands.fence import Subject
+    from killcheck.commands.fence_subject import Subject
     from killcheck.fence import Ask, FenceReport
     from killcheck.fence.live import Canary, CanaryResult
     from killcheck.safety.consent import Plan

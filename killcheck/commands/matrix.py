@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from killcheck.discover.independence import Shared
     from killcheck.drill.sequence import Options
     from killcheck.reports.terminal import Terminal
-    from killcheck.run.matrix import Cell, Matrix
+    from killcheck.results import Cell, Matrix, RunResult
     from killcheck.run.planned import PlannedDrill
-    from killcheck.run.runner import RunResult
     from killcheck.run.session import Session
     from killcheck.safety.consent import Plan
 
@@ -141,7 +140,7 @@ def execute(
     """
     from killcheck.reports.figures import span
     from killcheck.run import parallel
-    from killcheck.run.matrix import Matrix, estimate
+    from killcheck.run.matrix import estimate, judged
     from killcheck.run.runner import Run
 
     if session.real:
@@ -164,7 +163,7 @@ def execute(
         findings=findings,
         fences=fences,
     ).execute()
-    return result, Matrix.of(session.kill_path, planned, result.drills, left_out=without)
+    return result, judged(session.kill_path, planned, result.drills, left_out=without)
 
 
 def run(

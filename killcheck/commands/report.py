@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck import __version__
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, write
 from killcheck.commands.saying import say
 from killcheck.reports import Delivery, Place, Report, Told, Written, every
+from killcheck.version import __version__
 
 if TYPE_CHECKING:
     from killcheck.events import Event

@@ -29,7 +29,7 @@ from killcheck.embedded.deployed import as_deployed
 from killcheck.embedded.limits import Limits
 from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.assumednodes import AssumedNodes, Assumptions, DeviceTolerations
-from killcheck.embedded.models.cloud import Cloud, Instance
+from killcheck.embedded.models.cloud import Cloud
 from killcheck.embedded.models.cloudnodes import CloudNodes
 from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.definitions import crds
@@ -37,6 +37,7 @@ from killcheck.embedded.models.flux import HelmController, KustomizeController
 from killcheck.embedded.models.gitops import Git
 from killcheck.embedded.models.groups import JobSets, LeaderWorkerSets, Notebooks, RayClusters
 from killcheck.embedded.models.http_add_on import HttpAddOn
+from killcheck.embedded.models.instance import Instance
 from killcheck.embedded.models.karpenter import Karpenter
 from killcheck.embedded.models.keda import Keda
 from killcheck.embedded.models.keda_jobs import ScaledJobs

@@ -16,7 +16,6 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-from killcheck import __version__
 from killcheck.clock import Loop, wall_seconds
 from killcheck.kube.client import Answer, Closer
 from killcheck.kube.credentials import Credentials, Login
@@ -25,6 +24,7 @@ from killcheck.kube.endpoint import Endpoint, explain
 from killcheck.kube.errors import KubeError, Unreachable, api_error
 from killcheck.kube.objects import Obj, is_answer
 from killcheck.kube.watch_stream import WatchStream
+from killcheck.version import __version__
 
 if TYPE_CHECKING:
     import urllib3

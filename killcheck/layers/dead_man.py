@@ -31,7 +31,7 @@ from killcheck.kube.objects import (
     uid_of,
 )
 from killcheck.kube.permissions import Permission
-from killcheck.layers import carried, firing, job_refused, seldom, slots
+from killcheck.layers import carried, firing, job_refused, seldom, slots, unfired
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.safety.journal import LABEL
@@ -281,7 +281,7 @@ class DeadMan(LayerRun):
             return None
         if dig(now, "spec", "suspend"):
             return NotFired(Hindrance.SUSPENDED, f"CronJob {name} was suspended in the meantime")
-        return slots.moved(self._declared, now, due) or NotFired(Hindrance.NO_JOB, f"CronJob {name} made no Job")
+        return unfired.moved(self._declared, now, due) or NotFired(Hindrance.NO_JOB, f"CronJob {name} made no Job")
 
     def own_firing(self, since: datetime) -> Sequence[str]:
         """The Jobs that the CronJob made from then on, each with how it ended and the last line of its programs."""
@@ -313,7 +313,9 @@ class DeadMan(LayerRun):
         """
         for pod in self.stage.observations.pods.values():
             self._take_running_logs(pod)
-        return slots.explain(self, self._declared) if stuck_at == "triggered" and self._held_up else None
+        if stuck_at != "triggered" or not self._held_up:
+            return None
+        return unfired.explain(self.stage, self.cron_job, self._declared, self.not_fired())
 
     def _in_the_way(self) -> NotFired | None:
         """Why the CronJob controller would make no Job: suspended, or under Forbid a Job that is still active then."""
@@ -321,7 +323,7 @@ class DeadMan(LayerRun):
         self.cron_job = retry(self.stage.cluster.loop, lambda: kube.get(r.CRONJOBS, self.ref.name, self.ref.namespace))
         if dig(self.cron_job, "spec", "suspend"):
             return NotFired(Hindrance.SUSPENDED, f"CronJob {self.ref.name} is suspended")
-        moved = slots.moved(self._declared, self.cron_job, self._now())
+        moved = unfired.moved(self._declared, self.cron_job, self._now())
         if moved is not None:
             return moved
         if dig(self.cron_job, "spec", "concurrencyPolicy") != "Forbid":

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from killcheck.proof.certificate import Certificate
+from killcheck.results import Matrix, RunResult
 from killcheck.run.gate import worst
-from killcheck.run.matrix import Matrix
+from killcheck.run.matrix import judged
 from killcheck.run.planned import PlannedDrill
-from killcheck.run.runner import RunResult
 from killcheck.spec.killpath import KillPath
 from killcheck.text.values import replace
 from killcheck.verdict import EXIT_CODES, DrillResult, Verdict, overall
@@ -28,7 +28,7 @@ def standing(
         if not one.title and (_key(one) not in said or not one.proven):  # of the same drill twice: the worse one
             said[_key(one)] = one
     results = [_accepted(said.get(_key(one)) or _missing(found, one), one) for one in planned]
-    matrix = Matrix.of(kill_path, planned, results, left_out=without)
+    matrix = judged(kill_path, planned, results, left_out=without)
     verdict, code = overall(results)
     if matrix.failures():
         code = code or EXIT_CODES["exposed"]

@@ -27,9 +27,10 @@ from killcheck.lint.asking import LintResult
 from killcheck.pytest.settings import setting, settings
 from killcheck.reports.allure import phase_steps
 from killcheck.reports.figures import span
+from killcheck.results import Cell, Matrix
 from killcheck.run import reading
 from killcheck.run.chosen import chosen, headline
-from killcheck.run.matrix import Cell, Matrix, left_out, plan
+from killcheck.run.matrix import left_out, plan
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import NothingToDrill, Session, SessionError
@@ -360,8 +361,8 @@ def beside_allure(config: pytest.Config) -> None:
     """What Allure shows beside the results of its ``--alluredir``: where this was, and what failures mean."""
     folder = config.getoption("allure_report_dir", default=None)
     if folder:
-        from killcheck import __version__
         from killcheck.reports.allure import write_shared
+        from killcheck.version import __version__
 
         session = shared_session(config)
         write_shared(

@@ -12,7 +12,7 @@ from killcheck.reports.screen import fitting
 from killcheck.reports.terminal import STYLES
 
 if TYPE_CHECKING:
-    from killcheck.run.matrix import Cell, Matrix
+    from killcheck.results import Cell, Matrix
 
 __all__ = ["fitted", "lines", "table"]
 

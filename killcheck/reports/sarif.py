@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from killcheck import __version__
 from killcheck.reports.places import uri
+from killcheck.version import __version__
 
 if TYPE_CHECKING:
     from killcheck.lint.asking import LintResult

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from killcheck.reports.compare import Comparison
     from killcheck.reports.live import Live
     from killcheck.reports.story import RunStory
-    from killcheck.run.runner import RunResult
+    from killcheck.results import RunResult
     from killcheck.safety.consent import Plan
     from killcheck.verdict import DrillResult
 

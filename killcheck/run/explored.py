@@ -13,12 +13,12 @@ from typing import IO, Any, Self
 
 from msgspec import Struct, field
 
-from killcheck import __version__
 from killcheck.run.combinations import Found, Scenario
 from killcheck.run.session import Session, SessionError
 from killcheck.run.subjects import of_session
 from killcheck.safety.keys import VARIABLE, KeyProblem
 from killcheck.safety.seals import Purpose, Whose, seal, whose
+from killcheck.version import __version__
 
 __all__ = ["Kept"]
 

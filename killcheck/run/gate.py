@@ -13,8 +13,7 @@ from msgspec import Struct
 from killcheck.discover.independence import Shared
 from killcheck.fence.report import FenceReport
 from killcheck.lint.asking import LintResult
-from killcheck.run.matrix import Matrix
-from killcheck.run.runner import RunResult
+from killcheck.results import Matrix, RunResult
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from pathlib import Path
 from killcheck.drill.sequence import Options
 from killcheck.fence import FenceReport
 from killcheck.lint.asking import LintResult
+from killcheck.results import Matrix
 from killcheck.run import matrix as cells
 from killcheck.run import parallel, reading
 from killcheck.run.chosen import chosen
-from killcheck.run.matrix import Matrix
+from killcheck.run.matrix import judged
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import ExecMode, Session
@@ -91,7 +92,7 @@ def run_matrix(
         objects=() if session.real else session.objects,
     )
     result = Run(session, planned, approve=approve, workers=parallel.drilling()).execute()
-    return Matrix.of(session.kill_path, planned, result.drills)
+    return judged(session.kill_path, planned, result.drills)
 
 
 def run_lint(

@@ -10,9 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct
-
-from killcheck import __version__, events, faults, layers
+from killcheck import events, faults, layers
 from killcheck.capabilities.cluster import Cluster, ClusterError
 from killcheck.capabilities.offered import lacking
 from killcheck.clock import wall_now
@@ -27,6 +25,7 @@ from killcheck.kube.objects import Obj, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Stage
 from killcheck.machine.programs import LocalPrograms
+from killcheck.results import RunResult
 from killcheck.run import kept as kept_runs
 from killcheck.run import subjects
 from killcheck.run.places import layer_places
@@ -42,35 +41,11 @@ from killcheck.spec.killpath import KillPath, Layer, Outcome
 from killcheck.text.redaction import clean, hide_environment
 from killcheck.text.values import replace
 from killcheck.verdict import EXIT_CODES, DrillResult, overall
+from killcheck.version import __version__
 from killcheck.watch.cost import Meter
 from killcheck.watch.scene import Scene
 
-__all__ = ["Run", "RunResult", "plan_for", "state_dir"]
-
-
-class RunResult(Struct, frozen=True):
-    """What a run found, and where its record is."""
-
-    run: str
-    verdict: str
-    exit_code: int
-    drills: tuple[DrillResult, ...]
-    record: Path | None
-    #: What was noted about the run itself: of the manifests, and of how the kill path was found.
-    notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON document, schema killcheck.result/v1."""
-        return {
-            "schema": "killcheck.result/v1",
-            "run": self.run,
-            "verdict": self.verdict,
-            "drills": [drill.to_json() for drill in self.drills],
-            "findings": [],
-            "fences": [],
-            "record": str(self.record) if self.record else None,
-            "notes": list(self.notes),
-        }
+__all__ = ["Run", "plan_for", "state_dir"]
 
 
 def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDrill], run: str) -> consent.Plan:

@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from killcheck import __version__
 from killcheck.kube.objects import Obj, controller_of, dig, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text.files import text_of
 from killcheck.text.redaction import redact
 from killcheck.text.yamlfile import YamlError, documents
+from killcheck.version import __version__
 
 __all__ = ["MOST", "snapshot"]
 

@@ -17,9 +17,9 @@ from sampling import one_in
 
 from killcheck.cli import main
 from killcheck.commands.matrix import failing
+from killcheck.results import Cell
 from killcheck.run import matrix
 from killcheck.run.gate import Gate, worst
-from killcheck.run.matrix import Cell
 from killcheck.run.session import Session
 from killcheck.spec.killpath import Outcome
 from killcheck.verdict import DrillResult, Verdict

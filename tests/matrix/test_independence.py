@@ -105,7 +105,7 @@ def test_what_all_lean_on_is_taken_away_from_all_of_them_and_one_must_be_left_st
     assert all(cell.faults != tuple(both.split("+")) for cell in matrix.plan(KILL_PATH, objects=OBJECTS))
     an_hour = [replace(cell, options=Options(horizon_s=3600.0)) for cell in cells]
     found = Run(session, an_hour, folder=tmp_path).execute()
-    whole = matrix.Matrix.of(session.kill_path, cells, found.drills)
+    whole = matrix.judged(session.kill_path, cells, found.drills)
     assert [(cell.word, cell.passes) for cell in whole.cells] == [("exposed", False)] * 2
     leant = matrix.leaning(session.kill_path, session.objects, whole)
     told = {one.dependency: one.to_json()["severity"] for one in leant}

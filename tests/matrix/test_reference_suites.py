@@ -91,7 +91,7 @@ def drilled(fixture, planned, tmp_path, workers=1):
 
 def judged(fixture, planned, tmp_path, workers=1):
     found = drilled(fixture, planned, tmp_path, workers)
-    return found, matrix.Matrix.of(Session(fixture=fixture).kill_path, planned, found.drills)
+    return found, matrix.judged(Session(fixture=fixture).kill_path, planned, found.drills)
 
 
 @pytest.mark.parametrize("fixture", SOUND)

@@ -23,9 +23,9 @@ from killcheck.reports.matrix import fitted
 from killcheck.reports.screen import fitting
 from killcheck.reports.terminal import PLAIN_WIDTH, Terminal
 from killcheck.reports.told_matrix import grid
+from killcheck.results import Cell, Matrix
 from killcheck.run.accepting import Accepting
 from killcheck.run.explore import Covered, Explored, Found, Scenario
-from killcheck.run.matrix import Cell, Matrix
 from killcheck.spec.killpath import KillPath, Outcome, Rule
 from killcheck.verdict import DrillResult, Verdict
 

@@ -14,7 +14,7 @@ from killcheck.embedded.api.store import Change
 from killcheck.kube.objects import Obj, condition, dig, format_time
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
 
 __all__ = ["Aggregation"]
 
@@ -33,7 +33,7 @@ class _Verdict(NamedTuple):
 class Aggregation:
     """Keeps the condition Available of every APIService, and answers for the groups that are served elsewhere."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Core) -> None:
         self.server = server
         self._due = False
         for table in (TABLE, _SERVICES, _SLICES):

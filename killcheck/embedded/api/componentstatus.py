@@ -16,7 +16,7 @@ from killcheck.kube.objects import Obj
 from killcheck.kube.selectors import SelectorError, parse_fields, parse_labels
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
 
 __all__ = ["TABLE", "respond", "statuses"]
 
@@ -30,7 +30,7 @@ def statuses(down: frozenset[str] = frozenset()) -> list[Obj]:
     return [_of(name, down=name in down) for name in (*_PORTS, "etcd-0")]
 
 
-def respond(server: ApiServer, call: Call) -> Response:
+def respond(server: Core, call: Call) -> Response:
     """A get or a list. Raises StatusError 400, 404, or 405 for a watch."""
     found = statuses(server.down())
     if call.verb == "watch":

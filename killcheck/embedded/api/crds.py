@@ -10,7 +10,7 @@ from killcheck.embedded.api.store import Change
 from killcheck.kube.objects import Obj, dig, format_time
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
 
 __all__ = ["CustomResources"]
 
@@ -22,7 +22,7 @@ _SYSTEM = User("system:apiserver", ("system:masters",))
 class CustomResources:
     """Registers the types of CRDs with the server, and takes them away again."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Core) -> None:
         self.server = server
         self._served: dict[str, list[Kind]] = {}
         server.store.listen(TABLE, self._changed)

@@ -22,7 +22,8 @@ from killcheck.embedded.api.store import Key
 from killcheck.kube.objects import Obj, dig, format_time, parse_time
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
+    from killcheck.embedded.api.reads import Reader
 
 __all__ = ["DeleteOptions", "Deleter", "ready_to_go"]
 
@@ -85,8 +86,9 @@ def ready_to_go(obj: Obj) -> bool:
 class Deleter:
     """Deletes objects on behalf of calls. Every method raises StatusError."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Core, reader: Reader) -> None:
         self.server = server
+        self.reader = reader
         self.store = server.store
 
     def delete(self, call: Call) -> Response:
@@ -99,7 +101,7 @@ class Deleter:
             raise status.not_found(kind.resource.plural, kind.resource.group, call.name)
         result, gone = self.delete_object(call, obj, options)
         if result["kind"] != "Status":
-            result = self.server.reader.managed(call, result)
+            result = self.reader.managed(call, result)
         code = 202 if not gone and options.orphan is False else 200
         return Response(code, result)
 
@@ -108,8 +110,8 @@ class Deleter:
         options = self._options(call)
         self._warn(call, options)
         kind = call.kind
-        met = self.server.reader.matching(call)
-        items = [self.server.reader.managed(call, converted(kind, obj)) for obj in met]
+        met = self.reader.matching(call)
+        items = [self.reader.managed(call, converted(kind, obj)) for obj in met]
         for obj in met:
             meta = obj["metadata"]
             call.name = meta["name"]

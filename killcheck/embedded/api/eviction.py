@@ -18,7 +18,8 @@ from killcheck.kube.objects import Obj, condition, copy, dig, format_time
 from killcheck.kube.selectors import from_match_labels
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
+    from killcheck.embedded.api.deletion import Deleter
 
 __all__ = ["Evictor"]
 
@@ -33,8 +34,9 @@ MAX_DISRUPTED = 2000
 class Evictor:
     """Evicts pods. Raises StatusError: 429 where a budget refuses, 500 where two match."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Core, deleter: Deleter) -> None:
         self.server = server
+        self.deleter = deleter
         self.store = server.store
 
     def handle(self, call: Call) -> Response:
@@ -50,7 +52,7 @@ class Evictor:
         if eviction["metadata"].get("name") != call.name:
             raise status.bad_request("name in URL does not match name in Eviction object")
         options = options_from(eviction.get("deleteOptions") or {}, call, checked=False)
-        pod = self.server.reader.find(call)
+        pod = self.server.find(call)
         self.server.admit(call, "CREATE", eviction, None, dry_run=options.dry_run, subresource="eviction")
         if not _ignores_budgets(pod):
             self._spend(call, pod, options)
@@ -136,7 +138,7 @@ class Evictor:
                 pod = self.store.put(call.kind.table, call.key, marked)
             options.resource_version = ""
         check_propagation(options.propagation, options.orphan)
-        self.server.deleter.delete_object(call, pod, options)
+        self.deleter.delete_object(call, pod, options)
 
     def _marked(self, pod: Obj) -> Obj:
         new = copy(pod)

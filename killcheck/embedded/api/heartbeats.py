@@ -15,7 +15,7 @@ from killcheck.embedded.api.watch import WatchStream
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time, parse_time
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
 
 __all__ = ["TABLE", "renewed", "write_for"]
 
@@ -36,7 +36,7 @@ def renewed(lease: Obj, now: datetime) -> Obj:
     return lease | {"spec": lease["spec"] | {"renewTime": format_time(last, micro=True)}}
 
 
-def write_for(server: ApiServer, stream: WatchStream) -> None:
+def write_for(server: Core, stream: WatchStream) -> None:
     """Write every renewal at its time, for as long as a watch is open: who watches sees them come."""
 
     def beat() -> None:
@@ -55,7 +55,7 @@ def write_for(server: ApiServer, stream: WatchStream) -> None:
     server.loop.call_later(_next_s(server), beat)
 
 
-def _next_s(server: ApiServer) -> float:
+def _next_s(server: Core) -> float:
     """Seconds until the next renewal of any Lease."""
     now = server.loop.now()
     written = [dig(one, "spec", "renewTime") for one in server.store.values(TABLE) if _MARK in annotations_of(one)]

@@ -51,7 +51,8 @@ from killcheck.embedded.api.unstructured import Misfit, restored
 from killcheck.kube.objects import Obj, copy, dig
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
+    from killcheck.embedded.api.writes import Writer
 
 __all__ = ["APPLY", "JSON", "MERGE", "STRATEGIC", "Patcher"]
 
@@ -75,20 +76,20 @@ class Applied(NamedTuple):
 class Patcher:
     """Patches objects on behalf of calls. Every method raises StatusError."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Core, writer: Writer) -> None:
         self.server = server
+        self.writer = writer
         self.store = server.store
 
     def patch(self, call: Call) -> Response:
         """PATCH on an object or its status."""
         content_type = self.content_type(call)
-        writer = self.server.writer
         if content_type == APPLY:
             return self.apply(call)
-        self.server.reader.find(call)  # nobody reads a patch of what is not there
+        self.server.find(call)  # nobody reads a patch of what is not there
         patched = self.function(call, content_type)
-        updated = writer.update(call, lambda old: patched(old, call.kind.schema))
-        return Response(200, writer.answer(call, updated))
+        updated = self.writer.update(call, lambda old: patched(old, call.kind.schema))
+        return Response(200, self.writer.answer(call, updated))
 
     def content_type(self, call: Call) -> str:
         """The kind of patch. Raises StatusError 415, 422."""
@@ -245,7 +246,6 @@ class Patcher:
         meta = config["metadata"]
         if meta.get("managedFields"):
             raise status.bad_request("metadata.managedFields must be nil")
-        writer = self.server.writer
         lists = ApplyLists(call.kind)
         applied = applied_fields(config, lists)
         if "status" in call.kind.subresources:  # what the strategy resets, nobody comes to manage
@@ -266,8 +266,8 @@ class Patcher:
                 raise status.conflict(resource.plural, resource.group, call.name, why)
             if configuration.refusal is not None:
                 raise configuration.refusal
-            created = writer.create(call, _typed(call, copy(config)), operation="Apply", applied=applied)
-            return Response(201, writer.answer(call, created))
+            created = self.writer.create(call, _typed(call, copy(config)), operation="Apply", applied=applied)
+            return Response(201, self.writer.answer(call, created))
         told: list[Applied] = []
 
         def change(old: Obj) -> Obj:
@@ -275,9 +275,9 @@ class Patcher:
             new = told[-1].obj
             return _with_last_applied(new, configuration.sent) if call.manager == KUBECTL else new
 
-        updated = writer.update(call, change, operation="Apply", applied=applied, timed=lambda: told[-1].changed)
+        updated = self.writer.update(call, change, operation="Apply", applied=applied, timed=lambda: told[-1].changed)
         self.take(call, told[-1].forced)
-        return Response(200, writer.answer(call, updated))
+        return Response(200, self.writer.answer(call, updated))
 
     def take(self, call: Call, fields: Fields) -> None:
         """Give the applier alone what it took from others by force."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -23,9 +23,10 @@ from killcheck.embedded.api.upgrades import upgrade
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer, KubeletEndpoint
+    from killcheck.embedded.api.core import Core
+    from killcheck.embedded.api.kubelet_endpoint import Execution, KubeletEndpoint
 
-__all__ = ["PROTOCOLS", "STDERR", "STDIN", "STDOUT", "Execution", "Session", "Wanted", "attach_to", "exec_in"]
+__all__ = ["PROTOCOLS", "STDERR", "STDIN", "STDOUT", "Session", "Wanted", "attach_to", "exec_in"]
 
 #: Subprotocols of a WebSocket that are understood, and versions of the protocol over SPDY.
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io")
@@ -33,33 +34,6 @@ VERSIONS = ("v4.channel.k8s.io",)
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 _TYPES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 _OVER = ("Succeeded", "Failed")
-
-
-class Execution(Protocol):
-    """A process in a container, and its three streams."""
-
-    def start(self, said: Callable[[int, bytes], bool | None], ended: Callable[[int | str], None]) -> None:
-        """Begin. Never raises: what goes wrong is how it ends.
-
-        ``said`` is told what comes on STDOUT and STDERR, from any thread, and answers False where the rest should wait
-        until :meth:`resume`; ``ended``, on the loop and after all of
-        that, its exit code, or why it never began (``error executing command in container: ...``).
-        """
-
-    def feed(self, data: bytes) -> None:
-        """Something for its standard input."""
-
-    def end_input(self) -> None:
-        """Nothing more comes for its standard input."""
-
-    def resize(self, width: int, height: int) -> None:
-        """Its terminal has another size, in characters."""
-
-    def resume(self) -> None:
-        """Whoever listens has heard everything; from any thread."""
-
-    def leave(self) -> None:
-        """Whoever talked to it has gone; idempotent."""
 
 
 class Wanted(Struct, frozen=True):
@@ -189,7 +163,7 @@ class Session:
                     self.execution.resize(int(size.get("Width", 0)), int(size.get("Height", 0)))
 
 
-def exec_in(server: ApiServer, call: Call) -> Response:
+def exec_in(server: Core, call: Call) -> Response:
     """Begin a command. Raises StatusError."""
     pod, container, kubelet = _place(server, call, "exec")
     command = call.request.query.get("command") or []
@@ -199,17 +173,17 @@ def exec_in(server: ApiServer, call: Call) -> Response:
     return _answer(call, wanted, kubelet.execute(pod, container, command, stdin=wanted.stdin, tty=wanted.tty))
 
 
-def attach_to(server: ApiServer, call: Call) -> Response:
+def attach_to(server: Core, call: Call) -> Response:
     """Talk to a container's own process. Raises StatusError."""
     pod, container, kubelet = _place(server, call, "attach")
     wanted = Wanted.by(call.request)
     return _answer(call, wanted, kubelet.attach(pod, container, stdin=wanted.stdin))
 
 
-def _place(server: ApiServer, call: Call, subresource: str) -> tuple[Obj, str, KubeletEndpoint]:
+def _place(server: Core, call: Call, subresource: str) -> tuple[Obj, str, KubeletEndpoint]:
     """The pod, the container that is meant, and who runs it. Raises StatusError."""
     server.authorize_connect(call)
-    pod = server.reader.find(call)
+    pod = server.find(call)
     if subresource == "exec" and dig(pod, "status", "phase") in _OVER:
         raise status.bad_request(
             f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}"

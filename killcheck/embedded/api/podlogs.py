@@ -23,7 +23,7 @@ from killcheck.embedded.limits import DRILL_IT
 from killcheck.kube.objects import Obj, dig, parse_time
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
 
 __all__ = ["LOOK_S", "Growing", "Options", "Part", "container_of", "log"]
 
@@ -43,9 +43,9 @@ class Options(Struct, frozen=True):
     timestamps: bool
 
 
-def log(server: ApiServer, call: Call) -> Response:
+def log(server: Core, call: Call) -> Response:
     """Answer the request, from the kubelet of the pod's node. Raises StatusError."""
-    pod = server.reader.find(call)
+    pod = server.find(call)
     options = _options(call, server.loop.now())
     container = container_of(pod, call.request.param("container"))
     if not dig(pod, "spec", "nodeName"):

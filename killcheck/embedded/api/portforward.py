@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -19,33 +19,13 @@ from killcheck.embedded.api.http import Finished, Heard, Opened, Response
 from killcheck.embedded.api.upgrades import TUNNEL, upgrade
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
+    from killcheck.embedded.api.kubelet_endpoint import Carried
 
-__all__ = ["Carried", "Forwarding", "forward"]
+__all__ = ["Forwarding", "forward"]
 
 PROTOCOL = "portforward.k8s.io"
 CHANNELS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
-
-
-class Carried(Protocol):
-    """A connection to a port of a pod."""
-
-    def start(self, said: Callable[[bytes], bool | None], ended: Callable[[str], None]) -> None:
-        """Connect. ``said`` is told what comes, from any thread, and answers False where the rest should wait until
-        :meth:`resume`; ``ended``, after all of that, why it failed, or "".
-        """
-
-    def resume(self) -> None:
-        """Whoever listens has heard everything; from any thread."""
-
-    def feed(self, data: bytes) -> None:
-        """Something for the port."""
-
-    def end_input(self) -> None:
-        """Nothing more comes for the port."""
-
-    def leave(self) -> None:
-        """Whoever talked to it has gone; idempotent."""
 
 
 class _Pair(Struct):
@@ -139,11 +119,11 @@ class Forwarding:
         pair.carried.start(said, ended)
 
 
-def forward(server: ApiServer, call: Call) -> Response:
+def forward(server: Core, call: Call) -> Response:
     """Forward ports. Raises StatusError."""
     server.authorize_connect(call)
     asked = _ports(call)
-    pod = server.reader.find(call)
+    pod = server.find(call)
     server.admit(call, "CONNECT", None, pod, dry_run=False, subresource="portforward")
     kubelet = server.kubelet_of(pod)
     connect = kubelet.forward(pod)

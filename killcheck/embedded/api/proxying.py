@@ -16,7 +16,7 @@ from killcheck.embedded.api.status import StatusError
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
 
 __all__ = ["proxy"]
 
@@ -29,12 +29,12 @@ class _Place(NamedTuple):
     port: str
 
 
-def proxy(server: ApiServer, call: Call) -> Response:
+def proxy(server: Core, call: Call) -> Response:
     """Answer in the place's stead. Raises StatusError: 400, 404 or 503 as there, 501 where somebody would answer."""
     plural = call.kind.resource.plural
     place = _place(call.name, plural)
     call.name = place.name
-    found = server.reader.find(call) if plural != "services" or place.port.isdigit() or not place.port else None
+    found = server.find(call) if plural != "services" or place.port.isdigit() or not place.port else None
     server.admit(call, "CONNECT", None, found, dry_run=False, subresource="proxy")
     if plural == "services":
         _service(server, call, place, found)
@@ -55,7 +55,7 @@ def _place(text: str, plural: str) -> _Place:
     return _Place(name, port)
 
 
-def _service(server: ApiServer, call: Call, place: _Place, service: Obj | None) -> None:
+def _service(server: Core, call: Call, place: _Place, service: Obj | None) -> None:
     """Raises StatusError 503 where nobody is behind the port, 404 where there are no endpoints at all."""
     name = place.port
     if place.port.isdigit():

@@ -21,7 +21,7 @@ from killcheck.kube.objects import Obj
 from killcheck.kube.selectors import EVERYTHING, FieldSelector, SelectorError, parse_fields, parse_labels
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
 
 __all__ = ["Reader", "Snapshots"]
 
@@ -76,7 +76,7 @@ class Snapshots:
 class Reader:
     """Answers reads from the store."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Core) -> None:
         self.server = server
         self.store = server.store
         self.snapshots = Snapshots(server.store)
@@ -86,7 +86,7 @@ class Reader:
         asked = call.request.param("resourceVersion")
         if asked and _revision(asked) > self.store.revision:
             raise _too_large(int(asked), self.store.revision)
-        obj = self.managed(call, self.find(call))
+        obj = self.managed(call, self.server.find(call))
         shape = negotiation.shape_of(call)
         if shape is not negotiation.PLAIN:
             meta = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
@@ -114,14 +114,6 @@ class Reader:
             for row in obj["rows"]
         ]
         return obj | {"rows": rows}
-
-    def find(self, call: Call) -> Obj:
-        """The object that a call names, in the version asked for. Raises StatusError 404."""
-        obj = self.store.get(call.kind.table, call.key)
-        if obj is None:
-            resource = call.kind.resource
-            raise status.not_found(resource.plural, resource.group, call.name)
-        return converted(call.kind, obj)
 
     # -- lists ---------------------------------------------------------------------------------------------
     def listing(self, call: Call) -> Response:

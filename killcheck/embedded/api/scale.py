@@ -22,7 +22,9 @@ from killcheck.kube.objects import Obj, copy, dig
 from killcheck.kube.selectors import format_selector
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
+    from killcheck.embedded.api.patching import Patcher
+    from killcheck.embedded.api.writes import Writer
 
 __all__ = ["Scaler", "scale_of"]
 
@@ -34,19 +36,21 @@ _META = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 class Scaler:
     """GET, PUT and PATCH of ``.../scale``. Every method raises StatusError."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Core, writer: Writer, patcher: Patcher) -> None:
         self.server = server
+        self.writer = writer
+        self.patcher = patcher
 
     def handle(self, call: Call) -> Response:
         """Answer a call on the scale subresource."""
         if call.verb == "get":
-            return Response(200, scale_of(call.kind, self.server.reader.find(call)))
+            return Response(200, scale_of(call.kind, self.server.find(call)))
         if call.verb == "update":
             return self._put(call)
-        content_type = self.server.patcher.content_type(call)
+        content_type = self.patcher.content_type(call)
         if content_type == APPLY:
             return self._apply(call)
-        patched = self.server.patcher.function(call, content_type)
+        patched = self.patcher.function(call, content_type)
         return self._write(call, lambda old: patched(old, SCHEMA))
 
     def _put(self, call: Call) -> Response:
@@ -60,7 +64,7 @@ class Scaler:
     def _write(self, call: Call, change: Callable[[Obj], Obj], *, applied: Obj | None = None) -> Response:
         """Write what ``change`` makes of the Scale; ``applied``: the configuration that it comes from."""
         kind, server = call.kind, self.server
-        old = server.reader.find(call)
+        old = server.find(call)
         before = scale_of(kind, old)
         scale = change(before)
         _check_preconditions(call, scale, old)
@@ -81,7 +85,7 @@ class Scaler:
             put_at(new, path_of(kind, "specReplicasPath", "spec.replicas"), replicas)
             return new
 
-        updated = server.writer.update(call, scaled, admit=False)
+        updated = self.writer.update(call, scaled, admit=False)
         if not call.dry_run:
             server.managed.scaled(
                 call,
@@ -94,8 +98,8 @@ class Scaler:
 
     def _apply(self, call: Call) -> Response:
         """Apply. Raises StatusError 409 where others manage the replicas that it changes."""
-        config = self.server.patcher.applied_config(call, schema=SCHEMA, api_version=API_VERSION, kind="Scale").typed
-        old = self.server.reader.find(call)
+        config = self.patcher.applied_config(call, schema=SCHEMA, api_version=API_VERSION, kind="Scale").typed
+        old = self.server.find(call)
         asked = dig(config, "spec", "replicas")
         current = dig(scale_of(call.kind, old), "spec", "replicas", default=0)
         if asked is not None and (asked != current or not asked):  # a Scale does not show a zero: it would be new
@@ -119,7 +123,7 @@ class Scaler:
         me = Manager(call.manager, "Apply", kind.resource.api_version, "scale")
         others = [(manager, applied_fields({"spec": {"replicas": 0}})) for manager in claims if manager != me]
         if others and not call.request.flag("force"):
-            raise self.server.patcher.conflict(call, others)
+            raise self.patcher.conflict(call, others)
 
 
 def _said(configuration: Obj) -> int | None:

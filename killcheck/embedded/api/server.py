@@ -9,38 +9,30 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from killcheck.clock import Loop
 from killcheck.embedded.api import componentstatus, health, negotiation, ours, status
-from killcheck.embedded.api.addresses import Addresses
-from killcheck.embedded.api.admission.request import AdmissionRequest, Operation
 from killcheck.embedded.api.aggregation import Aggregation
 from killcheck.embedded.api.call import Call, Route, route, verb_of
+from killcheck.embedded.api.core import MASTERS, Core
 from killcheck.embedded.api.crds import CustomResources
 from killcheck.embedded.api.deletion import Deleter
 from killcheck.embedded.api.http import Request, Response, User
-from killcheck.embedded.api.kinds import Kind, Registry, builtin, subresource_of
-from killcheck.embedded.api.managedfields import ManagedFields
+from killcheck.embedded.api.kinds import builtin, subresource_of
 from killcheck.embedded.api.patching import Patcher
-from killcheck.embedded.api.podexec import Execution
-from killcheck.embedded.api.portforward import Carried
 from killcheck.embedded.api.protobuf_answers import in_protobuf
-from killcheck.embedded.api.rbac import Attributes, forbidden
+from killcheck.embedded.api.rbac import Attributes
 from killcheck.embedded.api.reads import Reader
 from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.subresources import Subresources
-from killcheck.embedded.api.watch import Watches
-from killcheck.embedded.api.writes import Writer, new_uid
-from killcheck.embedded.containerlog import ContainerLog
-from killcheck.embedded.limits import Limits
+from killcheck.embedded.api.writes import Writer
 from killcheck.kube.objects import Obj
 from killcheck.kube.releases import DEFAULT, Release
 
-__all__ = ["ApiServer", "KubeletEndpoint"]
+__all__ = ["ApiServer"]
 
-_MASTERS = "system:masters"
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 #: Subresources whose answers are no objects.
 _UNSHAPED = frozenset({"log", "exec", "attach", "portforward", "proxy"})
@@ -51,26 +43,7 @@ _DEPRECATED = {
 }
 
 
-class KubeletEndpoint(Protocol):
-    """What the API server asks of a node's kubelet."""
-
-    def log(self, pod: Obj, container: str, *, previous: bool) -> ContainerLog:
-        """A container's log. Raises StatusError."""
-
-    def hollow(self, pod: Obj, container: str) -> bool:
-        """Whether nothing runs in a container: what it says and does is modelled."""
-
-    def execute(self, pod: Obj, container: str, command: list[str], *, stdin: bool, tty: bool) -> Execution:
-        """A command beside a container's own, not begun yet. Raises StatusError."""
-
-    def attach(self, pod: Obj, container: str, *, stdin: bool) -> Execution:
-        """A container's own process, to be talked to. Raises StatusError."""
-
-    def forward(self, pod: Obj) -> Callable[[int], Carried]:
-        """What makes connections to the pod's ports. Raises StatusError."""
-
-
-class ApiServer:
+class ApiServer(Core):
     """A Kubernetes API over a :class:`Store`.
 
     ``authenticator``, ``authorizer`` and ``admission`` have the methods of ``authn.Authenticator``,
@@ -90,37 +63,29 @@ class ApiServer:
         release: Release = DEFAULT,
         issuer: Any = None,
     ) -> None:
-        self.store = store
-        self.loop = loop
-        self.authenticator = authenticator
-        self.authorizer = authorizer
-        self.admission = admission
-        self.rng = rng
-        self.release = release
-        self.version = release.version
-        self.issuer: Any = issuer if issuer is not None else getattr(authenticator, "tokens", None)
-        self.kinds = Registry(release)
-        #: Answers of ours alone, to whoever is no part of this process.
-        self.limits = Limits(loop, lambda: store.revision)
+        super().__init__(
+            store,
+            loop,
+            authenticator=authenticator,
+            authorizer=authorizer,
+            admission=admission,
+            rng=rng,
+            release=release,
+            issuer=issuer,
+        )
         #: What of an answer was guessed, and what to do: of objects that nobody described.
         self.guessed: Callable[[Request, Response], tuple[str, str] | None] = lambda _request, _response: None
         #: Which client from outside this process made the write of a resource version.
         self.authors: dict[int, str] = {}
-        self.kubelets: dict[str, KubeletEndpoint] = {}
-        #: Which of ``scheduler`` and ``controller-manager`` do not run now.
-        self.down: Callable[[], frozenset[str]] = frozenset
         #: Who is told of every request and its answer, once it is answered.
         self.auditors: list[Callable[[Request, Response], None]] = []
         self.metrics = health.Metrics()
-        self.watches = Watches(store, loop)
-        self.managed = ManagedFields(loop)
-        self.addresses = Addresses(store)
         self.reader = Reader(self)
-        self.writer = Writer(self)
-        self.deleter = Deleter(self)
-        self.patcher = Patcher(self)
-        self.subresources = Subresources(self)
+        self.deleter = Deleter(self, self.reader)
         self.custom = CustomResources(self)
+        self.writer = Writer(self, self.deleter, self.custom)
+        self.patcher = Patcher(self, self.writer)
+        self.subresources = Subresources(self, self.reader, self.writer, self.patcher, self.deleter)
         self.aggregation = Aggregation(self)
         self._verbs: dict[str, Callable[[Call], Response]] = {
             "get": self.reader.get,
@@ -178,93 +143,9 @@ class ApiServer:
             response.headers["Warning"] = ", ".join(_warning(text) for text in call.warnings)
         return response
 
-    # -- for what lives next door --------------------------------------------------------------------------
-    def new_uid(self) -> str:
-        """A fresh uid from the seeded generator."""
-        return new_uid(self.rng.getrandbits(128))
-
-    def admit(
-        self,
-        call: Call,
-        operation: Operation,
-        obj: Obj | None,
-        old: Obj | None,
-        *,
-        dry_run: bool,
-        subresource: str = "",
-        kind: Kind | None = None,
-        between: Callable[[Obj], None] | None = None,
-    ) -> Any:
-        """Run admission for a write and collect its warnings; returns the object as admission left it.
-
-        ``between`` is called with the object after mutation and before validation.
-        """
-        request = AdmissionRequest(
-            operation=operation,
-            kind=kind or call.kind,
-            subresource=subresource,
-            namespace=call.namespace,
-            name=call.name,
-            obj=obj,
-            old=old,
-            user=call.user,
-            dry_run=dry_run,
-        )
-        admitted, warnings = self.admission.admit(request, between)
-        for text in warnings:
-            call.warn(text)
-        return admitted
-
-    def authorize(self, user: User, attributes: Attributes) -> None:
-        """Raise StatusError 403 where ``user`` may not."""
-        if _MASTERS in user.groups:
-            return
-        decision = self.authorizer.decide(user, attributes)
-        if not decision.allowed:
-            raise forbidden(user, attributes, decision.reason)
-
-    def authorize_create(self, call: Call) -> None:
-        """Whoever creates by PUT or by apply must be allowed to create, too."""
-        resource = call.kind.resource
-        self.authorize(call.user, Attributes("create", resource.group, resource.plural, "", call.name, call.namespace))
-
-    def authorize_connect(self, call: Call) -> None:
-        """Whoever connects must be allowed to create the subresource, also by GET, as WebSockets begin.
-
-        pkg/registry/core/pod/rest/authorize.go (AuthorizePodWebsocketUpgradeCreatePermission). Raises StatusError 403.
-        """
-        if _MASTERS in call.user.groups or call.verb == "create":
-            return
-        if not self.release.on("AuthorizePodWebsocketUpgradeCreatePermission"):
-            return
-        resource = call.kind.resource
-        decision = self.authorizer.decide(
-            call.user,
-            Attributes("create", resource.group, resource.plural, call.subresource, call.name, call.namespace),
-        )
-        if not decision.allowed:
-            raise StatusError(
-                403,
-                "Forbidden",
-                f'{resource.plural} "{call.name}" is forbidden: {decision.reason}',
-                details={"name": call.name, "kind": resource.plural},
-            )
-
-    def kubelet_of(self, pod: Obj) -> KubeletEndpoint:
-        """Who runs a pod. Raises StatusError 400, 404 or 500."""
-        node = str(pod["spec"].get("nodeName") or "")
-        if not node:
-            raise status.bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
-        kubelet = self.kubelets.get(node)
-        if kubelet is not None:
-            return kubelet
-        if self.store.get(("", "nodes"), ("", node)) is None:
-            raise status.not_found("pods", "", node)
-        raise StatusError(500, "", f"error dialing backend: dial tcp: lookup {node}: no such host")
-
     # -- inside --------------------------------------------------------------------------------------------
     def _authorize(self, user: User, at: Route, verb: str, request: Request) -> None:
-        if _MASTERS in user.groups:
+        if MASTERS in user.groups:
             return
         name = at.name
         if not name and verb in ("list", "watch", "deletecollection"):

@@ -17,7 +17,11 @@ from killcheck.embedded.api.scale import Scaler
 from killcheck.kube.objects import Obj, condition, copy, dig, format_time
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
+    from killcheck.embedded.api.deletion import Deleter
+    from killcheck.embedded.api.patching import Patcher
+    from killcheck.embedded.api.reads import Reader
+    from killcheck.embedded.api.writes import Writer
 
 __all__ = ["Subresources"]
 
@@ -28,11 +32,15 @@ _CREATED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 class Subresources:
     """Answers calls on subresources and on resources that are only questions. Every method raises StatusError."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Core, reader: Reader, writer: Writer, patcher: Patcher, deleter: Deleter) -> None:
         self.server = server
+        self.reader = reader
+        self.writer = writer
+        self.patcher = patcher
+        self.deleter = deleter
         self.store = server.store
-        self.scaler = Scaler(server)
-        self.evictor = Evictor(server)
+        self.scaler = Scaler(server, writer, patcher)
+        self.evictor = Evictor(server, deleter)
         self._routes: dict[str, Callable[[Call], Response]] = {
             "status": self._status,
             "scale": self.scaler.handle,
@@ -55,10 +63,9 @@ class Subresources:
         return self._routes[call.subresource](call)
 
     def _status(self, call: Call) -> Response:
-        server = self.server
         if call.verb == "get":
-            return server.reader.get(call)
-        return server.writer.put(call) if call.verb == "update" else server.patcher.patch(call)
+            return self.reader.get(call)
+        return self.writer.put(call) if call.verb == "update" else self.patcher.patch(call)
 
     def _approval(self, call: Call) -> Response:
         """certificatesigningrequests/NAME/approval: the status, written by whoever may approve."""
@@ -100,7 +107,7 @@ class Subresources:
             api_version="authentication.k8s.io/v1",
             schema="AuthenticationV1TokenRequest",
         )
-        self.server.reader.find(call)
+        self.server.find(call)
         admitted = self.server.admit(call, "CREATE", request, None, dry_run=call.dry_run, subresource="token")
         issued = self.server.issuer.issue(call.namespace, call.name, admitted)
         schema, version = "AuthenticationV1TokenRequest", "authentication.k8s.io/v1"
@@ -180,17 +187,16 @@ class Subresources:
 
     def _part(self, call: Call) -> Response:
         """A pod's ephemeral containers or its resources, written through the pod itself."""
-        server = self.server
         if call.verb == "get":
-            return server.reader.get(call)
-        return server.writer.put(call) if call.verb == "update" else server.patcher.patch(call)
+            return self.reader.get(call)
+        return self.writer.put(call) if call.verb == "update" else self.patcher.patch(call)
 
     # -- namespaces ----------------------------------------------------------------------------------------
     def _finalize(self, call: Call) -> Response:
         """PUT namespaces/NAME/finalize: the only way to change ``spec.finalizers``."""
         obj = decode_object(call, read_object(call))
         check_name(call, obj)
-        old = self.server.reader.find(call)
+        old = self.server.find(call)
         version = obj["metadata"].get("resourceVersion")
         if version and version != old["metadata"]["resourceVersion"]:
             raise status.conflict("namespaces", "", call.name)
@@ -201,6 +207,6 @@ class Subresources:
         meta = new["metadata"]
         done = "finalizers" not in new["spec"] and not meta.get("finalizers")
         if done and meta.get("deletionTimestamp"):
-            self.server.deleter.remove(call.kind, call.key)
+            self.deleter.remove(call.kind, call.key)
             return Response(200, new)
         return Response(200, self.store.put(call.kind.table, call.key, new) if new != old else old)

@@ -5,7 +5,6 @@ Source: k8s.io/apiserver/pkg/registry/rest/{create,update}.go and registry/gener
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,9 @@ from killcheck.embedded.api.strategy import (
 from killcheck.kube.objects import Obj, copy, format_time
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.server import ApiServer
+    from killcheck.embedded.api.core import Core
+    from killcheck.embedded.api.crds import CustomResources
+    from killcheck.embedded.api.deletion import Deleter
 
 __all__ = ["SAFE", "Writer"]
 
@@ -59,8 +60,10 @@ _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("", "endpoints")})
 class Writer:
     """Writes objects on behalf of calls. Every method raises StatusError."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Core, deleter: Deleter, custom: CustomResources) -> None:
         self.server = server
+        self.deleter = deleter
+        self.custom = custom
         self.store = server.store
 
     # -- create --------------------------------------------------------------------------------------------
@@ -99,7 +102,7 @@ class Writer:
                 self.server.addresses.check(obj, dry_run=dry_run)
             self.server.addresses.assign(obj)
         elif kind.table == _CRDS:
-            self.server.custom.accept(obj)
+            self.custom.accept(obj)
         obj = self.server.admit(
             call, "CREATE", obj, None, dry_run=dry_run, between=lambda new: self._validate(kind, new, None)
         )
@@ -259,7 +262,7 @@ class Writer:
                 untyped=untyped,
             )
         if ready_to_go(new) and old["metadata"].get("deletionTimestamp"):
-            self.server.deleter.remove(kind, call.key)
+            self.deleter.remove(kind, call.key)
             return new
         result = self.store.put(kind.table, call.key, to_storage(kind, new))
         written = result if asked is None else asked | {"metadata": asked["metadata"] | _version_of(result)}
@@ -282,7 +285,7 @@ class Writer:
         new = prepare_for_update(kind, new, old, subresource)
         if kind.table == _CRDS:
             new = copy(new)
-            self.server.custom.accept(new)
+            self.custom.accept(new)
 
         def check(obj: Obj) -> None:
             if immutable:  # whose other fields are compared with what it asks for
@@ -505,8 +508,3 @@ _SYSTEM = (
     "name",
     "resourceVersion",
 )
-
-
-def new_uid(bits: int) -> str:
-    """A version 4 UUID from 128 random bits."""
-    return str(uuid.UUID(int=bits, version=4))

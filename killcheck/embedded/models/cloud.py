@@ -7,34 +7,27 @@ stands for is a *ghost* (:meth:`Cloud.ghosts`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from killcheck.clock import Loop, Timer
 from killcheck.embedded.models.cloud_errors import CloudError, NoSuchInstance
+from killcheck.embedded.models.instance import BILLED, GONE, Instance, State
 from killcheck.embedded.models.lifecyclehooks import LifecycleHooks
-from killcheck.instances.catalogue import Catalogue, InstanceType, shipped
+from killcheck.embedded.models.queue import Queue
+from killcheck.instances.catalogue import Catalogue, shipped
 from killcheck.instances.errors import MachineRefused
 from killcheck.instances.reclaims import NOTICE_S
 
-__all__ = ["Cloud", "Instance", "Queue", "Timing"]
+__all__ = ["Cloud", "Timing"]
 
-State = Literal["pending", "running", "shutting-down", "stopping", "stopped", "terminated"]
-
-#: States in which an instance costs money, or is about to (EC2 user guide, "instance lifecycle").
-BILLED: frozenset[str] = frozenset({"pending", "running"})
-#: From these an instance does not come back.
-GONE: frozenset[str] = frozenset({"shutting-down", "terminated"})
-
-#: How machines of clouds are called that name them, and an Azure subscription of nobody.
+#: How machines of clouds are called that name them.
 _NAMED: Mapping[str, str] = {"azure": "aks-gpu", "gcp": "gke-dev-gpu"}
-_NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 class Timing(Struct, frozen=True):
@@ -47,59 +40,6 @@ class Timing(Struct, frozen=True):
     notice_s: float = 120.0
 
 
-class Instance(Struct):
-    """One machine. ``usd_per_hour`` is the on-demand price (an upper bound for spot; None: not known);
-    ``launched_by`` and ``terminated_by`` name who did it; ``notice`` is the spot notice it got (FACTS: fixed at
-    the notice)."""
-
-    instance_id: str
-    type: InstanceType
-    zone: str
-    capacity_type: str
-    launched: datetime
-    launched_by: str
-    tags: dict[str, str] = field(default_factory=dict)
-    state: State = "pending"
-    running: datetime | None = None
-    ended: datetime | None = None
-    terminated: datetime | None = None
-    terminated_by: str = ""
-    node_name: str = ""
-    #: Its state in its Auto Scaling group.
-    lifecycle: str = "InService"
-    notice: datetime | None = None
-    rebalance: datetime | None = None
-    #: Whether its metadata service tells of notice and rebalance.
-    metadata_tells: bool = True
-    #: What the machine's user data makes its kubelet register with: labels, taints, annotations.
-    node: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def provider_id(self) -> str:
-        """``aws:///us-east-1a/i-0123...``, as Node.spec.providerID has it; another cloud's is in its own form."""
-        if self.type.provider == "azure":
-            return (
-                f"azure:///subscriptions/{_NOBODY}/resourceGroups/mc_dev_dev_eastus/providers/Microsoft.Compute/"
-                f"virtualMachines/{self.instance_id}"
-            )
-        if self.type.provider == "gcp":
-            return f"gce://dev/{self.zone}/{self.instance_id}"
-        return f"aws:///{self.zone}/{self.instance_id}"
-
-    @property
-    def usd_per_hour(self) -> float | None:
-        """The type's on-demand price."""
-        return self.type.usd_per_hour
-
-    def hours(self, now: datetime) -> float:
-        """Hours billed up to ``now``."""
-        return max(0.0, ((self.ended or now) - self.running).total_seconds()) / 3600 if self.running else 0.0
-
-    def usd(self, now: datetime) -> float | None:
-        """Dollars billed up to ``now``; None where the price is not known."""
-        return None if self.usd_per_hour is None else self.usd_per_hour * self.hours(now)
-
-
 class Refused(Struct, frozen=True):
     """A machine that was asked for and not to be had: its type and how many GPUs that has, who asked and when."""
 
@@ -107,47 +47,6 @@ class Refused(Struct, frozen=True):
     devices: int
     by: str
     at: datetime
-
-
-class Queue:
-    """A message queue (SQS): bodies go to whoever subscribed, or wait until someone does."""
-
-    def __init__(self, loop: Loop, *, delivery_s: float = 1.0) -> None:
-        self.loop = loop
-        self.delivery_s = delivery_s
-        self.waiting: list[str] = []
-        self.sent: list[str] = []
-        #: Further queues that the same rules forward to: each gets every message too.
-        self.copies: list[Queue] = []
-        self._subscribers: list[Callable[[str], None]] = []
-
-    def send(self, body: str | Mapping[str, Any]) -> None:
-        """Put a message in; an EventBridge event as a mapping is written as JSON."""
-        text = body if isinstance(body, str) else json.dumps(body)
-        self.sent.append(text)
-        self.waiting.append(text)
-        if self._subscribers:
-            self.loop.call_later(self.delivery_s, self._deliver)
-        for copy in self.copies:
-            copy.send(text)
-
-    def subscribe(self, consumer: Callable[[str], None]) -> Callable[[], None]:
-        """Hand every message to ``consumer`` (which thereby deletes it); returns how to stop."""
-        self._subscribers.append(consumer)
-        if self.waiting:
-            self.loop.call_later(self.delivery_s, self._deliver)
-
-        def stop() -> None:
-            if consumer in self._subscribers:
-                self._subscribers.remove(consumer)
-
-        return stop
-
-    def _deliver(self) -> None:
-        if self._subscribers:
-            waiting, self.waiting = self.waiting, []
-            for body in waiting:
-                self._subscribers[0](body)
 
 
 class Machines(Protocol):

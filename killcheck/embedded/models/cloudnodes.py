@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
-from killcheck.embedded.models.cloud import Cloud, Instance
+from killcheck.embedded.models.cloud import Cloud
+from killcheck.embedded.models.instance import Instance
 from killcheck.instances.amounts import text
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, NotFound

@@ -18,9 +18,10 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
-from killcheck.embedded.models.cloud import Cloud, Instance
+from killcheck.embedded.models.cloud import Cloud
 from killcheck.embedded.models.cloud_errors import CloudError
 from killcheck.embedded.models.cloudnodes import node_object
+from killcheck.embedded.models.instance import Instance
 from killcheck.embedded.models.karpenter.conditions import is_true
 from killcheck.embedded.models.karpenter.packing import Existing
 from killcheck.embedded.models.karpenter.pods import (

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from killcheck.clock import Timer
-
-if TYPE_CHECKING:
-    from killcheck.embedded.models.cloud import Cloud, Instance
+from killcheck.clock import Loop, Timer
+from killcheck.embedded.models.cloud_errors import CloudError, NoSuchInstance
+from killcheck.embedded.models.instance import Instance
+from killcheck.embedded.models.queue import Queue
 
 __all__ = ["DETAIL_TYPE", "WAITING", "Hook", "LifecycleHooks"]
 
@@ -33,10 +34,27 @@ class Hook(Struct, frozen=True):
     timeout_s: float = 3600.0
 
 
+class Account(Protocol):
+    """Of the cloud, what its hooks work with. ``denied``: the API actions that it refuses."""
+
+    loop: Loop
+    rng: Random
+    account: str
+    region: str
+    queue: Queue
+    denied: set[str]
+
+    def event(self, detail_type: str, instance: Instance, detail: Mapping[str, Any]) -> dict[str, Any]:
+        """An EventBridge event about an instance, as it arrives in a queue."""
+
+    def terminate(self, instance_id: str, *, by: str) -> None:
+        """End a machine. Raises CloudError."""
+
+
 class LifecycleHooks:
     """The actions that are under way in a cloud."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Account) -> None:
         self.cloud = cloud
         self._waiting: dict[str, tuple[str, Hook, str, Timer]] = {}
 
@@ -72,8 +90,6 @@ class LifecycleHooks:
 
     def complete(self, detail: Mapping[str, Any]) -> None:
         """``CompleteLifecycleAction``, told with the event's own detail. Raises CloudError where nothing waits."""
-        from killcheck.embedded.models.cloud_errors import CloudError
-
         if "autoscaling:CompleteLifecycleAction" in self.cloud.denied:
             raise CloudError("AccessDenied", "not authorized to perform: autoscaling:CompleteLifecycleAction")
         instance_id = str(detail.get("EC2InstanceId", ""))
@@ -89,8 +105,6 @@ class LifecycleHooks:
         self._waiting.clear()
 
     def _end(self, instance_id: str) -> None:
-        from killcheck.embedded.models.cloud_errors import NoSuchInstance
-
         _, _, by, timer = self._waiting.pop(instance_id)
         timer.cancel()
         with suppress(NoSuchInstance):  # it has gone meanwhile: a reclaim asks nobody

@@ -17,7 +17,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from killcheck.clock import Loop
-from killcheck.embedded.models.cloud import Cloud, Instance
+from killcheck.embedded.models.cloud import Cloud
+from killcheck.embedded.models.instance import Instance
 from killcheck.instances.reclaims import cloud_of
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube

@@ -27,8 +27,9 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from killcheck.embedded.controllers.runtime import Controller
-from killcheck.embedded.models.cloud import GONE, Cloud, Instance
+from killcheck.embedded.models.cloud import Cloud
 from killcheck.embedded.models.cloud_errors import CloudError
+from killcheck.embedded.models.instance import GONE, Instance
 from killcheck.embedded.models.lifecyclehooks import WAITING, Hook
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change

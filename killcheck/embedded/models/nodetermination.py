@@ -25,10 +25,12 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from killcheck.embedded.controllers.runtime import Controller
-from killcheck.embedded.models.cloud import GONE, Cloud, Instance, Queue
+from killcheck.embedded.models.cloud import Cloud
 from killcheck.embedded.models.cloud_errors import CloudError
+from killcheck.embedded.models.instance import GONE, Instance
 from killcheck.embedded.models.karpenter.pods import is_daemon, is_mirror, is_terminating
 from killcheck.embedded.models.lifecyclehooks import DETAIL_TYPE
+from killcheck.embedded.models.queue import Queue
 from killcheck.kube import resources as r
 from killcheck.kube import selectors
 from killcheck.kube.errors import ApiError, KubeError, NotFound, TooManyRequests

@@ -11,7 +11,7 @@ import hashlib
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from killcheck.embedded.nodes import commands, sandbox
@@ -24,7 +24,7 @@ from killcheck.kube.objects import Obj
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.process import HostProcess
+    from killcheck.embedded.nodes.host_container import HostContainer
 
 __all__ = ["Attached", "Connection", "ExecCommand"]
 
@@ -35,9 +35,9 @@ CHUNK = 65536
 
 
 class ExecCommand:
-    """A command in a container; an ``api.podexec.Execution``, and a ``spawnerclient.Started``."""
+    """A command in a container; an ``api.kubelet_endpoint.Execution``, and a ``spawnerclient.Started``."""
 
-    def __init__(self, container: HostProcess, argv: list[str], *, stdin: bool = False, tty: bool = False) -> None:
+    def __init__(self, container: HostContainer, argv: list[str], *, stdin: bool = False, tty: bool = False) -> None:
         self.container = container
         self.argv = argv
         self.pid = 0
@@ -190,9 +190,9 @@ class ExecCommand:
 
 
 class Attached:
-    """A client at a container's own process; an ``api.podexec.Execution``."""
+    """A client at a container's own process; an ``api.kubelet_endpoint.Execution``."""
 
-    def __init__(self, container: HostProcess, *, stdin: bool) -> None:
+    def __init__(self, container: HostContainer, *, stdin: bool) -> None:
         self.container = container
         self._stdin = stdin and container.launch.stdin
         self.said: Callable[[int, bytes], bool | None] = lambda *_: None
@@ -236,12 +236,12 @@ class Attached:
 
 
 class Connection:
-    """A connection to a port of a pod; an ``api.portforward.Carried``. ``sandbox``: what its pod is called in errors.
+    """A connection to a port of a pod, ``api.kubelet_endpoint.Carried``. ``sandbox``: what its pod is called in errors.
 
     The first container whose port takes it has it: the containers of a pod do not share their network here.
     """
 
-    def __init__(self, containers: list[HostProcess], port: int, sandbox: str) -> None:
+    def __init__(self, containers: Sequence[HostContainer], port: int, sandbox: str) -> None:
         self._containers = containers
         self._port = port
         self._sandbox = sandbox
@@ -293,7 +293,7 @@ class Connection:
         self._on_end = lambda _: None
         self._close()
 
-    def _begin(self, container: HostProcess, sock: socket.socket) -> None:
+    def _begin(self, container: HostContainer, sock: socket.socket) -> None:
         spawner = container.runtime.spawner
         if spawner is None:
             sock.close()

@@ -15,7 +15,7 @@ from killcheck.kube.objects import Obj
 if TYPE_CHECKING:
     import socket
 
-    from killcheck.embedded.api.podexec import Execution
+    from killcheck.embedded.api.kubelet_endpoint import Execution
 
 __all__ = [
     "ASSUMED",

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from killcheck.embedded.nodes.probe_exchange import Question
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.process import HostProcess
+    from killcheck.embedded.nodes.host_container import HostContainer
 
 __all__ = ["Check", "Health", "available"]
 
@@ -80,7 +80,7 @@ class Check(Question):
 
     def __init__(
         self,
-        running: HostProcess,
+        running: HostContainer,
         sock: socket.socket,
         authority: str,
         service: str,

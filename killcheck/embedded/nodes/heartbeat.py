@@ -20,7 +20,7 @@ from killcheck.kube.errors import Conflict, KubeError, NotFound
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time, labels_of, uid_of
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.kubelet import Kubelet
+    from killcheck.embedded.nodes.node_agent import NodeAgent
 
 __all__ = ["HEARTBEAT", "LEASES", "READY_AFTER", "Heartbeat"]
 
@@ -56,7 +56,7 @@ _NOT_READY = (
 class Heartbeat:
     """What a kubelet says of its node."""
 
-    def __init__(self, kubelet: Kubelet) -> None:
+    def __init__(self, kubelet: NodeAgent) -> None:
         self.kubelet = kubelet
         self.started: datetime | None = None
         self._gone = False

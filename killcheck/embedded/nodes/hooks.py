@@ -13,12 +13,12 @@ from killcheck.embedded.nodes.execution import Enterable
 from killcheck.kube.objects import dig
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.podlife import PodLife
+    from killcheck.embedded.nodes.pod_worker import PodWorker
 
 __all__ = ["begin"]
 
 
-def begin(life: PodLife, container: Container, hook: str, then: Callable[[bool], None]) -> bool:
+def begin(life: PodWorker, container: Container, hook: str, then: Callable[[bool], None]) -> bool:
     """Run ``postStart`` or ``preStop``; False: there is no such command that can be run here.
 
     ``then`` is told whether it went well, unless the container has ended meanwhile.

@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal
 
 from killcheck.clock import Loop
-from killcheck.embedded.api.kinds import Registry
-from killcheck.embedded.limits import Limits
 from killcheck.embedded.nodes import beyond, shims
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
-from killcheck.embedded.nodes.external_endpoints import ExternalEndpoints
-from killcheck.embedded.nodes.hostprograms import HostPrograms
+from killcheck.embedded.nodes.host_side import Door, HostSide
 from killcheck.embedded.nodes.isolation import LEVELS, Level, here, ways_out
 from killcheck.embedded.nodes.network import Network, shared
 from killcheck.embedded.nodes.process import HostProcess, lacks
@@ -22,17 +19,9 @@ from killcheck.images.contents import contents_of
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import uid_of
 
-if TYPE_CHECKING:
-    import socket
-
-    from killcheck.embedded.connection import Client
-
-__all__ = ["Door", "HostRuntime", "Isolation"]
+__all__ = ["HostRuntime", "Isolation"]
 
 Isolation = Literal["sandbox", "shipped", "namespaces", "bubblewrap", "unisolated"]
-
-#: What a program looks for is told up to here: it may look for as many names as it likes.
-MOST_ASSUMED = 200
 
 #: What each of them tries, in order.
 _TRIED: dict[Isolation, tuple[Level, ...]] = {
@@ -44,61 +33,19 @@ _TRIED: dict[Isolation, tuple[Level, ...]] = {
 }
 
 
-class Door(Protocol):
-    """How containers reach the API server: the embedded one's own TLS shell, or a passage to one that is elsewhere."""
-
-    @property
-    def interceptor(self) -> object | None:
-        """Who answers in the server's place."""
-
-    @property
-    def handshakes(self) -> Callable[[], bool] | None:
-        """Asked at each connection: whether its handshake comes to nothing."""
-
-    @property
-    def names(self) -> Callable[[str], float] | None:
-        """How many seconds the look-up of a name takes."""
-
-    def adopt(self, listener: socket.socket, client: Client) -> None:
-        """Let it accept on a listening socket; what comes in counts for ``client``."""
-
-    def drop(self, client: Client) -> None:
-        """Close a client's listeners and connections; idempotent."""
-
-
-class HostRuntime:
-    """Runs containers on this host. Nothing is started, written or opened before the first container.
+class HostRuntime(HostSide):
+    """Runs containers on this host.
 
     ``isolation``: ``sandbox`` is the strongest level that there is here, or nothing is run; one of the levels is that
     one or nothing; ``shipped``, for killcheck's own manifests alone, does without where there is none.
     """
 
     def __init__(self, loop: Loop, wire: Door, *, isolation: Isolation = "sandbox") -> None:
-        self.loop = loop
-        self.wire = wire
+        super().__init__(loop, wire)
         self.isolation: Isolation = isolation
-        #: Whether the drill was interrupted, and everything is only put back.
-        self.hurried = False
-        self.host = HostPrograms()
-        self.processes: dict[str, HostProcess] = {}
         #: Networks that several containers share, by their pod's uid.
         self.networks: dict[str, Network] = {}
-        self.assumptions: list[str] = []
-        #: Names beyond the cluster that containers looked up, in their order.
-        self.looked_for: list[str] = []
-        #: Services of the cluster that they looked up (``name.namespace``): behind these nothing answers here.
-        self.services_asked: list[str] = []
-        #: What containers reach besides the cluster; nothing, unless somebody adds it.
-        self.external = ExternalEndpoints()
-        #: Who answers for the clouds' command lines, with an exit code and words; None: nobody can say how they end.
-        self.clouds: Callable[[list[str]], tuple[int, str]] | None = None
-        #: What containers meet here and would not meet elsewhere.
-        self.limits = Limits(loop)
-        #: The types that the API server serves.
-        self.kinds = Registry()
-        self.spawner: SpawnerClient | None = None
         self._closed = False
-        self._made = 0
 
     # -- the Runtime protocol ------------------------------------------------------------------------------
     def start(
@@ -142,7 +89,7 @@ class HostRuntime:
     @property
     def level(self) -> str | None:
         """How well what has run here was kept in; None: nothing has."""
-        return str(self.spawner.level) if self.spawner is not None and self._made else None
+        return str(self.spawner.level) if self.spawner is not None and self.made else None
 
     def settle(self) -> Level:
         """Find the level that this host has, before anything is started; idempotent. Raises NoSandbox, NotRun."""
@@ -219,21 +166,9 @@ class HostRuntime:
         for process in self.processes.values():
             process.give_turn()
 
-    def next_name(self) -> str:
-        """A name for what the helper process starts next."""
-        self._made += 1
-        return f"c{self._made}"
-
     def hurry(self) -> None:
         """Nobody waits any more for what programs do: no loop of theirs holds the end up."""
         self.hurried = True
-
-    def assume(self, text: str) -> None:
-        """Note something that the outcome rests on."""
-        if text in self.assumptions or len(self.assumptions) > MOST_ASSUMED:
-            return
-        more = "more is assumed than is told here: a program asked for very many things"
-        self.assumptions.append(text if len(self.assumptions) < MOST_ASSUMED else more)
 
     def _network(self, launch: Launch, spawner: SpawnerClient) -> Network:
         """The pod's network where it has several containers, else a container's own. Raises SetUpError."""

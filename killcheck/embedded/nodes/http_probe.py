@@ -16,7 +16,7 @@ import h11
 from killcheck.embedded.nodes.probe_exchange import CHUNK, OUTPUT_LIMIT, Question
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.process import HostProcess
+    from killcheck.embedded.nodes.host_container import HostContainer
 
 __all__ = ["Exchange", "NoRequestError", "redirected", "url_of"]
 
@@ -62,7 +62,7 @@ class Exchange(Question):
 
     def __init__(
         self,
-        running: HostProcess,
+        running: HostContainer,
         sock: socket.socket,
         url: str,
         headers: dict[str, str],

@@ -14,7 +14,7 @@ from killcheck.embedded.nodes.execution import Exit
 from killcheck.kube.objects import annotations_of, dig
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.podlife import PodLife
+    from killcheck.embedded.nodes.pod_worker import PodWorker
 
 __all__ = ["NEVER_READY", "READY_AFTER", "started"]
 
@@ -22,7 +22,7 @@ READY_AFTER = "killcheck.dev/ready-after-s"
 NEVER_READY = "killcheck.dev/never-ready"
 
 
-def started(life: PodLife, container: Container) -> None:
+def started(life: PodWorker, container: Container) -> None:
     """A container has begun to run: pass its probes when they would pass."""
     spec = container.spec
     container.passed_startup = "startupProbe" not in spec
@@ -49,7 +49,7 @@ def started(life: PodLife, container: Container) -> None:
     life.after(max(delay + 1.0, float(own) if own else 0.0), _passed, life, container, container.started_at)
 
 
-def _passed(life: PodLife, container: Container, started_at: object) -> None:
+def _passed(life: PodWorker, container: Container, started_at: object) -> None:
     if not container.alive or container.started_at is not started_at or life.kubelet.stopped:
         return
     container.passed_startup = container.ready = True
@@ -58,5 +58,5 @@ def _passed(life: PodLife, container: Container, started_at: object) -> None:
         life.pass_in(0.0)
 
 
-def _flag(life: PodLife, name: str) -> bool:
+def _flag(life: PodWorker, name: str) -> bool:
     return annotations_of(life.pod).get(name) == "true"

@@ -12,36 +12,26 @@ from typing import TYPE_CHECKING
 from killcheck.clock import Loop
 from killcheck.embedded.api import status
 from killcheck.embedded.containerlog import ContainerLog
-from killcheck.embedded.controllers.events import EventRecorder
-from killcheck.embedded.nodes import commands
-from killcheck.embedded.nodes.backoff import Backoff
 from killcheck.embedded.nodes.container_access import Connection
-from killcheck.embedded.nodes.execution import ASSUMED, RUN, Enterable, Launch, NetworkPolicy, Runtime
+from killcheck.embedded.nodes.execution import RUN, Enterable, Launch, NetworkPolicy, Runtime
 from killcheck.embedded.nodes.heartbeat import Heartbeat
+from killcheck.embedded.nodes.node_agent import NodeAgent
 from killcheck.embedded.nodes.podlife import PodLife
-from killcheck.embedded.nodes.registry import Cache, Cached, Registry, credentials
-from killcheck.kube import releases
-from killcheck.kube import resources as r
+from killcheck.embedded.nodes.registry import Registry
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import KubeError
-from killcheck.kube.machineless import HOLLOW
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from killcheck.embedded.api.podexec import Execution
-    from killcheck.embedded.api.portforward import Carried
-    from killcheck.embedded.nodes.registry import Credentials
+    from killcheck.embedded.api.kubelet_endpoint import Carried, Execution
 
 __all__ = ["Kubelet"]
 
-#: Names in ``node.status.images``: the kubelet's ``--node-status-max-images``.
-MAX_IMAGES = 50
 #: Pull progress of a waiting container in the words of a log request (pkg/kubelet/kubelet_pods.go).
 _WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
 
 
-class Kubelet:
-    """Runs the pods bound to one Node. ``index`` tells its pods' addresses from other nodes'."""
+class Kubelet(NodeAgent):
+    """Runs the pods bound to one Node."""
 
     def __init__(
         self,
@@ -59,33 +49,22 @@ class Kubelet:
         lacks: Callable[[Obj, str], None],
         ran: Callable[[Launch], None],
     ) -> None:
-        self.node = node
-        self.name = name_of(node)
-        self.kube = kube
-        self.loop = loop
-        self.registry = registry
-        self.runtime = runtime
-        self.rng = rng
-        self.index = index
-        self.runs = runs
-        self.network = network
-        self.ran = ran
-        self._unknown = unknown
-        self.lacks = lacks
-        self.version = releases.DEFAULT.version
-        #: Whether the node controller here takes a Lease's word for it that it is renewed; a real one does not.
-        self.vouched = True
-        self.stopped = False
-        #: The machine itself has ended, and not only its kubelet.
-        self.powered_off = False
-        self.events = EventRecorder(kube, loop, "kubelet", host=self.name)
-        self.image_backoff = Backoff()
-        self.crash_backoff = Backoff()
-        self.pulls_free_at = 0.0
+        super().__init__(
+            node,
+            kube,
+            loop,
+            registry=registry,
+            runtime=runtime,
+            rng=rng,
+            index=index,
+            runs=runs,
+            network=network,
+            unknown=unknown,
+            lacks=lacks,
+            ran=ran,
+        )
         self.pods: dict[str, PodLife] = {}
         self.heartbeat = Heartbeat(self)
-        self._addresses = 0
-        self._images_due = False
 
     # -- life ----------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -149,111 +128,20 @@ class Kubelet:
             life.pod = pod
             life.removed()
 
-    def dropped(self, life: PodLife) -> None:
-        """A pod worker has nothing left to do."""
-        self.pods.pop(life.uid, None)
-        self.image_backoff.forget(life.uid)
-        self.crash_backoff.forget(life.uid)
-        self.runtime.release(life.uid)
+    def others(self, uid: str) -> list[Obj]:
+        """The pods of this node that are not over, but for one."""
+        return [life.pod for life in self.pods.values() if life.uid != uid and not life.final]
+
+    def dropped(self, uid: str) -> None:
+        """Nothing is left of a pod."""
+        self.pods.pop(uid, None)
+        self.image_backoff.forget(uid)
+        self.crash_backoff.forget(uid)
+        self.runtime.release(uid)
 
     def holding(self) -> list[PodLife]:
         """Pods with a container that runs on this node, whatever the API says of them."""
         return [life for life in self.pods.values() if any(c.alive for c in life.everything)]
-
-    # -- for pod workers -----------------------------------------------------------------------------------
-    @property
-    def images(self) -> Cache:
-        """The images on this node."""
-        return self.registry.cache(self.name)
-
-    @property
-    def host_ip(self) -> str:
-        """The node's own address."""
-        addresses = {a["type"]: a["address"] for a in dig(self.node, "status", "addresses", default=[])}
-        return addresses.get("InternalIP") or f"10.0.{self.index // 250}.{self.index % 250 + 4}"
-
-    def next_pod_ip(self, life: PodLife) -> str:
-        """A fresh address for a pod; the node's own for one on the host's network.
-
-        On a cluster that is somebody's it is one of RFC 2544, which are routed nowhere: no Service of theirs may send
-        to a pod of theirs that happens to have the same.
-        """
-        if life.pod["spec"].get("hostNetwork"):
-            return self.host_ip
-        self._addresses += 1
-        if HOLLOW in labels_of(self.node):
-            return f"198.{18 + self.index // 256 % 2}.{self.index % 256}.{self._addresses % 254 + 1}"
-        return f"10.244.{self.index % 256}.{self._addresses % 254 + 1}"
-
-    def hex_id(self) -> str:
-        """A container's id."""
-        return f"{self.rng.getrandbits(256):064x}"
-
-    def pull_secrets(self, pod: Obj) -> Credentials:
-        """The logins in the pod's imagePullSecrets; one that is not there is an event, and no more."""
-        found: list[Obj] = []
-        missing: list[str] = []
-        for ref in pod["spec"].get("imagePullSecrets") or ():
-            try:
-                secret = self.kube.find(r.SECRETS, ref.get("name", ""), namespace_of(pod))
-            except KubeError:
-                secret = None
-            if secret is None:
-                missing.append(ref.get("name", ""))
-            else:
-                found.append(secret)
-        if missing:
-            self.events.emit(
-                pod,
-                "Warning",
-                "FailedToRetrieveImagePullSecret",
-                f"Unable to retrieve some image pull secrets ({', '.join(missing)}); attempting to pull the image may "
-                "not succeed.",
-                api_version="v1",
-                object_kind="Pod",
-            )
-        return credentials(found)
-
-    def image_arrived(self, cached: Cached) -> None:
-        """An image was pulled: the node's status says so a little later."""
-        self.images.put(cached)
-        if not self._images_due:
-            self._images_due = True
-            self.loop.call_later(1.0, self.show_images)
-
-    def show_images(self) -> None:
-        """Write ``status.images``, largest first."""
-        self._images_due = False
-        if self.stopped:
-            return
-        images = sorted(self.images.images.values(), key=lambda c: (-c.size, c.image))[:MAX_IMAGES]
-        listed = [
-            {"names": [c.image_id, c.image] if c.image != c.image_id else [c.image], "sizeBytes": c.size}
-            for c in images
-        ]
-        try:
-            self.kube.patch(r.NODES, self.name, {"status": {"images": listed}}, subresource="status")
-        except KubeError:
-            return
-
-    def services(self) -> dict[str, str]:
-        """``name.namespace`` of every Service with a cluster IP, and the IP."""
-        listed = self.kube.list(r.SERVICES).items
-        addresses = {f"{name_of(s)}.{namespace_of(s)}": dig(s, "spec", "clusterIP", default="") for s in listed}
-        return {name: ip for name, ip in addresses.items() if ip and ip != "None"}
-
-    def check_command(self, launch: Launch) -> None:
-        """Raises StartError where the modelled image has no such program."""
-        commands.check(launch)
-
-    @property
-    def described(self) -> bool:
-        """Whether somebody described the node: what is on one that was made here nobody knows."""
-        return ASSUMED not in labels_of(self.node)
-
-    def unknown(self, life: PodLife, why: str) -> None:
-        """A container's outcome is unknown."""
-        self._unknown(life.pod, why)
 
     # -- what is asked of containers that run, for the API server --------------------------------------------
     def execute(self, pod: Obj, container: str, command: list[str], *, stdin: bool, tty: bool) -> Execution:

@@ -24,7 +24,7 @@ from killcheck.executor.proxies import API_NAMES
 from killcheck.kube.objects import Obj, ref_of
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.host_runtime import HostRuntime
+    from killcheck.embedded.nodes.host_side import HostSide
 
 __all__ = ["AGENT_PORT", "DNS_IP", "Network", "known_silent", "shared"]
 
@@ -57,7 +57,7 @@ class Network:
     ``client``: whose requests the API server's answers are; ``pending``: listening sockets at which somebody may wait.
     """
 
-    def __init__(self, runtime: HostRuntime, launch: Launch, name: str) -> None:
+    def __init__(self, runtime: HostSide, launch: Launch, name: str) -> None:
         self.runtime = runtime
         self.launch = launch
         self.name = name

@@ -23,7 +23,7 @@ from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.text.durations import go_duration
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.podlife import PodLife
+    from killcheck.embedded.nodes.pod_worker import PodWorker
 
 __all__ = ["Answer", "Look", "answers"]
 
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     output: str = ""
 
 
-def answers(life: PodLife, container: Container, probe: Obj | None) -> bool:
+def answers(life: PodWorker, container: Container, probe: Obj | None) -> bool:
     """Whether a container really runs and can be asked this; else its answer is assumed."""
     running = container.running
     if not probe or not isinstance(running, Enterable):
@@ -52,7 +52,7 @@ def answers(life: PodLife, container: Container, probe: Obj | None) -> bool:
     return bool(action) and running.isolated and action.get("host", life.pod_ip) == life.pod_ip
 
 
-def _speaks_grpc(life: PodLife, container: Container) -> bool:
+def _speaks_grpc(life: PodWorker, container: Container) -> bool:
     if grpc_probe.available():
         return True
     running: Any = container.running
@@ -66,7 +66,7 @@ def _speaks_grpc(life: PodLife, container: Container) -> bool:
 class Look:
     """One question, asked at once; ``done`` is told the answer on the loop, once."""
 
-    def __init__(self, life: PodLife, container: Container, probe: Obj, done: Callable[[Answer], None]) -> None:
+    def __init__(self, life: PodWorker, container: Container, probe: Obj, done: Callable[[Answer], None]) -> None:
         self.life = life
         self.container = container
         self._done = done

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.process import HostProcess
+    from killcheck.embedded.nodes.host_container import HostContainer
 
 __all__ = ["CHUNK", "OUTPUT_LIMIT", "Question"]
 
@@ -20,7 +20,7 @@ OUTPUT_LIMIT = 10 << 10
 class Question(ABC):
     """Begun and closed on the loop; what comes back is heard on the thread that waits for the host."""
 
-    def __init__(self, running: HostProcess, sock: socket.socket) -> None:
+    def __init__(self, running: HostContainer, sock: socket.socket) -> None:
         self.running = running
         self.sock = sock
         self.over = False

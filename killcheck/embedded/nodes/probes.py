@@ -17,7 +17,7 @@ from killcheck.embedded.nodes.probe_attempt import Answer, Look, answers
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.podlife import PodLife
+    from killcheck.embedded.nodes.pod_worker import PodWorker
 
 __all__ = ["asked", "refuses", "start"]
 
@@ -38,12 +38,12 @@ def refuses(probe: Obj | None) -> bool:
     return name == "false" or (shell and command[2].strip() in ("false", "exit 1"))
 
 
-def asked(life: PodLife, container: Container) -> bool:
+def asked(life: PodWorker, container: Container) -> bool:
     """Whether anything is really asked before a container counts as ready: then its answers say when it is."""
     return any(answers(life, container, container.spec.get(f"{kind}Probe")) for kind in ("startup", "readiness"))
 
 
-def start(life: PodLife, container: Container) -> None:
+def start(life: PodWorker, container: Container) -> None:
     """A container has begun to run: let its probes look."""
     if _looks(life, container, "startup"):
         _begin(life, container, "startup")
@@ -51,18 +51,18 @@ def start(life: PodLife, container: Container) -> None:
         _started(life, container)
 
 
-def _started(life: PodLife, container: Container) -> None:
+def _started(life: PodWorker, container: Container) -> None:
     """The other probes wait for the startup probe."""
     _begin(life, container, "readiness")
     _begin(life, container, "liveness")
 
 
-def _looks(life: PodLife, container: Container, kind: Kind) -> bool:
+def _looks(life: PodWorker, container: Container, kind: Kind) -> bool:
     probe = container.spec.get(f"{kind}Probe")
     return refuses(probe) or answers(life, container, probe)
 
 
-def _begin(life: PodLife, container: Container, kind: Kind) -> None:
+def _begin(life: PodWorker, container: Container, kind: Kind) -> None:
     if _looks(life, container, kind):
         _Worker(life, container, kind, container.spec.get(f"{kind}Probe") or {}).begin()
 
@@ -70,7 +70,7 @@ def _begin(life: PodLife, container: Container, kind: Kind) -> None:
 class _Worker:
     """One probe of one run of a container."""
 
-    def __init__(self, life: PodLife, container: Container, kind: Kind, probe: Obj) -> None:
+    def __init__(self, life: PodWorker, container: Container, kind: Kind, probe: Obj) -> None:
         self.life = life
         self.container = container
         self.kind: Kind = kind

@@ -7,10 +7,8 @@ to be woken, on an open watch, or asleep for whatever reason with nothing under 
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
 import os
-import secrets
 import select
 import shutil
 import signal
@@ -26,6 +24,7 @@ from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, sandbox
 from killcheck.embedded.nodes.container_access import Attached, ExecCommand
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
+from killcheck.embedded.nodes.host_container import HostContainer
 from killcheck.embedded.nodes.hostprograms import CLOUD_CLIS, INSTALLERS, python
 from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network, known_silent
 from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
@@ -39,7 +38,7 @@ from killcheck.kube.objects import Obj, dig, ref_of, uid_of
 from killcheck.kube.quantities import parse
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.host_runtime import HostRuntime
+    from killcheck.embedded.nodes.host_side import HostSide
 
 __all__ = ["HostProcess", "lacks"]
 
@@ -60,42 +59,27 @@ MEMORY_MOST_BYTES_PER_S = (16 << 30) * (os.cpu_count() or 1)
 FILES_SLACK = 24 << 20
 
 
-class HostProcess:
+class HostProcess(HostContainer):
     """One container's processes: an ``execution.Running``, and an ``agent.Asker``."""
 
     def __init__(
         self,
-        runtime: HostRuntime,
+        runtime: HostSide,
         launch: Launch,
         network: Network,
         on_exit: Callable[[Exit], None],
         on_unknown: Callable[[str], None],
     ) -> None:
-        self.runtime = runtime
-        self.loop = runtime.loop
-        self.launch = launch
-        self.name = runtime.next_name()
-        self.key = secrets.token_hex(8)
-        self.network = network
-        self.client = network.client
-        self.pid = 0
+        super().__init__(runtime, launch, network)
         self.asleep = 0
         self.polling = False
         self.behind_s = launch.behind_s
-        self.isolated = False
         self._on_exit = on_exit
         self._on_unknown = on_unknown
         self._output = LogKeeper(LOG_LIMIT)
         self._written = 0
         self._lock = threading.Lock()
-        self.streams: Streams | None = None
-        #: What this host was told to make of it; None: nothing yet.
-        self.plan: Plan | None = None
-        #: Commands that run in it besides its own, and clients that listen to it.
-        self.commands: set[ExecCommand] = set()
-        self.attached: list[Attached] = []
         self._hold: Any = None
-        self._over = False
         self._rest = quiescence.Rest(runtime.loop)
         self._turn: tuple[int, float] | None = None
         #: Signals that are on their way to it.
@@ -232,25 +216,6 @@ class HostProcess:
         """A client at its own process."""
         return Attached(self, stdin=stdin)
 
-    def connect(self, address: str, port: int) -> socket.socket:
-        """A connection made from inside its network. Raises OSError; NotRun where it has no network of its own."""
-        spawner = self.runtime.spawner
-        if not self.isolated:
-            raise NotRun("this host gives containers no network of their own: their ports cannot be told from its own")
-        if spawner is None or self._over:
-            raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        return spawner.connect(self.network.keeper or self.pid, address, port)
-
-    @property
-    def who(self) -> str:
-        """The pod, in words."""
-        return ref_of({"kind": "Pod"} | self.launch.pod)
-
-    @property
-    def gone(self) -> bool:
-        """Whether nothing more is heard of it."""
-        return self.key not in self.runtime.processes
-
     def resized(self, spec: Obj) -> None:
         """It may hold as much memory as its container's spec says now."""
         self._memory = _limit(spec)
@@ -334,7 +299,7 @@ class HostProcess:
         if name in INSTALLERS:
             why = f"it fetches programs with {name} when it runs, and nothing can be fetched here"
             why += f": build them into its image, or {DRILL_IT}"
-        self.loop.call_soon(self._abandon, why)
+        self.loop.call_soon(self.abandon, why)
         return None
 
     def stands(self, name: str) -> None:
@@ -351,16 +316,10 @@ class HostProcess:
 
     def lost(self) -> None:
         """The helper that ran it has gone."""
-        self.tell(self._abandon, "the helper process that ran it has gone")
+        self.tell(self.abandon, "the helper process that ran it has gone")
 
-    def tell(self, fn: Callable[..., None], *args: object) -> None:
-        """Have something called on the loop, from the thread that watches the host."""
-        spawner = self.runtime.spawner
-        if spawner is not None:
-            with spawner.io.entered():
-                self.loop.post(fn, *args)
-
-    def _abandon(self, why: str) -> None:
+    def abandon(self, why: str) -> None:
+        """Stop it: how it would have ended is not known."""
         if not self._over:
             self.discard()
             self._on_unknown(why)
@@ -414,13 +373,13 @@ class HostProcess:
             self._out_of_memory = True
             self.kill()
         elif held > MEMORY_MOST and proctree.memory_shared_out(self.pid) > MEMORY_MOST:
-            self.tell(self._abandon, f"it took more than {MEMORY_MOST >> 20} MiB of memory and was stopped")
+            self.tell(self.abandon, f"it took more than {MEMORY_MOST >> 20} MiB of memory and was stopped")
         elif (
             sum(process.held for process in everything) > MEMORY_IN_ALL
             and sum(proctree.memory_shared_out(process.pid) for process in everything) > MEMORY_IN_ALL
         ):
             most = max(everything, key=lambda process: process.held)
-            most.tell(most._abandon, f"all that runs here took more than {MEMORY_IN_ALL >> 20} MiB of memory: stopped")
+            most.tell(most.abandon, f"all that runs here took more than {MEMORY_IN_ALL >> 20} MiB of memory: stopped")
 
     def _has_pending(self) -> bool:
         if self.runtime.spawner is not None and self.runtime.spawner.io.busy:
@@ -529,7 +488,7 @@ class HostProcess:
             # Said before it is killed: that end is ours, whichever of the two is dealt with first.
             self._exceeded = f"it wrote more than {OUTPUT_LIMIT >> 20} MiB and was stopped"
             self.kill()
-            self.tell(self._abandon, self._exceeded)
+            self.tell(self.abandon, self._exceeded)
             return
         for client in list(self.attached):
             client.said(number, data)

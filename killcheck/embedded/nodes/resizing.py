@@ -10,7 +10,7 @@ import json
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from killcheck.embedded.api.pod_resources import ZERO, pod_resources, quantity
 from killcheck.embedded.nodes import stopping
@@ -19,7 +19,7 @@ from killcheck.embedded.nodes.execution import Enterable
 from killcheck.kube.objects import Obj, dig, format_time
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.podlife import PodLife
+    from killcheck.embedded.nodes.pod_worker import PodWorker
 
 __all__ = ["Resizing"]
 
@@ -31,10 +31,9 @@ _UNITS = {"cpu": 1000, "memory": 1}
 
 
 class Resizing(Struct):
-    """One pod's. ``conditions``: what its status says about it."""
+    """One pod's."""
 
-    life: PodLife
-    conditions: dict[str, Obj] = field(default_factory=dict)
+    life: PodWorker
     _told: tuple[str, int] = ("", 0)
 
     def look(self) -> None:
@@ -58,7 +57,7 @@ class Resizing(Struct):
         before = {c.name: c.spec.get("resources") or {} for c in changed}
         for container in changed:
             container.spec = container.spec | {"resources": wanted[container.name]}
-        self.conditions.pop(PENDING, None)
+        self.life.resize_conditions.pop(PENDING, None)
         self._set(IN_PROGRESS, "", "")
         life.event("Normal", "ResizeStarted", f"Pod resize started: {self._summary()}")
         life.show()
@@ -78,7 +77,7 @@ class Resizing(Struct):
                 life.after(life.grace_s, life.kill_one, container, container.started_at)
             elif isinstance(container.running, Enterable):
                 container.running.resized(container.spec)
-        self.conditions.pop(IN_PROGRESS, None)
+        self.life.resize_conditions.pop(IN_PROGRESS, None)
         life.event("Normal", "ResizeCompleted", f"Pod resize completed: {self._summary()}")
         life.show()
 
@@ -91,11 +90,7 @@ class Resizing(Struct):
             if room is None or name not in asked:
                 continue
             used = sum(
-                (
-                    pod_resources(other.pod, "requests").get(name, ZERO).value
-                    for other in life.kubelet.pods.values()
-                    if other is not life and not other.final
-                ),
+                (pod_resources(other, "requests").get(name, ZERO).value for other in life.kubelet.others(life.uid)),
                 Fraction(0),
             )
             if used + asked[name].value > quantity(room).value:
@@ -120,7 +115,7 @@ class Resizing(Struct):
         return int(self.life.pod["metadata"].get("generation") or 0)
 
     def _set(self, kind: str, reason: str, message: str) -> None:
-        known = self.conditions.get(kind)
+        known = self.life.resize_conditions.get(kind)
         since = known["lastTransitionTime"] if known else format_time(self.life.loop.now())
         body = {
             "type": kind,
@@ -129,10 +124,12 @@ class Resizing(Struct):
             "lastTransitionTime": since,
             "observedGeneration": self._generation,
         }
-        self.conditions[kind] = body | {name: text for name, text in (("reason", reason), ("message", message)) if text}
+        self.life.resize_conditions[kind] = body | {
+            name: text for name, text in (("reason", reason), ("message", message)) if text
+        }
 
     def _clear(self, kind: str) -> None:
-        if self.conditions.pop(kind, None) is not None:
+        if self.life.resize_conditions.pop(kind, None) is not None:
             self.life.show()
 
     def _summary(self, error: str = "") -> str:

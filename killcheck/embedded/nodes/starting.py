@@ -23,7 +23,7 @@ from killcheck.kube.objects import annotations_of, dig, name_of, namespace_of
 from killcheck.text.durations import go_duration
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.podlife import PodLife
+    from killcheck.embedded.nodes.pod_worker import PodWorker
 
 __all__ = ["advance", "go_duration"]
 
@@ -32,7 +32,7 @@ START_S = 0.07
 START_FAILED_S = 0.12
 
 
-def advance(life: PodLife) -> None:
+def advance(life: PodWorker) -> None:
     """Do for the pod's containers what can be done now."""
     for container in life.ephemerals:  # they wait for nobody
         if container.state == "none" and not life.terminating:
@@ -54,7 +54,7 @@ def advance(life: PodLife) -> None:
             _start(life, container)
 
 
-def _start(life: PodLife, container: Container) -> None:
+def _start(life: PodWorker, container: Container) -> None:
     if container.steps or _crash_backoff(life, container):
         return
     try:
@@ -68,7 +68,7 @@ def _start(life: PodLife, container: Container) -> None:
     _obtain(life, container, reference)
 
 
-def _crash_backoff(life: PodLife, container: Container) -> bool:
+def _crash_backoff(life: PodWorker, container: Container) -> bool:
     """Whether a container that ended has to wait before it starts again; counts the failure where it does not."""
     if container.state != "exited" or container.again:
         return False
@@ -94,7 +94,7 @@ def _crash_backoff(life: PodLife, container: Container) -> bool:
     return False
 
 
-def _obtain(life: PodLife, container: Container, reference: Reference) -> None:
+def _obtain(life: PodWorker, container: Container, reference: Reference) -> None:
     image = container.spec["image"]
     policy = container.spec.get("imagePullPolicy", "IfNotPresent")
     cached = life.kubelet.images.get(reference)
@@ -112,7 +112,7 @@ def _obtain(life: PodLife, container: Container, reference: Reference) -> None:
         life.event("Warning", "ErrImageNeverPull", message, container)
         if not life.kubelet.described:
             life.kubelet.unknown(
-                life,
+                life.pod,
                 f"whether its node has {image} (imagePullPolicy: Never) is not known: no manifest describes the node",
             )
         _failed(life, container, "ErrImageNeverPull", message)
@@ -130,7 +130,7 @@ def _obtain(life: PodLife, container: Container, reference: Reference) -> None:
     _pull(life, container, reference, key)
 
 
-def _pull(life: PodLife, container: Container, reference: Reference, key: str) -> None:
+def _pull(life: PodWorker, container: Container, reference: Reference, key: str) -> None:
     kubelet = life.kubelet
     life.event("Normal", "Pulling", f'Pulling image "{container.spec["image"]}"', container)
     begun = life.loop.monotonic()
@@ -147,7 +147,7 @@ def _pull(life: PodLife, container: Container, reference: Reference, key: str) -
     life.after(wait + seconds, _pulled, life, container, found, seconds, wait)
 
 
-def _pull_failed(life: PodLife, container: Container, key: str, why: str) -> None:
+def _pull_failed(life: PodWorker, container: Container, key: str, why: str) -> None:
     container.steps.clear()
     if life.terminating or life.kubelet.stopped:
         return
@@ -157,7 +157,7 @@ def _pull_failed(life: PodLife, container: Container, key: str, why: str) -> Non
     _failed(life, container, "ErrImagePull", why)
 
 
-def _pulled(life: PodLife, container: Container, found: Cached, seconds: float, waited: float) -> None:
+def _pulled(life: PodWorker, container: Container, found: Cached, seconds: float, waited: float) -> None:
     container.steps.clear()
     life.kubelet.image_arrived(found)
     if life.terminating or life.kubelet.stopped:
@@ -172,7 +172,7 @@ def _pulled(life: PodLife, container: Container, found: Cached, seconds: float, 
     _create(life, container, found)
 
 
-def _failed(life: PodLife, container: Container, reason: str, message: str) -> None:
+def _failed(life: PodWorker, container: Container, reason: str, message: str) -> None:
     """The error event of every failed start, and the reason that the next pass shows."""
     said = message if reason == "CreateContainerConfigError" else reason
     life.event("Warning", "Failed", f"Error: {said}", container)
@@ -180,7 +180,7 @@ def _failed(life: PodLife, container: Container, reason: str, message: str) -> N
     life.retry()
 
 
-def _create(life: PodLife, container: Container, cached: Cached) -> None:
+def _create(life: PodWorker, container: Container, cached: Cached) -> None:
     try:
         launch = _launch(life, container, cached)
     except ConfigError as error:
@@ -197,7 +197,7 @@ def _create(life: PodLife, container: Container, cached: Cached) -> None:
     life.after(START_S, _run, life, container, launch)
 
 
-def _run(life: PodLife, container: Container, launch: Launch) -> None:
+def _run(life: PodWorker, container: Container, launch: Launch) -> None:
     container.steps.clear()
     if life.terminating or life.kubelet.stopped:
         return
@@ -231,18 +231,18 @@ def _run(life: PodLife, container: Container, launch: Launch) -> None:
     life.show()
 
 
-def _hook_failed(life: PodLife, container: Container) -> None:
+def _hook_failed(life: PodWorker, container: Container) -> None:
     life.event("Normal", "Killing", "FailedPostStartHook", container)
     stopping.stop(life, container, life.grace_s)
     life.after(life.grace_s, life.kill_one, container, container.started_at)
 
 
-def _debugs(life: PodLife, container: Container) -> bool:
+def _debugs(life: PodWorker, container: Container) -> bool:
     """Somebody who adds a container to look around wants one that runs, beside hollow ones, too."""
     return container.role == "ephemeral" and annotations_of(life.pod).get(RUN) != "false"
 
 
-def _start_failed(life: PodLife, container: Container, message: str) -> None:
+def _start_failed(life: PodWorker, container: Container, message: str) -> None:
     life.event("Warning", "Failed", f"Error: {message}", container)
     container.state = "exited"
     container.started_at = None
@@ -255,7 +255,7 @@ def _start_failed(life: PodLife, container: Container, message: str) -> None:
 
 
 @leaves("network", "name servers of a pod's own, and proxies: what they know and let through", Becomes.OPEN)
-def _launch(life: PodLife, container: Container, cached: Cached) -> Launch:
+def _launch(life: PodWorker, container: Container, cached: Cached) -> Launch:
     """Raises ConfigError."""
     spec, pod, kubelet = container.spec, life.pod, life.kubelet
     variables = environment(Context(pod, kubelet.node, kubelet.kube, life.pod_ip), spec)
@@ -300,7 +300,7 @@ def _launch(life: PodLife, container: Container, cached: Cached) -> Launch:
     )
 
 
-def _refuse_root(life: PodLife, container: Container, run_as: int | None, user: str, *, known: bool) -> None:
+def _refuse_root(life: PodWorker, container: Container, run_as: int | None, user: str, *, known: bool) -> None:
     """pkg/kubelet/kuberuntime/security_context.go, verifyRunAsNonRoot. Raises ConfigError."""
     pod = f'"{name_of(life.pod)}_{namespace_of(life.pod)}({life.uid})", container: {container.name}'
     if run_as == 0:

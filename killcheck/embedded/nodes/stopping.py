@@ -16,7 +16,7 @@ from killcheck.embedded.nodes.execution import Exit
 from killcheck.kube.objects import Obj, annotations_of, dig
 
 if TYPE_CHECKING:
-    from killcheck.embedded.nodes.podlife import PodLife
+    from killcheck.embedded.nodes.pod_worker import PodWorker
 
 __all__ = ["IGNORES_SIGTERM", "STOPS_AFTER", "ignores_sigterm", "stop"]
 
@@ -33,7 +33,7 @@ _SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smhd]?)\b")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def stop(life: PodLife, container: Container, grace_s: float) -> None:
+def stop(life: PodWorker, container: Container, grace_s: float) -> None:
     """preStop, then SIGTERM; whoever asks kills what is left at the end of the grace."""
     if container.stopping:
         return
@@ -47,7 +47,7 @@ def stop(life: PodLife, container: Container, grace_s: float) -> None:
         _terminate(life, container)
 
 
-def _terminate(life: PodLife, container: Container) -> None:
+def _terminate(life: PodWorker, container: Container) -> None:
     if not container.alive or life.kubelet.stopped:
         return
     if container.running is not None:
@@ -63,7 +63,7 @@ def _ended(pod: Obj) -> Exit:
     return Exit(0) if serves else Exit(128 + signal.SIGTERM, signal.SIGTERM)
 
 
-def ignores_sigterm(life: PodLife, container: Container) -> bool:
+def ignores_sigterm(life: PodWorker, container: Container) -> bool:
     """Whether the container's first process takes no notice of SIGTERM."""
     own = annotations_of(life.pod).get(IGNORES_SIGTERM)
     if own is not None:

@@ -18,7 +18,7 @@ from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.kube.schedule import Schedule
 from killcheck.kube.schedule import zone as zone_of
-from killcheck.layers import slots
+from killcheck.layers import slots, unfired
 from killcheck.layers.base import Hindrance, LayerRun, Stage
 from killcheck.spec.killpath import Layer, LayerType
 
@@ -77,7 +77,7 @@ class ZoneChanged(_ScheduleFault):
         for zone in (self.WRONG,) if had in _UTC else (None, self.WRONG):
             changed = copy(cron_job)
             changed["spec"]["timeZone"] = zone
-            if slots.moved(cron_job, changed, stage.cluster.loop.now()) is not None:
+            if unfired.moved(cron_job, changed, stage.cluster.loop.now()) is not None:
                 return zone
         raise FaultError(f"schedule {cron_job['spec']['schedule']!r} fires at the same moments in every zone tried")
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from killcheck.embedded.models.cloud import GONE, Instance
 from killcheck.embedded.models.cloud_errors import CloudError
+from killcheck.embedded.models.instance import GONE, Instance
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import is_true
 from killcheck.embedded.models.karpenter.state import Part

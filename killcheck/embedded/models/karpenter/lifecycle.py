@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
-from killcheck.embedded.models.cloud import Instance
 from killcheck.embedded.models.cloud_errors import CloudError, NoSuchInstance
+from killcheck.embedded.models.instance import Instance
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import is_true, put, rooted
 from killcheck.embedded.models.karpenter.packing import allocatable
