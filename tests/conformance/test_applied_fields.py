@@ -1,15 +1,31 @@
-"""Which fields an applied configuration owns: what a real v1.36.2 API server's managedFields said, object by object."""
+"""Which fields an applied configuration owns, and which lists patches merge: what a real v1.36.2 API server said."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from killcheck.embedded.api import schemas
 from killcheck.embedded.api.fieldsets import applied_fields
+from killcheck.embedded.api.mergekeys import merge_key, merges_primitives, retains_keys
 
 APPLIED = json.loads((Path(__file__).parent / "applied_fields.json").read_text())["applied"]
+#: "v1.PodSpec containers" -> "merge name": all that /openapi/v2 says of strategic merge patches.
+MERGED = json.loads((Path(__file__).parent / "merged_lists.json").read_text())["merged"]
 
 
 @pytest.mark.parametrize("told", APPLIED, ids=[told["applied"]["kind"] for told in APPLIED])
 def test_what_is_applied_is_owned_as_there(told):
     assert applied_fields(told["applied"]) == told["fields"]
+
+
+def test_strategic_patches_merge_the_lists_that_they_merge_there():
+    said = {}
+    for schema in schemas.load():
+        for field in schemas.fields(schema):
+            merged = merge_key(schema, field), merges_primitives(schema, field), retains_keys(schema, field)
+            if any(merged):
+                key, whole, retained = merged
+                ways = ["merge"] * bool(key or whole) + ["retainKeys"] * retained
+                said[f"{schemas.go_name(schema)} {field}"] = f"{','.join(ways)} {key or ''}".strip()
+    assert said == MERGED

@@ -1,7 +1,7 @@
 """Which lists merge by key: for strategic merge patches, and (slightly differently) for server-side apply.
 
-Source: the ``patchMergeKey`` tags of the types in k8s.io/api; for server-side apply, a v1.36.2 API server's
-``x-kubernetes-list-type``, ``-list-map-keys`` and ``-map-type`` (/openapi/v2); a CRD's own schema.
+Source: a v1.36.2 API server's /openapi/v2: ``x-kubernetes-patch-strategy`` and ``-merge-key``; for server-side apply
+``x-kubernetes-list-type``, ``-list-map-keys`` and ``-map-type``; a CRD's own schema.
 """
 
 from __future__ import annotations
@@ -16,52 +16,69 @@ __all__ = ["MAPS", "ApplyLists", "merge_key", "merges_primitives", "retains_keys
 
 Path = tuple[str, ...]
 
-_BY_NAME: dict[str, str] = {
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "env": "name",
-    "volumes": "name",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "ownerReferences": "uid",
-    "conditions": "type",
-    "topologySpreadConstraints": "topologyKey",
-    "resourceClaims": "name",
-    "schedulingGates": "name",
-    "webhooks": "name",
-    "secrets": "name",
-    "podIPs": "ip",
-    "hostIPs": "ip",
-    "matchConditions": "name",
+#: Go's type -> list -> the ``patchMergeKey`` of its items; "": of plain values. Any other list is replaced as a whole.
+_MERGED: dict[str, dict[str, str]] = {
+    "ObjectMeta": {"finalizers": "", "ownerReferences": "uid"},
+    "PodSpec": {
+        "containers": "name",
+        "initContainers": "name",
+        "ephemeralContainers": "name",
+        "imagePullSecrets": "name",
+        "schedulingGates": "name",
+        "volumes": "name",
+        "resourceClaims": "name",
+        "hostAliases": "ip",
+        "topologySpreadConstraints": "topologyKey",
+    },
+    "PodStatus": {"conditions": "type", "hostIPs": "ip", "podIPs": "ip", "resourceClaimStatuses": "name"},
+    "ContainerStatus": {"allocatedResourcesStatus": "name", "volumeMounts": "mountPath"},
+    "ServiceAccount": {"secrets": "name"},
+    "ServiceSpec": {"ports": "port"},
+    "NodeSpec": {"podCIDRs": ""},
+    "NodeStatus": {"addresses": "type", "conditions": "type"},
+    "CSINodeSpec": {"drivers": "name"},
+    "ResourceClaimStatus": {"reservedFor": "uid"},
+    "JSONSchemaProps": {"x-kubernetes-validations": "rule"},
+    "ValidatingAdmissionPolicySpec": {"matchConditions": "name", "variables": "name"},
+    "MutatingAdmissionPolicySpec": {"matchConditions": "name"},
+} | dict.fromkeys(
+    ("Container", "EphemeralContainer"),
+    {"env": "name", "ports": "containerPort", "volumeDevices": "devicePath", "volumeMounts": "mountPath"},
+)
+_MERGED |= dict.fromkeys(("MutatingWebhook", "ValidatingWebhook"), {"matchConditions": "name"})
+_MERGED |= dict.fromkeys(("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"), {"webhooks": "name"})
+_MERGED |= {
+    f"{kind}Status": {"conditions": "type"}
+    for kind in (
+        "DaemonSet Deployment ReplicaSet StatefulSet ReplicationController Job HorizontalPodAutoscaler Namespace Service "
+        "PersistentVolumeClaim PodDisruptionBudget FlowSchema PriorityLevelConfiguration ServiceCIDR APIService"
+    ).split()
 }
-_BY_PATH: dict[Path, str] = {
-    ("containers", "ports"): "containerPort",
-    ("initContainers", "ports"): "containerPort",
-    ("ephemeralContainers", "ports"): "containerPort",
-    ("spec", "ports"): "port",
-    ("status", "addresses"): "type",
-    ("spec", "taints"): "key",
-}
-_PRIMITIVES = frozenset({"finalizers"})
-_RETAINS = frozenset({("spec", "strategy"), ("spec", "volumes"), ("spec", "resourceClaims")})
+_MERGED["ComponentStatus"] = {"conditions": "type"}
+_RETAINS = {"DeploymentSpec": "strategy", "PodSpec": "volumes resourceClaims", "PodStatus": "resourceClaimStatuses"}
 
 
-def merge_key(path: Path) -> str | None:
-    """The ``patchMergeKey`` of the list at ``path`` (field names from the top); None: it is replaced as a whole."""
-    return _BY_PATH.get(path[-2:]) or _BY_NAME.get(path[-1])
+def merge_key(schema: str, field: str) -> str | None:
+    """The ``patchMergeKey`` of a list of objects, ``V1PodSpec`` and ``containers``; None: it is replaced as a whole."""
+    return _merged(schema).get(field) or None
 
 
-def merges_primitives(path: Path) -> bool:
-    """Whether the list at ``path`` is merged value by value."""
-    return path[-1] in _PRIMITIVES
+def merges_primitives(schema: str, field: str) -> bool:
+    """Whether such a list is merged value by value."""
+    return _merged(schema).get(field) == ""
 
 
-def retains_keys(path: Path) -> bool:
-    """Whether clients send ``$retainKeys`` for what is at ``path``."""
-    return path[-2:] in _RETAINS
+def retains_keys(schema: str, field: str) -> bool:
+    """Whether clients send ``$retainKeys`` for what is in that field."""
+    return field in _RETAINS.get(_unversioned(schema), "").split()
+
+
+def _merged(schema: str) -> dict[str, str]:
+    return _MERGED.get(_unversioned(schema), {})
+
+
+def _unversioned(schema: str) -> str:
+    return schemas.go_name(schema).partition(".")[2] if schema else ""
 
 
 #: Objects that are maps with free keys, not structures, in built-in types.

@@ -62,7 +62,6 @@ _META_TYPES = frozenset(
     }
 )
 #: What the parent of a field is called where the field's merge key depends on it.
-_PARENTS = {"V1Container": "containers", "V1EphemeralContainer": "ephemeralContainers"}
 _CACHED = {"Cache-Control": "public, immutable", "Expires": "Fri, 31 Dec 2100 23:59:59 GMT", "Vary": "Accept"}
 
 
@@ -308,16 +307,12 @@ def _property(components: dict[str, Obj], schema: str, field: str, spec: Field, 
     body = _base(components, spec, prefix)
     for level in reversed([spec.shape[i : i + 2] for i in range(0, len(spec.shape), 2)]):
         body = {"type": "array", "items": body} if level == "[]" else {"type": "object", "additionalProperties": body}
-    parent = _PARENTS.get(schema) or ("status" if schema.endswith("Status") else "spec")
-    path = (parent, field)
-    strategies = ["retainKeys"] if retains_keys(path) else []
-    if spec.shape == "[]":
-        merged = merge_key(path) if spec.base in schemas.load() else None
-        if merged and merged in schemas.load().get(spec.base, {}):
-            body["x-kubernetes-patch-merge-key"] = merged
-            strategies.insert(0, "merge")
-        elif spec.base == "string" and merges_primitives(path):
-            strategies.insert(0, "merge")
+    strategies = ["retainKeys"] if retains_keys(schema, field) else []
+    merged = merge_key(schema, field)
+    if merged:
+        body["x-kubernetes-patch-merge-key"] = merged
+    if merged or merges_primitives(schema, field):
+        strategies.insert(0, "merge")
     if strategies:
         body["x-kubernetes-patch-strategy"] = ",".join(strategies)
     return body

@@ -11,6 +11,7 @@ from typing import Any
 
 from killcheck.embedded.api.fieldsets import Fields, item_element
 from killcheck.embedded.api.mergekeys import ApplyLists, Path, merge_key, merges_primitives
+from killcheck.embedded.api.schemas import structure
 from killcheck.kube.objects import Obj
 
 __all__ = [
@@ -144,8 +145,8 @@ _BAD_RETAIN = "invalid patch format of retainKeys"
 _BAD_PRIMITIVES = "invalid patch format of primitive list"
 
 
-def strategic_patch(target: Any, patch: Obj, path: Path = ()) -> Obj:
-    """Merge a patch by the merge keys of the built-in types. Raises PatchFailed."""
+def strategic_patch(target: Any, patch: Obj, schema: str) -> Obj:
+    """Merge a patch by the merge keys of the type ``schema``, as ``V1Pod``; "": there are none. Raises PatchFailed."""
     directive = patch.get(DIRECTIVE)
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
@@ -158,7 +159,7 @@ def strategic_patch(target: Any, patch: Obj, path: Path = ()) -> Obj:
         result = _retained(result, patch)
     ordered = {key.removeprefix(ORDER): key for key in patch if key.startswith(ORDER)}
     for field, key in ordered.items():
-        _merge_ordered(result, field, patch.get(field), patch[key], (*path, field))
+        _merge_ordered(result, field, patch.get(field), patch[key], schema)
     for key, value in patch.items():
         if key == RETAIN or key in ordered or key.startswith(ORDER):
             continue
@@ -169,7 +170,7 @@ def strategic_patch(target: Any, patch: Obj, path: Path = ()) -> Obj:
             if isinstance(result.get(field), list):
                 result[field] = [entry for entry in result[field] if entry not in value]
             continue
-        _merge_member(result, key, value, (*path, key))
+        _merge_member(result, key, value, schema)
     return result
 
 
@@ -207,9 +208,9 @@ def _retained(target: Obj, patch: Obj) -> Obj:
     return {key: value for key, value in target.items() if key in keys}
 
 
-def _merge_ordered(result: Obj, field: str, value: Any, order: Any, path: Path) -> None:
+def _merge_ordered(result: Obj, field: str, value: Any, order: Any, schema: str) -> None:
     """A list whose order the patch gives."""
-    before, key = result.get(field), merge_key(path)
+    before, key = result.get(field), merge_key(schema, field)
     if not isinstance(order, list):
         raise PatchFailed(_BAD_ORDER)
     if not isinstance(value, list | None):
@@ -220,7 +221,7 @@ def _merge_ordered(result: Obj, field: str, value: Any, order: Any, path: Path) 
     if not isinstance(before, list):
         merged, before = _without_directives(value)[0], []
     else:
-        merged = before if value is None else _merge_list(before, value, path)
+        merged = before if value is None else _merge_list(before, value, schema, field)
     result[field] = _in_order(merged, order, before, key)
 
 
@@ -240,15 +241,15 @@ def _check_order(value: list[Any] | None, order: list[Any], key: str | None) -> 
         del left[: left.index(name) + 1]
 
 
-def _merge_member(result: Obj, key: str, value: Any, path: Path) -> None:
+def _merge_member(result: Obj, key: str, value: Any, schema: str) -> None:
     if value is None:
         result.pop(key, None)
         return
     before = result.get(key)
     if isinstance(value, dict) and isinstance(before, dict):
-        result[key] = strategic_patch(before, value, path)
+        result[key] = strategic_patch(before, value, structure(schema, key))
     elif isinstance(value, list) and isinstance(before, list):
-        result[key] = _merge_list(before, value, path)
+        result[key] = _merge_list(before, value, schema, key)
     else:
         clean, kept = _without_directives(value)
         if kept:
@@ -257,11 +258,11 @@ def _merge_member(result: Obj, key: str, value: Any, path: Path) -> None:
             result.pop(key, None)
 
 
-def _merge_list(target: list[Any], patch: list[Any], path: Path) -> list[Any]:
-    if merges_primitives(path):
+def _merge_list(target: list[Any], patch: list[Any], schema: str, field: str) -> list[Any]:
+    if merges_primitives(schema, field):
         both = target + [entry for entry in patch if entry not in target]
         return _in_order(both, patch, target, None)
-    key = merge_key(path)
+    key = merge_key(schema, field)
     if key is None:
         return patch
     _check_items(target, patch)
@@ -277,7 +278,7 @@ def _merge_list(target: list[Any], patch: list[Any], path: Path) -> list[Any]:
         if at is None:
             result.append(entry)
         else:
-            result[at] = strategic_patch(result[at], entry, path)
+            result[at] = strategic_patch(result[at], entry, structure(schema, field))
     return _in_order(result, entries, target, key)
 
 

@@ -130,7 +130,7 @@ class Patcher:
                 elif content_type == MERGE:
                     new = merge_patch(target, value)
                 else:
-                    new = strategic_patch(target, value)
+                    new = strategic_patch(target, value, schema or "")
             except PatchFailed as error:
                 raise _failed(content_type, str(error), error.code) from error
             made = self._decoded(call, old, new, parsed=parsed, schema=schema, content_type=content_type)

@@ -20,7 +20,7 @@ from killcheck.embedded.api.scalars import OMIT, Mismatch
 from killcheck.embedded.api.status import bad_request
 from killcheck.kube.objects import Obj, copy
 
-__all__ = ["Decoded", "Field", "decode", "field", "fields", "go_name", "in_order", "load", "structures"]
+__all__ = ["Decoded", "Field", "decode", "field", "fields", "go_name", "in_order", "load", "structure", "structures"]
 
 Reader = Callable[[Any, list[str]], Any]
 
@@ -89,6 +89,14 @@ def field(code: str) -> Field:
 def fields(schema: str) -> dict[str, Field]:
     """The fields of a type. Raises KeyError for an unknown type."""
     return {name: field(code) for name, code in load()[schema].items()}
+
+
+@cache
+def structure(schema: str, name: str) -> str:
+    """The type of a field, or of its items, where it is a structure; "" otherwise, and for what is not known."""
+    code = load().get(schema, {}).get(name)
+    base = "" if code is None else field(code).base
+    return base if base in load() else ""
 
 
 @cache

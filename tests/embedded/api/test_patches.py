@@ -43,7 +43,7 @@ CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "X", "value": "1"}]},
 
 def containers(patch):
     target = {"spec": {"containers": copy({"c": CONTAINERS})["c"]}}
-    return strategic_patch(target, {"spec": patch})["spec"].get("containers")
+    return strategic_patch(target, {"spec": patch}, "V1Pod")["spec"].get("containers")
 
 
 @pytest.mark.parametrize(
@@ -70,25 +70,40 @@ def test_the_order_that_a_client_asks_for():
     assert [c["name"] for c in containers(patch)] == ["b", "a"]
 
 
+def test_what_merges_in_one_type_is_replaced_in_another():
+    """The node lifecycle controller takes a taint away by a strategic patch: a Node's taints have no key."""
+    taints = [{"key": "nvidia.com/gpu"}, {"key": "node.kubernetes.io/not-ready"}]
+    patch = {"spec": {"taints": taints[:1]}, "imagePullSecrets": [{"name": "b"}], "status": {"conditions": []}}
+    target = {
+        "spec": {"taints": taints},
+        "imagePullSecrets": [{"name": "a"}],
+        "status": {"conditions": [{"type": "x"}]},
+    }
+    assert strategic_patch(target, patch, "V1Node")["spec"] == {"taints": taints[:1]}
+    assert strategic_patch(target, patch, "V1Node")["status"] == target["status"]
+    assert strategic_patch(target, patch, "V1ServiceAccount")["imagePullSecrets"] == [{"name": "b"}]
+    assert strategic_patch(target, patch, "V1CustomResourceDefinition")["status"] == {"conditions": []}
+
+
 def test_lists_without_a_key_are_replaced_and_finalizers_are_merged():
     target = {"metadata": {"finalizers": ["a", "b"]}, "spec": {"args": [1, 2]}}
     patch = {"metadata": {"finalizers": ["c"], "$deleteFromPrimitiveList/finalizers": ["a"]}, "spec": {"args": [3]}}
-    assert strategic_patch(target, patch) == {"metadata": {"finalizers": ["c", "b"]}, "spec": {"args": [3]}}
+    assert strategic_patch(target, patch, "V1Pod") == {"metadata": {"finalizers": ["c", "b"]}, "spec": {"args": [3]}}
 
 
 def test_directives_on_objects():
     target = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}, "x": {"a": 1}}}
-    assert strategic_patch(target, {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}})["spec"][
+    assert strategic_patch(target, {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}, "")["spec"][
         "strategy"
     ] == {"type": "Recreate"}
-    assert strategic_patch(target, {"spec": {"x": {"$patch": "replace", "b": 2}}})["spec"]["x"] == {"b": 2}
-    assert strategic_patch(target, {"spec": {"x": {"$patch": "delete"}}})["spec"]["x"] == {}
+    assert strategic_patch(target, {"spec": {"x": {"$patch": "replace", "b": 2}}}, "")["spec"]["x"] == {"b": 2}
+    assert strategic_patch(target, {"spec": {"x": {"$patch": "delete"}}}, "")["spec"]["x"] == {}
     with pytest.raises(PatchFailed, match=r"unknown patch type: merge in map: map\[\$patch:merge\]"):
-        strategic_patch(target, {"spec": {"x": {"$patch": "merge"}}})
+        strategic_patch(target, {"spec": {"x": {"$patch": "merge"}}}, "")
     with pytest.raises(PatchFailed, match="invalid patch format of retainKeys"):
-        strategic_patch(target, {"spec": {"strategy": {"$retainKeys": ["type"], "rollingUpdate": {}}}})
+        strategic_patch(target, {"spec": {"strategy": {"$retainKeys": ["type"], "rollingUpdate": {}}}}, "")
     with pytest.raises(PatchFailed, match="does not contain declared merge key: name"):
-        strategic_patch({"containers": [{"name": "a"}]}, {"containers": [{"image": "x"}]})
+        strategic_patch({"containers": [{"name": "a"}]}, {"containers": [{"image": "x"}]}, "V1PodSpec")
 
 
 def test_json_patch():
