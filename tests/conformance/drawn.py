@@ -176,7 +176,13 @@ def _plain(value, text, key: str = ""):
         return [_plain(item, text, key) for item in value if not _distributions(item)]
     if key == "ca.crt":
         return "<certificate>"
-    return text(value) if isinstance(value, str) else value
+    return _orderless(text(value)) if isinstance(value, str) else value
+
+
+def _orderless(text: str) -> str:
+    """A refusal whose lines come as Go's maps do, in no order."""
+    first, *lines = text.split("\n")
+    return "\n".join([first, *sorted(lines)]) if first.startswith("failed to create typed patch object") else text
 
 
 def _distributions(item) -> bool:

@@ -65,6 +65,8 @@ class _Record(Struct):
     notes: list[_Note] = field(default_factory=list)
     #: How it was after each of the latest writes, for watches that begin in the past.
     trail: list[_Moment] = field(default_factory=list)
+    #: The revision at which its object was made: who is told of an earlier one of that name asks for that one's.
+    since: int = 0
 
 
 class ManagedFields:
@@ -115,16 +117,14 @@ class ManagedFields:
         """As :meth:`record`, of a manager by name; ``apart``: not as one with his write before."""
         record = self._records.get((kind.table, key))
         if record is None:
-            record = self._records[kind.table, key] = _Record(ApplyLists(kind))
-            self._gone.pop((kind.table, key), None)
+            record = self._records[kind.table, key] = _Record(ApplyLists(kind), since=_revision(new))
         notes = record.notes
         time = format_time(self.loop.now()) if timed else ""
         again = notes and notes[-1].manager == manager and not untyped and not notes[-1].untyped
         if again and not apart and applied is None and notes[-1].old is not None:
             notes[-1] = notes[-1]._replace(new=new, time=time)  # the same writer again: one note for both
             return
-        since = int(new["metadata"].get("resourceVersion") or 0)
-        notes.append(_Note(manager, old, new, time, applied, since, untyped))
+        notes.append(_Note(manager, old, new, time, applied, _revision(new), untyped))
         if len(notes) > MAX_NOTES:
             _fold(record)
 
@@ -204,6 +204,7 @@ class ManagedFields:
         """The object is gone; who is told so soon after still sees who managed it."""
         record = self._records.pop((table, key), None)
         if record is not None:
+            self._gone.pop((table, key), None)
             self._gone[table, key] = record
             while len(self._gone) > MAX_GONE:
                 del self._gone[next(iter(self._gone))]
@@ -291,13 +292,19 @@ class ManagedFields:
 
         ``gone``: from where a watch looks, at the object's revision, which it has from what took it away.
         """
-        record = self._records.get((kind.table, key)) or self._gone.get((kind.table, key))
+        record, revision = self._records.get((kind.table, key)), _revision(obj) - gone
+        if record is None or 0 < revision < record.since:
+            record = self._gone.get((kind.table, key)) or record
         if record is None:
             return obj
         _fold(record)
-        sets, times = _as_of(record, int(obj["metadata"].get("resourceVersion") or 0) - gone)
+        sets, times = _as_of(record, revision)
         entries = [_entry(manager, sets[manager], times[manager]) for manager in _ordered(sets, times)]
         return obj | {"metadata": obj["metadata"] | {"managedFields": entries}} if entries else obj
+
+
+def _revision(obj: Obj) -> int:
+    return int(obj["metadata"].get("resourceVersion") or 0)
 
 
 def _ordered(sets: dict[Manager, Fields], times: dict[Manager, str]) -> list[Manager]:

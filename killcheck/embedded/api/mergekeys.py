@@ -16,6 +16,8 @@ __all__ = ["MAPS", "ApplyLists", "merge_key", "merges_primitives", "retains_keys
 
 Path = tuple[str, ...]
 
+_CONTAINER = {"env": "name", "ports": "containerPort", "volumeDevices": "devicePath", "volumeMounts": "mountPath"}
+_CONDITIONS = {"matchConditions": "name"}
 #: Go's type -> list -> the ``patchMergeKey`` of its items; "": of plain values. Any other list is replaced as a whole.
 _MERGED: dict[str, dict[str, str]] = {
     "ObjectMeta": {"finalizers": "", "ownerReferences": "uid"},
@@ -41,17 +43,18 @@ _MERGED: dict[str, dict[str, str]] = {
     "JSONSchemaProps": {"x-kubernetes-validations": "rule"},
     "ValidatingAdmissionPolicySpec": {"matchConditions": "name", "variables": "name"},
     "MutatingAdmissionPolicySpec": {"matchConditions": "name"},
-} | dict.fromkeys(
-    ("Container", "EphemeralContainer"),
-    {"env": "name", "ports": "containerPort", "volumeDevices": "devicePath", "volumeMounts": "mountPath"},
-)
-_MERGED |= dict.fromkeys(("MutatingWebhook", "ValidatingWebhook"), {"matchConditions": "name"})
-_MERGED |= dict.fromkeys(("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"), {"webhooks": "name"})
+    "Container": _CONTAINER,
+    "EphemeralContainer": _CONTAINER,
+    "MutatingWebhook": _CONDITIONS,
+    "ValidatingWebhook": _CONDITIONS,
+    "MutatingWebhookConfiguration": {"webhooks": "name"},
+    "ValidatingWebhookConfiguration": {"webhooks": "name"},
+}
 _MERGED |= {
     f"{kind}Status": {"conditions": "type"}
     for kind in (
-        "DaemonSet Deployment ReplicaSet StatefulSet ReplicationController Job HorizontalPodAutoscaler Namespace Service "
-        "PersistentVolumeClaim PodDisruptionBudget FlowSchema PriorityLevelConfiguration ServiceCIDR APIService"
+        "DaemonSet Deployment ReplicaSet StatefulSet ReplicationController Job HorizontalPodAutoscaler Namespace "
+        "Service PersistentVolumeClaim PodDisruptionBudget FlowSchema PriorityLevelConfiguration ServiceCIDR APIService"
     ).split()
 }
 _MERGED["ComponentStatus"] = {"conditions": "type"}

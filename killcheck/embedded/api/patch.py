@@ -45,7 +45,7 @@ class PatchFailed(Exception):
 
 # -- JSON patch ------------------------------------------------------------------------------------------------
 def json_patch(obj: Obj, operations: list[Obj]) -> Any:
-    """RFC 6902 as the API server's library does it: replacing a missing member of an object adds it.
+    """RFC 6902 as the API server's library does it: replacing a missing member of an object adds it, no value is null.
 
     Raises PatchFailed.
     """
@@ -55,6 +55,9 @@ def json_patch(obj: Obj, operations: list[Obj]) -> Any:
     for operation in operations:
         if operation.get("op") in _BELOW and "" in (operation.get("path"), operation.get("from")):
             raise PatchFailed("the whole document is in no other")
+    operations = [
+        {"value": None} | operation if operation.get("op") in _VALUED else operation for operation in operations
+    ]
     try:
         return _lenient(jsonpatch)(operations).apply(obj)
     except jsonpatch.JsonPatchTestFailed as error:
@@ -65,6 +68,7 @@ def json_patch(obj: Obj, operations: list[Obj]) -> Any:
 
 #: What is done to a member of something, and so never to the whole.
 _BELOW = frozenset({"add", "remove", "move", "copy"})
+_VALUED = frozenset({"add", "replace", "test"})
 _patch_class: list[Any] = []
 
 

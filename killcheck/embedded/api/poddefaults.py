@@ -61,8 +61,6 @@ def pod_spec(spec: Obj) -> None:
     _service_account(spec)
     for container in containers_of(spec):
         _container(container)
-    if spec.get("hostNetwork"):
-        _host_ports(spec)
     for volume in spec.get("volumes") or ():
         _volume(volume)
     for constraint in spec.get("topologySpreadConstraints") or ():
@@ -81,6 +79,8 @@ def pod(obj: Obj) -> None:
     """A whole pod: requests from limits, service links, and what templates have too."""
     spec = obj.setdefault("spec", {})
     pod_spec(spec)
+    if spec.get("hostNetwork"):  # in a pod alone: not in templates
+        _host_ports(spec)
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         limits = (container.get("resources") or {}).get("limits")
         if limits:

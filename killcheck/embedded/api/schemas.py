@@ -177,6 +177,47 @@ def in_order(schema: str, obj: Any) -> Any:
     return {key: in_order(structs.get(key, ""), obj[key]) for key in known}
 
 
+#: What a structure embeds: its fields are the structure's own in JSON, and told behind its name where one is wrong.
+_EMBEDS = {
+    "Volume": ("VolumeSource", frozenset({"name"})),
+    "PersistentVolumeSpec": (
+        "PersistentVolumeSource",
+        frozenset(
+            "capacity accessModes claimRef persistentVolumeReclaimPolicy storageClassName mountOptions volumeMode "
+            "nodeAffinity volumeAttributesClassName".split()
+        ),
+    ),
+    "EphemeralContainer": ("EphemeralContainerCommon", frozenset({"targetContainerName"})),
+    "Probe": (
+        "ProbeHandler",
+        frozenset(
+            "initialDelaySeconds timeoutSeconds periodSeconds successThreshold failureThreshold "
+            "terminationGracePeriodSeconds".split()
+        ),
+    ),
+    "RuleWithOperations": ("Rule", frozenset({"operations"})),
+    "NamedRuleWithOperations": ("RuleWithOperations.Rule", frozenset({"resourceNames", "operations"})),
+    "IngressRule": ("IngressRuleValue", frozenset({"host"})),
+    "DeviceClaimConfiguration": ("DeviceConfiguration", frozenset({"requests"})),
+    "DeviceAllocationConfiguration": ("DeviceConfiguration", frozenset({"requests", "source"})),
+    "DeviceClassConfiguration": ("DeviceConfiguration", frozenset()),
+} | dict.fromkeys(
+    (
+        *("ConfigMapKeySelector", "SecretKeySelector", "ConfigMapEnvSource", "SecretEnvSource"),
+        *("ConfigMapProjection", "SecretProjection", "ConfigMapVolumeSource"),
+    ),
+    ("LocalObjectReference", frozenset({"key", "optional", "items", "defaultMode"})),
+)
+
+
+def _embedded(struct: str, key: str) -> str:
+    """``VolumeSource.`` for a Volume's ``secret``; "" for a field of its own."""
+    name, own = _EMBEDS.get(struct, ("", frozenset()))
+    if struct == "NamedRuleWithOperations" and key == "operations":
+        name, own = "RuleWithOperations", frozenset()
+    return f"{name}." if name and key not in own else ""
+
+
 # -- readers ---------------------------------------------------------------------------------------------------
 class _Struct:
     """Reads one structure. Its fields are told apart by what is quickest: strings are taken as they are, other
@@ -224,7 +265,7 @@ class _Struct:
                 if value is not OMIT:
                     result[key] = value
         except Mismatch as error:
-            error.inside(self._struct, key)
+            error.inside(self._struct, _embedded(self._struct, key) + key)
             raise
         for name, make in self.always:
             if name not in result:

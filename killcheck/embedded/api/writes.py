@@ -97,7 +97,7 @@ class Writer:
         self._dedup_owners(call, obj)
         prepare_for_create(kind, obj, now)
         if kind.table == ("", "services"):
-            _check_addresses(call, obj)
+            _check_addresses(call, obj, new=True)
             if call.over_wire:
                 self.server.addresses.check(obj, dry_run=dry_run)
             self.server.addresses.assign(obj)
@@ -119,6 +119,7 @@ class Writer:
         stored = self.store.put(kind.table, key, to_storage(kind, obj))
         if "status" not in kind.subresources:
             asked |= {"status": stored["status"]} if "status" in stored else {}
+        asked["metadata"] |= _version_of(stored)
         self.server.managed.record(call, key, None, asked, operation=operation, applied=applied, untyped=untyped)
         return converted(kind, stored)
 
@@ -276,7 +277,7 @@ class Writer:
         kind, resource = call.kind, call.kind.resource
         self._dedup_owners(call, new)
         if kind.table == ("", "services"):
-            _check_addresses(call, new)
+            _check_addresses(call, new, new=False)
         uid = new["metadata"].get("uid")
         immutable = self._check_meta(call, new, old)
         if subresource in ("", *PARTS):
@@ -425,11 +426,11 @@ class Writer:
         return self.server.managed.shown(call.kind, call.key, obj) if call.over_wire else obj
 
 
-def _check_addresses(call: Call, service: Obj) -> None:
+def _check_addresses(call: Call, service: Obj, *, new: bool) -> None:
     """Addresses are read before anything else is looked at (pkg/registry/core/service/storage). Raises StatusError."""
     from killcheck.embedded.api.validation import services
 
-    causes = services.addresses(service.get("spec") or {})
+    causes = services.addresses(service.get("spec") or {}, new=new)
     if causes:
         raise status.invalid("Service", "", call.name or str(service["metadata"].get("name") or ""), causes)
 

@@ -20,6 +20,8 @@ from killcheck.kube.resources import Resource
 
 __all__ = ["GARBAGE_COLLECTED", "GarbageCollector", "custom_resource"]
 
+#: How often it asks which types there are, seconds: until then it does nothing for objects of a new one.
+DISCOVERY_S = 30.0
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 
@@ -98,6 +100,9 @@ class GarbageCollector(Controller):
         self.nodes: dict[str, _Node] = {}
         self.dependents: dict[str, dict[str, None]] = {}
         self._custom: dict[str, Resource] = {}
+        self._watched: set[Resource] = set()
+        self._began = self.loop.monotonic()
+        self._stopped = False
         for resource in GARBAGE_COLLECTED:
             self._watch(resource)
         self.listen(r.CRDS, self._crd_changed, optional=True)
@@ -110,13 +115,36 @@ class GarbageCollector(Controller):
         known = self._custom.get(name_of(new))
         if change == "deleted":
             resource = None
-        if known is not None and (known != resource or self.informers.of(known, optional=True).absent):
+        if known is not None and (known != resource or self._lost(known)):
             self.informers.drop(known)
+            self._watched.discard(known)
             del self._custom[name_of(new)]
             known = None
         if resource is not None and known is None:
             self._custom[name_of(new)] = resource
+            wait = self._discovers_in()
+            if wait:
+                self.loop.call_later(wait, self._discovered, name_of(new), resource)
+            else:
+                self._discovered(name_of(new), resource)
+
+    def _lost(self, resource: Resource) -> bool:
+        return resource in self._watched and self.informers.of(resource, optional=True).absent
+
+    def _discovers_in(self) -> float:
+        """Seconds until it asks again which types there are; those that came with the cluster it knows at once."""
+        past = self.loop.monotonic() - self._began
+        return DISCOVERY_S - past % DISCOVERY_S if past > DISCOVERY_S else 0.0
+
+    def _discovered(self, crd: str, resource: Resource) -> None:
+        if self._custom.get(crd) is resource and not self._stopped:
+            self._watched.add(resource)
             self._watch(resource)
+
+    def stop(self) -> None:
+        """Stop working."""
+        self._stopped = True
+        super().stop()
 
     # -- the graph -----------------------------------------------------------------------------------------
     def _changed(self, resource: Resource, change: Change, old: Obj | None, new: Obj) -> None:

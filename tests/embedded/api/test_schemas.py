@@ -121,8 +121,8 @@ AT = "json: cannot unmarshal"
         ),
         (
             job(livenessProbe={"httpGet": {"port": True}}),
-            f"{AT} bool into Go struct field HTTPGetAction.spec.template.spec.containers.livenessProbe.httpGet.port"
-            " of type int32",
+            f"{AT} bool into Go struct field HTTPGetAction.spec.template.spec.containers.livenessProbe.ProbeHandler"
+            ".httpGet.port of type int32",
         ),
         (
             job(resources={"limits": {"nvidia.com/gpu": "eight"}}),

@@ -166,7 +166,7 @@ def _deployment_strategy(strategy: Obj) -> Causes:
 def _replica_set(spec: Obj) -> Causes:
     causes = nonnegative("spec.replicas", spec.get("replicas"))
     causes += nonnegative("spec.minReadySeconds", spec.get("minReadySeconds"))
-    causes += _selector(spec, "replicaset")
+    causes += _selector(spec, "deployment")  # in these words
     return causes + _template(spec, "ReplicaSet")
 
 
