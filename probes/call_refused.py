@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from killcheck.probes.base import Finding, Probe
+from killcheck.probes.base import Finding, Probe, Severity
 from killcheck.probes.bindings import mended_binding
 from killcheck.probes.where import command_path, complaints
 from killcheck.probes.world import SCALED, Executor, World
@@ -19,10 +19,12 @@ from killcheck.text.yamlfile import Path
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Call, Firing
 
-__all__ = ["CallRefused", "is_own_limit", "mistaken"]
+__all__ = ["CallRefused", "is_gone", "is_own_limit", "mistaken"]
 
 #: What programs say of a file that is not there, and shells of a variable.
 _UNREAD = re.compile(r"no such file|can't open|cannot open|not found|permission denied|unbound variable", re.I)
+#: Groups of Kubernetes' own that it has no more: nobody serves them.
+_FORMER = frozenset({"extensions"})
 #: How alike names are of which one is the other misspelt (0 to 1).
 _MISSPELT = 0.8
 
@@ -59,7 +61,7 @@ class CallRefused(Probe):
             path,
             f"{call}{_near(world, call)}{_nameless(call, first)}",
             remedy=_remedy(world, one, call),
-            severity="error" if call.writes or not first.off or mistaken(call, first) else "warning",
+            severity=_severity(call, first),
         )
 
 
@@ -75,7 +77,7 @@ def is_own_limit(call: Call) -> bool:
     """Whether an answer says more of the rehearsal than of the call: resources of what is not installed in it."""
     from killcheck.embedded import builtin
 
-    ours = call.group in {kind.resource.group for kind in builtin()} | {"extensions"}
+    ours = call.group in {kind.resource.group for kind in builtin()} | _FORMER
     return call.status == 501 or (not ours and _is_not_served(call))
 
 
@@ -90,7 +92,7 @@ def _home(call: Call) -> str | None:
     from killcheck.embedded import builtin
 
     homes = [kind.resource.group for kind in builtin() if kind.resource.plural == call.resource]
-    ours = call.group in {kind.resource.group for kind in builtin()}
+    ours = call.group in {kind.resource.group for kind in builtin()} | _FORMER
     return homes[0] if ours and homes and call.group not in homes else None
 
 
@@ -102,6 +104,21 @@ def mistaken(call: Call, firing: Firing) -> bool:
     stay = [change for change in firing.changes if not change.off and change.after]
     near = [change.name for change in stay if change.namespace == call.namespace]
     return call.name in [change.name for change in stay] or bool(get_close_matches(call.name, near, 1, _MISSPELT))
+
+
+def is_gone(call: Call, firing: Firing) -> bool:
+    """Whether a program that ends well turned off all that holds GPUs in a namespace, and names one more there that is
+    not there: nothing is on that it could have meant."""
+    looked = call.status == 404 and call.resource in SCALED and bool(call.name) and not _is_not_served(call)
+    here = [change for change in firing.changes if change.namespace == call.namespace]
+    elsewhere = any(change.name == call.name and not change.off for change in firing.changes)
+    return looked and firing.exit_code == 0 and bool(here) and all(c.off for c in here) and not elsewhere
+
+
+def _severity(call: Call, first: Firing) -> Severity:
+    if is_gone(call, first):
+        return "note"
+    return "error" if call.writes or not first.off or mistaken(call, first) else "warning"
 
 
 def _is_by_the_way(call: Call, first: Firing) -> bool:

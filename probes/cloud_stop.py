@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from killcheck.probes.base import Finding, Probe
+from killcheck.probes.base import Evidence, Finding, Probe
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Rehearsed
 
 __all__ = ["CloudStop"]
 
@@ -25,12 +29,37 @@ class CloudStop(Probe):
     )
 
     def ask(self, world: World) -> Iterable[Finding]:
-        """Cloud commands in executors."""
+        """Cloud commands in executors, and in what a machine's own schedule starts: as it was seen, else read."""
         for one in world.executors:
             text = one.text.replace("\\\n", " ")
             for pattern, message in _PATTERNS:
                 if pattern.search(text):
                     yield self.finding(world, one.owner, command_path(one), message)
+        for ref, seen in world.rehearsed.items():
+            if seen.beside is None:
+                continue
+            asked = [call.argv for call in seen.first.clouds] or seen.beside.read
+            lines = dict.fromkeys(" ".join(argv) for argv in asked)
+            found = [(line, message) for line in lines for pattern, message in _PATTERNS if pattern.search(line)]
+            yield from (self._about(ref, seen, line, message) for line, message in found)
+
+    def _about(self, ref: str, one: Rehearsed, line: str, message: str) -> Finding:
+        beside = one.beside
+        assert beside is not None
+        evidence = (Evidence(ref, "ExecStart", line[:200]),)
+        return Finding(
+            self.id,
+            self.severity,
+            ref,
+            message,
+            self.remedy,
+            evidence,
+            "",
+            beside.file,
+            beside.line,
+            failures=self.failures,
+            basis="seen" if one.first.clouds else "read",
+        )
 
 
 _PATTERNS = (

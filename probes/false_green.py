@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.call_refused import mistaken
+from killcheck.probes.call_refused import is_gone, mistaken
 from killcheck.probes.where import command_path
 from killcheck.probes.world import SCALED, Executor, World
 
@@ -47,7 +47,8 @@ class FalseGreen(Probe):
             return
         firings = ((seen.first, ""), (seen.refused, " (rehearsed with its rights to change anything taken away)"))
         for firing, how in firings:
-            lost = [call for call in firing.refused if _matters(call, firing)] if firing else []
+            refused = firing.refused if firing else ()
+            lost = [call for call in refused if firing and _matters(call, firing) and not is_gone(call, firing)]
             if firing and lost and firing.exit_code == 0 and not (how and firing.off):
                 yield self.finding(
                     world, one.owner, command_path(one), f"ends with exit code 0 although {lost[0]}{how}", seen=True

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MachineTimer"]
 
+#: What has a timer run.
+_ENABLE = "Give the timer [Install] and WantedBy=timers.target, and enable it (systemctl enable --now)."
+
 
 class MachineTimer(Probe):
     """A systemd timer or a crontab line that turns GPUs off: its calls refused, its failures, its command lines."""
@@ -25,7 +28,7 @@ class MachineTimer(Probe):
     id = "machine-timer"
     rehearsed = True
     claim = "What a machine's timer starts to turn GPUs off does so, and fails where it cannot."
-    remedy = "Mend that call or command, and let its failure end the unit (set -e, no '|| true')."
+    remedy = "Mend that call or command, and let its failure end the unit (set -e, no '|| true', no 'ExecStart=-')."
     failures = (14, 16, 39)
     sources = ("systemd.time(7)", "crontab(5)")
 
@@ -35,6 +38,8 @@ class MachineTimer(Probe):
         for ref, one in world.rehearsed.items():
             if one.beside is None:
                 continue
+            if one.beside.idle and ref.partition("/")[2] in layers:
+                yield self._about(ref, one, f"not proven: {one.beside.idle}", _ENABLE, open_=True)
             if one.known and not one.beside.odd and ref.partition("/")[2] not in layers and not _concerns(world, one):
                 continue
             told = list(dict.fromkeys(_told(one)))
@@ -44,7 +49,7 @@ class MachineTimer(Probe):
                 why = one.why_unknown or "it could not be run here"
                 yield self._about(ref, one, f"not proven: {why}{_without_region(one)}", open_=True)
 
-    def _about(self, ref: str, one: Rehearsed, message: str, *, open_: bool = False) -> Finding:
+    def _about(self, ref: str, one: Rehearsed, message: str, remedy: str = "", *, open_: bool = False) -> Finding:
         beside = one.beside
         assert beside is not None
         return Finding(
@@ -52,7 +57,7 @@ class MachineTimer(Probe):
             "note" if open_ else "error",
             ref,
             message,
-            self.remedy,
+            remedy or self.remedy,
             (Evidence(ref, "ExecStart", " ".join(beside.argv)[:200]),),
             "",
             beside.file,
@@ -107,9 +112,17 @@ def _told(one: Rehearsed) -> Iterator[str]:
             yield f"ends with exit code 0 although {missed}" if well else str(missed)
     if not well and not refused:
         failed = first.failed
-        yield f"fired once, it failed: {telling(failed)}" if failed else "fired once, it had not ended"
+        yield f"fired once, it failed: {telling(failed)}" if failed else _endless(one)
     elif well and not first.off and not refused and first.calls and not _lights(one):
         yield "ends with exit code 0, and nothing went off"
+
+
+def _endless(one: Rehearsed) -> str:
+    """What is to be said of one that was at work still when its time was over."""
+    limit_s = one.beside.limit_s if one.beside else None
+    if limit_s is None or one.first.seconds < limit_s:
+        return "fired once, it had not ended"
+    return f"its unit stops it after {limit_s:.0f} s (TimeoutStartSec=, RuntimeMaxSec=), and it was at work still"
 
 
 def _lights(one: Rehearsed) -> bool:

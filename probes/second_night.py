@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.fails_when_fired import telling
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World
+
+if TYPE_CHECKING:
+    from killcheck.rehearsal.record import Firing
 
 __all__ = ["SecondNight"]
 
@@ -33,7 +37,7 @@ class SecondNight(Probe):
             if not less and not fails:
                 continue
             refused = next((str(call) for call in second.refused if call.writes), "")
-            said = refused or (telling(second.failed) if second.failed else "")
+            said = refused or (telling(second.failed) if second.failed else _words(second))
             after = "nothing goes off" if not second.off else "less goes off" if less else "it fails"
             yield self.finding(
                 world,
@@ -42,3 +46,9 @@ class SecondNight(Probe):
                 f"the second night {after}{': ' if said else ''}{said}",
                 severity="error" if less else "warning",
             )
+
+
+def _words(firing: Firing) -> str:
+    """The last words of a firing that ended well."""
+    words = next((ending.last_words for ending in firing.endings if ending.last_words), "")
+    return f'it says "{words[:200]}"' if words else ""

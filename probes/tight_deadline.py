@@ -90,7 +90,7 @@ class TightDeadline(Probe):
         if seen is None or seen.deadline_s is None or seen.first.outcome.value != "ended":
             return
         took_s = math.ceil(seen.first.seconds)
-        path = ("spec", "jobTemplate", "spec", "activeDeadlineSeconds")
+        path, what = _limit(one.owner)
         if took_s <= seen.deadline_s:
             yield from self._graces(world, one, seen.first, seen.deadline_s)
         else:
@@ -98,7 +98,7 @@ class TightDeadline(Probe):
                 world,
                 one.owner,
                 path,
-                f"ends the Job after {seen.deadline_s:.0f} s, and it took {took_s} s",
+                f"ends {what} after {seen.deadline_s:.0f} s, and it took {took_s} s",
                 remedy=f"Set activeDeadlineSeconds to {2 * took_s} or more.",
                 seen=True,
             )
@@ -113,16 +113,25 @@ class TightDeadline(Probe):
             return
         names = ", ".join(name for found, _, _ in waits for name in found)
         took_s = math.ceil(first.seconds + more_s)
+        path, what = _limit(one.owner)
         yield self.finding(
             world,
             one.owner,
-            ("spec", "jobTemplate", "spec", "activeDeadlineSeconds"),
-            f"ends the Job after {deadline_s:.0f} s, and it waits for the pods of {names} to be gone: with all of "
+            path,
+            f"ends {what} after {deadline_s:.0f} s, and it waits for the pods of {names} to be gone: with all of "
             f"their grace ({more_s:.0f} s) it takes {took_s} s",
             severity="warning" if waits[-1][2] and len(waits) == 1 else "error",
             remedy=f"Set activeDeadlineSeconds to {2 * took_s} or more, or let every kill come before the first wait.",
             seen=True,
         )
+
+
+def _limit(owner: Obj) -> tuple[tuple[str, ...], str]:
+    """(where an executor's deadline stands that ends it first, what it ends)."""
+    path = ("spec", "jobTemplate", "spec", "activeDeadlineSeconds")
+    of_pod = ("spec", "jobTemplate", "spec", "template", "spec", "activeDeadlineSeconds")
+    limits = [dig(owner, *where, default=math.inf) for where in (path, of_pod)]
+    return (of_pod, "its pod") if limits[1] < limits[0] else (path, "the Job")
 
 
 def _waits(world: World, first: Firing) -> Iterator[tuple[list[str], float, bool]]:

@@ -80,7 +80,7 @@ def found(rehearsed: Mapping[str, Rehearsed], name: str = "") -> Alone | None:
 
 def layer(name: str, beside: Beside, covers: tuple[str, ...], home: str) -> Layer:
     """What a machine's schedule starts, as a layer of a spec in the folder ``home``."""
-    command = Command(beside.argv, LIMIT_S, dict(beside.env))
+    command = Command(beside.argv, min(beside.limit_s or LIMIT_S, LIMIT_S), dict(beside.env))
     return Layer(
         name,
         LayerType.IDLE_MONITOR if is_often(beside.schedule) else LayerType.COMMAND,

@@ -37,6 +37,8 @@ _WHERE = (
     "--zone", "--project", "--account", "--configuration", "--impersonate-service-account",
     "--region", "--profile", "--resource-group", "-g", "--subscription",
 )  # fmt: skip
+#: Of these nobody writes another one that begins alike.
+_ABBREVIATED = ("--instance-ids", "--resource-group")
 _NAMES = {"aws": ("--instance-ids",), "az": ("--name", "-n")}
 
 
@@ -105,7 +107,8 @@ def _parted(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
     current = ""
     for word in words:
         if word.startswith("-") and len(word) > 1:
-            name, joined, value = word.partition("=")
+            cut, joined, value = word.partition("=")
+            name = _whole(cut)
             options.setdefault(name, []).extend([value] if joined else [])
             current = "" if joined or name in _FLAGS else name
         elif current and (not options[current] or current == "--instance-ids"):
@@ -113,6 +116,13 @@ def _parted(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
         else:
             plain.append(word)
     return options, plain
+
+
+def _whole(option: str) -> str:
+    """An option whose name is cut short: the AWS CLI and ``az`` take ``--instance-id`` (argparse, "Argument
+    abbreviations")."""
+    found = [one for one in _ABBREVIATED if one.startswith(option)] if len(option) > len("--in") else []
+    return found[0] if len(found) == 1 else option
 
 
 def _pairs(where: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -131,7 +131,8 @@ def _values(unit: Path) -> dict[str, str]:
 
 def _named(text: str, folder: Path) -> Iterator[Path]:
     for word in dict.fromkeys(_WORD.findall(text)):
-        for place in {folder / word, folder / Path(word).name} if "/" in word or "." in word else ():
+        places = (folder / word, folder / word.lstrip("/"), folder / Path(word).name)  # also where its machine has it
+        for place in dict.fromkeys(places) if "/" in word or "." in word else ():
             if enclosed(place, folder) and place.stat().st_size <= _LIMIT and _is_script(place):
                 yield place
 

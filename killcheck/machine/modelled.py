@@ -27,7 +27,7 @@ from killcheck.executor import scripts
 from killcheck.images.contents import Contents
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj
-from killcheck.machine import programs
+from killcheck.machine import programs, trees
 from killcheck.machine.looks import Looks
 from killcheck.machine.timers import Kept, Timers
 from killcheck.spec.killpath import Command, Layer
@@ -319,7 +319,7 @@ class Machine:
             container="machine",
             argv=["/bin/sh", "-c", shell, errors, *command.argv],
             env={"PATH": path} | dict(command.env),
-            mounts=mounts,
+            mounts=[*mounts, *_tree(self.folder / command.folder)],
             contents=contents,
             image="the machine",
             brings="a program that stands for it goes beside the spec, at machine/bin",
@@ -462,6 +462,20 @@ def _files(files: dict[str, Path]) -> dict[str, File]:
         for name, file in files.items()
         if file.stat().st_size <= FILE_LIMIT
     }
+
+
+def _tree(root: Path) -> list[Mount]:
+    """The files of a machine's tree, each where it lies there: what its scripts call by the whole path is found. Their
+    folders can be written to; which of them are programs, whoever installs them says."""
+    found = {path: File(file.read_bytes(), _installed(file)) for path, file in trees.files(root).items()}
+    return [
+        Mount(Volume("tree", "configMap", {path[1:]: file}), path, sub_path=path[1:]) for path, file in found.items()
+    ]
+
+
+def _installed(file: Path) -> int:
+    with file.open("rb") as opened:
+        return 0o755 if os.access(file, os.X_OK) or opened.read(2) == b"#!" else 0o644
 
 
 def at(firings: Iterable[Firing], layer: str, moment: datetime, slack_s: float) -> Firing | None:

@@ -85,6 +85,8 @@ def _beside(one: Scheduled) -> Beside:
         str(one.folder),
         commands_of(one.command, one.folder, as_shell=bool(one.odd)),
         one.odd,
+        one.limit_s,
+        one.idle,
     )
 
 

@@ -17,7 +17,9 @@ from msgspec import Struct
 
 from killcheck.entries import Becomes, leaves
 from killcheck.executor.scripts import CLIS, texts
+from killcheck.machine import service_lines
 from killcheck.machine.calendar import as_cron
+from killcheck.machine.trees import home as home_of
 from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed, text_of
@@ -39,15 +41,6 @@ _MISSPELT = 0.8
 _USER = re.compile(r"[a-z_][\w-]*")
 #: Units that start a service by themselves.
 WAKING = (".timer", ".path", ".socket")
-#: Where units and crontabs lie below a machine's root.
-_PLACES = (
-    ("usr", "lib", "systemd", "system"),
-    ("etc", "systemd", "system"),
-    ("etc", "systemd", "user"),
-    ("lib", "systemd", "system"),
-    ("etc", "cron.d"),
-    ("var", "spool", "cron", "crontabs"),
-)
 #: An absolute path in a line of shell.
 _PATH = re.compile(r"(?<![\w./$}])/[\w./@-]+")
 _PERCENT = re.compile(r"(?<!\\)%")
@@ -77,6 +70,9 @@ class Scheduled(Struct, frozen=True):
     broken: str | None = None
     #: What of its line its machine takes otherwise than a shell would, in a sentence.
     odd: str = ""
+    #: After how many seconds its unit stops it; None: never. Why nothing here lets its timer run, in half a sentence.
+    limit_s: float | None = None
+    idle: str = ""
 
     @property
     def ref(self) -> str:
@@ -135,20 +131,36 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
     service, broken = _service(file.parent, named), None
     if service is None and given:
         near = get_close_matches(named, [one.name for one in sorted(file.parent.glob("*.service"))], 1, _MISSPELT)
+        near = near or [f"{unit}.service"]
         service = _service(file.parent, near[0]) if near else None
         broken = f"it starts {named}, which is not there{did_you_mean(named, near)}"
     if service is None:
         return
-    started, home = _specified(sections(service), named), _home(file.parent)
+    started, home = _specified(sections(service), named), home_of(file.parent)
     lines = [value for _, key, value in started if key in ("ExecStartPre", "ExecStart", "ExecStartPost") and value]
     files, lacks = _environment_files(started, file.parent, home)
-    command = _command(lines, _identity(started) | environment_of(started), file.parent, home, files)
+    limit_s = service_lines.limit_s(started)
+    env = _identity(started) | environment_of(started)
+    command = _command(lines, env, file.parent, home, files, unit=started)
     if command is not None:
+        command = replace(command, timeout_s=min(limit_s or LIMIT_S, LIMIT_S))
         at = (file, 1) if broken else (service, _line(service))
         schedule, zone = when or (None, "")
         broken = broken or next(filter(None, (_absent(shlex.split(line), home) for line in lines)), None)
         odd = next(filter(None, map(_no_shell, lines)), "")
-        yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd)
+        idle = _idle(file, written)
+        yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd, limit_s, idle)
+
+
+def _idle(timer: Path, written: list[tuple[str, str, str]]) -> str:
+    """Why nothing here lets a timer run: ``systemctl enable`` wants to be told what for, in ``[Install]``."""
+    wanted = any(part == "Install" and key in ("WantedBy", "RequiredBy", "Also") for part, key, _ in written)
+    if wanted or any(timer.parent.glob(f"*.*/{timer.name}")):
+        return ""
+    beside = (one for one in timer.parent.iterdir() if one != timer and one.is_file() and enclosed(one, timer.parent))
+    if any(timer.name in text_of(one, errors="replace") for one in beside):
+        return ""
+    return f"{timer.name} has no [Install], and nothing beside it wants it: 'systemctl enable' does nothing"
 
 
 def _service(folder: Path, name: str) -> Path | None:
@@ -167,14 +179,6 @@ def _specified(unit: list[tuple[str, str, str]], name: str) -> list[tuple[str, s
     prefix, _, instance = stem.partition("@")
     known = {"i": instance, "I": instance.replace("-", "/"), "p": prefix, "n": name, "N": stem, "%": "%"}
     return [(part, key, _SPECIFIER.sub(lambda found: known[found[1]], value)) for part, key, value in unit]
-
-
-def _home(folder: Path) -> Path:
-    """The folder that stands for a machine's root, where its tree is kept as it is there; else the units' own."""
-    for place in _PLACES:
-        if folder.parts[-len(place) :] == place:
-            return folder.parents[len(place) - 1]
-    return folder
 
 
 def _identity(unit: list[tuple[str, str, str]]) -> dict[str, str]:
@@ -221,7 +225,7 @@ def _crontab(file: Path) -> Iterator[Scheduled]:
         elif found:
             rest = found[2].split(None, 1)[-1] if system and " " in found[2] else found[2]
             when = as_cron(found[1].removeprefix("@")) if found[1].startswith("@") else (found[1], "")
-            home, (text, odd) = _home(file.parent), _until_percent(rest)
+            home, (text, odd) = home_of(file.parent), _until_percent(rest)
             inner = _PATH.sub(lambda word, home=home, at=file.parent: _in_text(word, at, home), text)  # type: ignore[misc]
             command = _command([f"/bin/sh -c {shlex.quote(inner)}"], env, file.parent, home)
             if command is not None:
@@ -251,7 +255,7 @@ def _in_text(word: re.Match[str], folder: Path, home: Path) -> str:
 def _absent(argv: Sequence[str], home: Path) -> str | None:
     """Why a command starts nothing: a machine's tree is here, with the program's folder, and without the program."""
     for word in argv[:2]:
-        path = word.lstrip("-@+!:")
+        path = service_lines.bare(word)
         folder = home / Path(path).parent.relative_to("/") if path.startswith("/") else home
         if path.startswith("/") and not path.startswith(_HOST_BINARIES) and folder != home and folder.is_dir():
             if (home / path.lstrip("/")).exists():
@@ -268,28 +272,36 @@ def _no_shell(line: str) -> str | None:
         words = shlex.split(line)
     except ValueError:
         return None
-    if not words or Path(words[0].lstrip("-@+!:")).name in _SHELLS:
+    if not words or Path(service_lines.bare(words[0])).name in _SHELLS:
         return None
     found = next((word for word in words[1:] if _SHELLS_OWN.fullmatch(word)), None)
-    return found and f"systemd starts no shell: '{found}' is an argument of {Path(words[0].lstrip('-@+!:')).name}"
+    return found and f"systemd starts no shell: '{found}' is an argument of {Path(service_lines.bare(words[0])).name}"
 
 
 def _command(
-    lines: list[str], env: dict[str, str], folder: Path, home: Path, files: Sequence[str] = ()
+    lines: list[str],
+    env: dict[str, str],
+    folder: Path,
+    home: Path,
+    files: Sequence[str] = (),
+    *,
+    unit: Sequence[tuple[str, str, str]] = (),
 ) -> Command | None:
     """One command for all that a unit starts, one after the other; None: nothing, or what no shell takes.
 
-    ``files``: with what they assign, which is read when it starts and kept nowhere else.
+    ``files``: with what they assign, which is read when it starts and kept nowhere else. ``unit``: the lines of it,
+    which may have a failure passed over.
     """
     try:
-        started = [_runnable(shlex.split(line.lstrip("-@+!:")), folder, home) for line in lines]
+        started = [_runnable(shlex.split(service_lines.bare(line)), folder, home) for line in lines]
     except ValueError:
         return None
     if not started or not all(started):
         return None
-    if len(started) == 1 and not files:
+    heeded = [service_lines.heeded(argv, line, unit) for argv, line in zip(started, lines, strict=True)]
+    if len(started) == 1 and not files and heeded == [shlex.join(started[0])]:
         return Command(tuple(started[0]), LIMIT_S, env)
-    text = [*(f"set -a; . {shlex.quote(file)}; set +a" for file in files), *map(shlex.join, started)]
+    text = [*(f"set -a; . {shlex.quote(file)}; set +a" for file in files), *heeded]
     return Command(("/bin/sh", "-ec", "\n".join(text)), LIMIT_S, env)
 
 

@@ -89,9 +89,9 @@ class Program(Struct, frozen=True):
 
     @property
     def deadline_s(self) -> float | None:
-        """After how many seconds its Job is ended."""
-        found = self.job_spec.get("activeDeadlineSeconds")
-        return float(found) if isinstance(found, int) else None
+        """After how many seconds its Job, or the pod of that, is ended."""
+        found = [spec.get("activeDeadlineSeconds") for spec in (self.job_spec, self.pod_spec)]
+        return min((float(limit) for limit in found if isinstance(limit, int)), default=None)
 
     def next_slot(self, after: datetime) -> datetime:
         """When it is fired next; ``after`` itself where nothing says."""
@@ -115,6 +115,7 @@ class Program(Struct, frozen=True):
             spec.pop(field, None)
         spec["backoffLimit"] = 0
         spec["template"].setdefault("spec", {})["restartPolicy"] = "Never"
+        spec["template"]["spec"].pop("activeDeadlineSeconds", None)
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",

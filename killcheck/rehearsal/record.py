@@ -199,7 +199,8 @@ class Beside(Struct, frozen=True):
     """A program of a machine's own schedule. ``argv`` with ``env``, as its unit starts it in ``folder``; ``file`` and
     ``line``: where that is said; ``schedule`` (cron, in ``time_zone``) empty: not known. ``by``: the file of its timer,
     or its crontab. ``read``: the argument vectors that its texts are read to run; ``odd``: what of its line its machine
-    takes otherwise than a shell would."""
+    takes otherwise than a shell would; ``limit_s``: when its unit stops it; ``idle``: why nothing here lets its
+    timer run, in half a sentence."""
 
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
@@ -211,6 +212,8 @@ class Beside(Struct, frozen=True):
     folder: str = ""
     read: tuple[tuple[str, ...], ...] = ()
     odd: str = ""
+    limit_s: float | None = None
+    idle: str = ""
 
 
 class Rehearsed(Struct, frozen=True):

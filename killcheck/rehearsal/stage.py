@@ -21,7 +21,7 @@ from killcheck.rehearsal.clouds import Clouds
 from killcheck.rehearsal.forks import Forks, forking
 from killcheck.rehearsal.holders import Holders, Scene, lit
 from killcheck.rehearsal.images import pull_anyway
-from killcheck.rehearsal.left import left_behind
+from killcheck.rehearsal.left import left_behind, marks, only_counts
 from killcheck.rehearsal.nights import others
 from killcheck.rehearsal.open_kinds import open_definitions
 from killcheck.rehearsal.programs import Program, programs
@@ -102,21 +102,23 @@ def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime, versio
 
 
 class _Night(Struct, frozen=True):
-    """A program's first firing; the one with its writes refused, where that could be tried at once; what it left."""
+    """A program's first firing; the one with its writes refused, and the one a night later, where these could be tried
+    at once; what it left."""
 
     first: Firing
     refused: Firing | None
     left: list[Obj]
     later: tuple[tuple[datetime, Firing], ...] = ()
+    second: Firing | None = None
 
 
 def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: _Night, version: str) -> Rehearsed:
     """A program after its first firing: a night later, where that left something; and with its writes refused."""
     first, refused, left = night.first, night.refused, night.left
-    second = None
+    second = night.second
     if program.goes_on:
         return Rehearsed(program.ref, program.namespace, program.account, first)
-    if first.outcome is Outcome.ENDED and left and (first.exit_code == 0 or first.off):
+    if second is None and left and _is_to_come_again(first):
         with Stage([*objects, *left], program, program.next_slot(slot + timedelta(seconds=1)), version) as stage:
             second = stage.fire()
     if _has_acted(first) and refused is None:
@@ -125,6 +127,11 @@ def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: 
             refused = stage.fire()
     found = Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
     return replace(found, later=night.later)
+
+
+def _is_to_come_again(firing: Firing) -> bool:
+    """Whether it did its work, or took it for done: that is what a second night may lack."""
+    return firing.outcome is Outcome.ENDED and (firing.exit_code == 0 or bool(firing.off))
 
 
 def _has_acted(firing: Firing) -> bool:
@@ -204,6 +211,9 @@ class Stage:
         first = self.fire()
         left = self.left(first)
         later: tuple[tuple[datetime, Firing], ...] = ()
+        if not self._program.goes_on and (left or marks(self._program, first)):
+            again = self._again(first) if _is_to_come_again(first) else None
+            return _Night(first, None, left, later, again)
         lit = not left and first.outcome is Outcome.ENDED and self.relit(first)
         if lit:
             later, lit = self._later(objects)
@@ -223,6 +233,14 @@ class Stage:
                 return tuple(found), False
         return tuple(found), True
 
+    def _again(self, first: Firing) -> Firing | None:
+        """The firing of a night later, with all that the first one left; None: what it turned off is not on by then."""
+        if not self._set_back(first):
+            return None
+        self._slot = self._program.next_slot(self._slot + timedelta(seconds=1))
+        self._pass(until=self._slot - timedelta(seconds=SETTLE_S))
+        return self.fire() if _stands_as_before(first, self._standing()) else None
+
     def refuse(self) -> None:
         """From now on the program's account may change nothing, and no cloud does what it is asked."""
         server, program = self._cluster.server, self._program
@@ -231,16 +249,18 @@ class Stage:
 
     def relit(self, firing: Firing) -> bool:
         """Put back what a firing changed, if that was nothing but numbers of replicas; whether it was."""
-        changed = {(c.namespace, c.name): c for c in firing.changes if c.happened}
-        plain = all(
-            (call.namespace, call.name) in changed and call.replicas is not None and call.group == "apps"
-            for call in firing.writes
-            if not call.refused
-        )
+        changed = {(c.namespace, c.name) for c in firing.changes if c.happened}
+        done = [call for call in firing.writes if not call.refused]
+        plain = all((call.namespace, call.name) in changed and only_counts(call) for call in done)
+        return plain and self._set_back(firing)
+
+    def _set_back(self, firing: Firing) -> bool:
+        """Scale up what a firing scaled down; False: not all of it can be."""
         kinds = {"Deployment": r.DEPLOYMENTS, "StatefulSet": r.STATEFULSETS}
-        if not plain or any(c.gone or c.kind not in kinds for c in changed.values()):
+        changed = [c for c in firing.changes if c.happened]
+        if any(c.gone or c.kind not in kinds for c in changed):
             return False
-        for change in changed.values():
+        for change in changed:
             body = {"spec": {"replicas": change.before}}
             self._kube.patch(kinds[change.kind], change.name, body, change.namespace)
         return True
@@ -449,6 +469,15 @@ def _is_new(pod: Obj, standing: set[tuple[str, str]]) -> bool:
     """Whether a pod is of the Job that was fired, or of one that this made: what stood before stands still."""
     job = labels_of(pod).get("batch.kubernetes.io/job-name")
     return job is not None and (namespace_of(pod), job) not in standing
+
+
+def _stands_as_before(firing: Firing, scene: Scene) -> bool:
+    """Whether each holder wants as many pods as before a firing, and has as many on nodes."""
+    found = {key: (one.wanted, len(one.pods)) for key, one in scene.holders.items()}
+    return all(
+        found.get((one.kind, one.namespace, one.name), (one.before, one.pods_before)) == (one.before, one.pods_before)
+        for one in firing.changes
+    )
 
 
 def _changes(before: Scene, after: Scene) -> tuple[Change, ...]:

@@ -41,6 +41,8 @@ class Path:
         self.schedule = {}
         self.names = ("asr", "tts")
         self.grace = None
+        self.pod = {}
+        self.volumes = [{"name": "files", "configMap": {"name": "files", "defaultMode": 0o755}}]
 
     def does(self, script, *, shell="/bin/bash", image=IMAGE):
         self.container = {"image": image, "command": [shell, "-c", script]}
@@ -79,8 +81,9 @@ class Path:
         pod = {
             "serviceAccountName": "lights-out",
             "restartPolicy": "Never",
-            "volumes": [{"name": "files", "configMap": {"name": "files", "defaultMode": 0o755}}],
+            "volumes": self.volumes,
             "containers": [{"name": "main", "volumeMounts": mounts, **self.container}, *self.beside],
+            **self.pod,
         }
         return {
             "apiVersion": "batch/v1",

@@ -8,13 +8,17 @@ import pytest
 import yaml
 from rehearsal.conftest import NOW
 
+from killcheck.discover import machines
 from killcheck.lint import asking
 from killcheck.machine.calendar import as_cron
 from killcheck.machine.rehearsed import rehearse
 from killcheck.machine.scheduled import find
+from killcheck.machine.service_lines import span_s
 
 SERVICE = "[Service]\nType=oneshot\nEnvironment=KUBECONFIG=/etc/off/conf\nExecStart={}\n"
-TIMER = "[Timer]\nOnCalendar=*-*-* 22:30\n"
+ENABLED = "[Install]\nWantedBy=timers.target\n"
+IDLE = "[Timer]\nOnCalendar=*-*-* 22:30\n"
+TIMER = ENABLED + IDLE
 
 
 def _folder(tmp_path, started, **files):
@@ -142,7 +146,7 @@ def _machine(root, env="GPU_NS=gpu-lab\nDEPLOY='asr'\n", env_file="/etc/gpu-off.
     units, programs = root / "etc" / "systemd" / "system", root / "usr" / "local" / "bin"
     units.mkdir(parents=True)
     programs.mkdir(parents=True)
-    (units / timer).write_text(TIMER if timer.endswith(".timer") else "[Path]\nPathExists=/run/off\n")
+    (units / timer).write_text(TIMER if timer.endswith(".timer") else f"{ENABLED}[Path]\nPathExists=/run/off\n")
     (units / "off.service").write_text(
         f"[Service]\nUser=ops\nEnvironmentFile={env_file}\nExecStart=/usr/local/bin/off.sh now\n{service}"
     )
@@ -209,3 +213,93 @@ def test_a_timer_that_was_not_fired_may_be_what_turns_it_off(path, tmp_path, mod
     assert [(f["object"], f["severity"]) for f in found] == [
         (f"Deployment/gpu-lab/{name}", gap) for name in (("asr", "tts") if mode == "none" else ("tts",))
     ]
+
+
+def _alone(folder, units, **files):
+    """A machine of Google's, ``vm-1``, that a timer stops by ``units``, and the kill path that is found in it."""
+    (folder / "off.timer").write_text(TIMER)
+    (folder / "off.service").write_text(units)
+    for name, text in files.items():
+        (folder / f"{name}.sh").write_text(text)
+    seen = rehearse([], [folder], NOW)
+    alone = machines.found(seen)
+    path = alone.kill_path if alone else None
+    world, _ = asking.world_of([], NOW, rehearsed=seen)
+    return path, [f for f in asking.lint(world).findings if f.probe in ("machine-timer", "cloud-stop")]
+
+
+STOP = "/usr/bin/gcloud compute instances stop vm-1 --zone z --quiet"
+
+
+@pytest.mark.parametrize(
+    ("units", "said"),
+    [
+        (f"[Service]\nType=oneshot\nExecStart=-{STOP}\n", "ends with exit code 0 although"),
+        (f"[Service]\nType=oneshot\nSuccessExitStatus=1 2\nExecStart={STOP}\n", "ends with exit code 0 although"),
+        (f"[Service]\nType=oneshot\nTimeoutStartSec=1min 30s\nExecStartPre=/bin/sleep 200\nExecStart={STOP}\n", "after 90 s"),
+        (f"[Service]\nRuntimeMaxSec=5min\nExecStart=/bin/sh -c 'sleep 400; {STOP}'\n", "after 300 s"),
+        ("[Service]\nType=oneshot\nExecStart=/usr/bin/az vm stop -g ml -n vm-1\n", "it bills as if it ran"),
+        (f"[Service]\nType=oneshot\nTimeoutStartSec=0\nExecStartPre=/bin/sleep 200\nExecStart={STOP}\n", ""),
+    ],
+)  # fmt: skip
+def test_what_systemd_makes_of_a_services_lines(tmp_path, units, said):
+    path, found = _alone(tmp_path, units)
+    assert [target.name for target in path.targets] == ["vm-1"]
+    assert [said in f.message for f in found if not f.unproven] == ([True] if said else [])
+
+
+def test_a_program_that_is_not_there_is_no_success_of_a_line_that_passes_over_failures(tmp_path):
+    seen = rehearse([], [_folder(tmp_path, "-/opt/vendor/off --with gcloud")], NOW)["Timer/off"]
+    assert "something that is not here" in seen.first.why
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("1min 30s", 90), ("2h", 7200), ("500ms", 0.5), ("infinity", None), ("0", None), ("soon", None)],
+)
+def test_time_spans(text, seconds):
+    assert span_s(text) == seconds
+
+
+def test_a_unit_that_names_another_service_which_is_not_there(tmp_path):
+    (tmp_path / "off.timer").write_text(f"{TIMER}Unit=lights-out.service\n")
+    (tmp_path / "off.service").write_text(f"[Service]\nType=oneshot\nExecStart={STOP}\n")
+    (one,) = find([tmp_path])
+    assert one.broken == "it starts lights-out.service, which is not there; did you mean off.service?"
+
+
+@pytest.mark.parametrize(
+    ("install", "beside", "idle"),
+    [
+        ("", {}, True),
+        (ENABLED, {}, False),
+        ("", {"machine.target": "[Unit]\nWants=off.timer\n"}, False),
+        ("", {"timers.target.wants/off.timer": IDLE}, False),
+    ],
+)
+def test_a_timer_that_nothing_here_enables_is_told(tmp_path, install, beside, idle):
+    (tmp_path / "off.timer").write_text(install + IDLE)
+    (tmp_path / "off.service").write_text(f"[Service]\nType=oneshot\nExecStart={STOP}\n")
+    for name, text in beside.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (one,) = find([tmp_path])
+    assert ("off.timer has no [Install]" in one.idle) is idle
+
+
+def test_scripts_of_a_machines_tree_call_each_other_by_the_whole_path(tmp_path):
+    """What is called so is found, may read its configuration, and may write beside itself."""
+    files = {
+        "etc/cron.d/gpu": "PATH=/usr/bin:/bin\n0 22 * * * ops /opt/gpu/off.sh >> /var/log/gpu.log 2>&1\n",
+        "etc/gpu.conf": "VM=vm-1\n",
+        "opt/gpu/off.sh": "#!/bin/sh\nset -eu\n. /etc/gpu.conf\ndate > /opt/gpu/last\n/opt/gpu/lib/stop.sh $VM\n",
+        "opt/gpu/lib/stop.sh": '#!/bin/sh\nset -eu\ngcloud compute instances stop "$1" --zone z --quiet\n',
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    seen = rehearse([], [tmp_path], NOW)["Timer/gpu-2"]
+    assert [str(call) for call in seen.first.clouds] == ["gcloud compute instances stop vm-1 --zone z --quiet"]
+    assert (seen.first.exit_code, seen.refused.exit_code) == (0, 1)
+    assert [target.name for target in machines.found({"Timer/gpu-2": seen}).kill_path.targets] == ["vm-1"]
+    assert sorted(p.name for p in tmp_path.rglob("last")) == []

@@ -23,6 +23,13 @@ SCALES = [
 PODS = [*SCALES, {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 ANYTHING = [{"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"]}]
 
+DISK = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "disk", "namespace": "gpu-lab"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
 BROKEN = {
     "403": (f"set -e\n{OFF}", {"rules": []}, "call-refused", "was answered 403"),
     "404": ("set -e\nkubectl -n gpu-lab scale deploy asrr tts --replicas=0", {}, "call-refused", "did you mean asr?"),
@@ -154,6 +161,32 @@ BROKEN |= {
         "fails-when-fired",
         "localhost:8080",
     ),
+    "a mark on what it turned off": (
+        "set -eu\nif kubectl -n gpu-lab get deploy asr -o jsonpath='{.metadata.annotations}' | grep -q off; then "
+        f"echo it was off; exit 0; fi\n{OFF}kubectl -n gpu-lab annotate deploy asr off=yes\n",
+        {"rules": ANYTHING},
+        "second-night",
+        'the second night nothing goes off: it says "it was off"',
+    ),
+    "a lock on a disk": (
+        f"mkdir /opt/disk/lock || exit 0\n{OFF}",
+        {"extra": [DISK], "mounted": True},
+        "second-night",
+        "mkdir: cannot create directory",
+    ),
+    "the pod's own deadline": (
+        f"set -e\nsleep 200\n{OFF}",
+        {"pod": {"activeDeadlineSeconds": 150}},
+        "tight-deadline",
+        "ends its pod after 150 s",
+    ),
+    "a group that is no more": (
+        f"{CURL}/apis/extensions/v1beta1/namespaces/gpu-lab/deployments/asr/scale -H 'Content-Type: "
+        'application/merge-patch+json\' -d \'{"spec":{"replicas":0}}\' -f',
+        {},
+        "call-refused",
+        'in API group "extensions"',
+    ),
     "returns": (
         "",
         {"files": {"off.sh": f"#!/bin/bash\r\n{OFF.strip()}\r\n"}, "container": {"command": ["/opt/files/off.sh"]}},
@@ -189,10 +222,50 @@ def test_the_cause_is_found(path, name):
     script, more, probe, words = BROKEN[name]
     path.does(script, image=more.get("image", "ghcr.io/example/ops-tools:2.1.0"))
     path.container |= more.get("container", {})
-    for key in {"rules", "beside", "job", "extra", "files", "schedule", "grace"} & set(more):
+    for key in {"rules", "beside", "job", "extra", "files", "schedule", "grace", "pod"} & set(more):
         setattr(path, key, more[key])
+    if "mounted" in more:
+        _on_a_disk(path)
     found = [f for f in path.findings() if f.probe == probe and not f.unproven]
     assert [f for f in found if words in f.message], [f"{f.probe}: {f.message}" for f in path.findings()]
+
+
+def _on_a_disk(path):
+    path.extra = [DISK]
+    path.pod = {"volumes": [*path.volumes, {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]}
+    mounts = [{"name": "files", "mountPath": "/opt/files"}, {"name": "disk", "mountPath": "/opt/disk"}]
+    path.container |= {"volumeMounts": mounts}
+
+
+def test_a_lock_on_a_disk_that_is_taken_away_keeps_nobody_from_the_next_night(path):
+    path.does(f"mkdir /opt/disk/lock || exit 1\ntrap 'rmdir /opt/disk/lock' EXIT\nset -e\n{OFF}")
+    _on_a_disk(path)
+    second = path.rehearsed().second
+    assert (second.exit_code, [change.name for change in second.off]) == (0, ["asr", "tts"])
+
+
+def test_a_pause_that_holds_is_no_second_night(path):
+    """What the switch paused stays off until somebody lets it go: the morning is not played by a number alone."""
+    path.names = ("asr",)
+    trigger = {"type": "prometheus", "metadata": {"serverAddress": "http://p:9090", "query": "q", "threshold": "1"}}
+    scaled = {"scaleTargetRef": {"name": "asr"}, "minReplicaCount": 3, "maxReplicaCount": 4, "triggers": [trigger]}
+    meta = {"name": "asr", "namespace": "gpu-lab"}
+    path.extra = [{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": meta, "spec": scaled}]
+    path.rules = [{"apiGroups": ["keda.sh"], "resources": ["scaledobjects"], "verbs": ["get", "patch"]}]
+    path.does("kubectl -n gpu-lab annotate scaledobject asr autoscaling.keda.sh/paused-replicas=0 --overwrite")
+    seen = path.rehearsed()
+    assert ([change.name for change in seen.first.off], seen.second) == (["asr"], None)
+
+
+@pytest.mark.parametrize(("more", "found"), [("asr-old", []), ("asr-old -n elsewhere", ["call-refused"])])
+def test_one_more_name_that_is_not_there_where_all_is_off(path, more, found):
+    """Nothing is on that it could have meant: it is told, and nobody is accused; where something is on, somebody is."""
+    names = path.names
+    path.names = ("asr-old", *names) if "elsewhere" in more else names
+    path.extra = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}}]
+    path.does(f"set -e\n{OFF}kubectl scale deploy {more} --replicas=0 -n {'elsewhere' if found else 'gpu-lab'} || :\n")
+    said = [f for f in path.findings() if f.severity in ("error", "warning") and f.probe == "call-refused"]
+    assert [f.probe for f in said] == found
 
 
 @pytest.mark.parametrize(

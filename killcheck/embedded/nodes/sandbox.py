@@ -23,7 +23,7 @@ from killcheck.embedded.nodes import shells, shims
 from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, HostPrograms, python
 from killcheck.embedded.nodes.shims import Wiring
-from killcheck.embedded.nodes.volumes import File, Mount
+from killcheck.embedded.nodes.volumes import File, Mount, Volume
 from killcheck.executor.proxies import API_NAMES
 from killcheck.kube.objects import Obj, dig, namespace_of
 
@@ -77,6 +77,8 @@ _BUNDLES = (
 )
 #: Where programs put what they have fetched.
 _ADDED_TO = frozenset({"/usr/local/bin", "/usr/local/sbin"})
+#: Where volumes are that outlive their pods, beside the pods' folders (whose names are uids).
+KEPT = "kept"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
 
@@ -100,11 +102,15 @@ class Scratch(Struct, frozen=True):
     pod: Path
     own: Path
 
-    def volume(self, name: str) -> Path:
+    def volume(self, volume: Volume) -> Path:
         """The folder of a writable volume."""
-        folder = self.pod / "volumes" / name
+        folder = self.pod.parent / self.of(volume)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def of(self, volume: Volume) -> str:
+        """What the spawner calls the folder of a writable volume: one that outlives its pod is in no pod's."""
+        return f"{KEPT}/{volume.kept}" if volume.kept else self.seen("volumes", volume.name)
 
     def seen(self, *below: str) -> str:
         """What the spawner calls a file or folder of the pod's."""
@@ -347,8 +353,15 @@ def _python(launch: Launch, wiring: Wiring, root: str = HIDDEN) -> Iterator[Step
 
 def _mount(mount: Mount, scratch: Scratch) -> Iterator[Step]:
     if mount.volume.writable:
-        volume = scratch.seen("volumes", mount.volume.name)
-        yield ["volume", mount.path, volume, mount.sub_path, mount.read_only, mount.full, mount.volume.size_bytes]
+        yield [
+            "volume",
+            mount.path,
+            scratch.of(mount.volume),
+            mount.sub_path,
+            mount.read_only,
+            mount.full,
+            mount.volume.size_bytes,
+        ]
         return
     single = mount.volume.files.get(mount.sub_path) if mount.sub_path else None
     if single is not None:
@@ -463,7 +476,7 @@ def rewritten(text: str, moved: list[list[str]]) -> str:
 
 def _target(mount: Mount, root: Path, scratch: Scratch) -> str:
     if mount.volume.writable:
-        folder = scratch.volume(mount.volume.name) / mount.sub_path
+        folder = scratch.volume(mount.volume) / mount.sub_path
         folder.mkdir(parents=True, exist_ok=True)
         return str(folder)
     return f"{root}{mount.path.rstrip('/')}"

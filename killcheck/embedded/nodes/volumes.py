@@ -39,7 +39,8 @@ class File(Struct, frozen=True):
 
 class Volume(Struct):
     """``kind`` is the source's name in the manifest; ``files`` by path. What begins empty (also a hostPath: it is never
-    this host's) is ``writable``. ``size_bytes``: the most it may hold; 0: what the run has for all of them.
+    this host's) is ``writable``. ``size_bytes``: the most it may hold; 0: what the run has for all of them. ``kept``:
+    by what name it outlives its pod; empty: it does not.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Volume(Struct):
     files: dict[str, File] = field(default_factory=dict)
     writable: bool = False
     size_bytes: int = 0
+    kept: str = ""
 
 
 class Mount(Struct, frozen=True):
@@ -81,6 +83,9 @@ def _volume(entry: Obj, context: Context) -> Volume:
     kind = next((key for key in entry if key != "name"), "emptyDir")
     source = entry.get(kind) or {}
     make = _SOURCES.get(kind)
+    if kind == "persistentVolumeClaim":
+        claim = str(source.get("claimName", "")).replace("/", "_")
+        return Volume(name, kind, writable=True, kept=f"{context.namespace}.{claim}")
     if make is None:
         return Volume(name, kind, writable=True, size_bytes=_size_limit(source) if kind == "emptyDir" else 0)
     try:
