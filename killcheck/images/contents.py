@@ -40,6 +40,8 @@ class Contents(Struct, frozen=True):
     python_packages: bool = True
     scripts: tuple[tuple[str, str], ...] = ()
     arches: tuple[str, ...] = ()
+    #: Paths of commands that are applets of busybox.
+    applets: frozenset[str] = frozenset()
     #: Of an image of which nothing is known: programs that are surely not in it.
     without: frozenset[str] = frozenset()
     source: str = "assumed"
@@ -108,11 +110,12 @@ def _catalogue() -> dict[str, Any]:
 
 
 def _contents(entry: dict[str, Any]) -> Contents:
-    commands, merged = _commands(entry["contains"]) if "contains" in entry else (None, True)
+    commands, merged, applets = _commands(entry["contains"]) if "contains" in entry else (None, True, frozenset())
     size = entry.get("size_mb")
     return Contents(
         commands,
         merged=merged,
+        applets=applets,
         path=entry.get("path", DEFAULT_PATH),
         entrypoint=tuple(entry.get("entrypoint", ())),
         command=tuple(entry.get("command", ())),
@@ -126,19 +129,22 @@ def _contents(entry: dict[str, Any]) -> Contents:
     )
 
 
-def _commands(names: list[str]) -> tuple[dict[str, str], bool]:
-    """(path -> name, whether the layout is merged)."""
+def _commands(names: list[str]) -> tuple[dict[str, str], bool, frozenset[str]]:
+    """(path -> name, whether the layout is merged, the paths that are busybox' applets)."""
     layouts = _catalogue()["layouts"]
     found: dict[str, str] = {}
     merged = True
+    applets: set[str] = set()
     for item in names:
         if item in layouts:
             found |= _layout(item)
+            applets |= set(_layout(item)) if layouts[item].get("applets") else set()
             merged = merged and layouts[item].get("merged", True)
         else:
             name, _, where = item.partition("@")
             found[where or f"/usr/bin/{name}"] = name
-    return found, merged
+            applets.discard(where or f"/usr/bin/{name}")
+    return found, merged, frozenset(applets)
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from killcheck.kube import outside_schedules, secret_text
+from killcheck.kube.custom_holders import floors
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, names_accelerators
 from killcheck.text.problems import Problem
@@ -293,7 +294,8 @@ def _document(doc: Document, found: Found, lines: _Lines) -> None:
     cause, reason = _no_object(doc.value) or (None, "")
     if cause is not None:
         named = names_accelerators(lines.around(doc.line))
-        found.skipped.append(Skipped(doc.file, doc.line, reason, cause, named))
+        kept = tuple(floors(doc.value)) if cause is Cause.CONFIGURATION else ()
+        found.skipped.append(Skipped(doc.file, doc.line, reason, cause, named, floors=kept))
         return
     refused = list(_refused_keys(doc))
     found.surprises += _surprises(doc)

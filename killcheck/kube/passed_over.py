@@ -84,6 +84,7 @@ class Skipped(Struct, frozen=True):
 
     ``line`` is 1-based, 0 for the file as a whole. ``names_gpus``: its text names accelerators. ``files``: those that
     it would have changed, or been read beside: of a kustomization that was not rendered, all that its resources name.
+    ``floors``: groups of machines with GPUs that a cluster's configuration always keeps, and how many.
     """
 
     file: str
@@ -92,6 +93,7 @@ class Skipped(Struct, frozen=True):
     cause: Cause = Cause.NO_MANIFEST
     names_gpus: bool = False
     files: tuple[str, ...] = ()
+    floors: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         structs.force_setattr(self, "why", brief(self.why))

@@ -14,6 +14,7 @@ from killcheck.discover import nodes as pools
 from killcheck.discover.finding import holders
 from killcheck.entries import Entry, Status
 from killcheck.kube import gpus
+from killcheck.kube.custom_holders import floors
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import devices_of, templates
 from killcheck.ledger.assume import settled
@@ -27,6 +28,7 @@ _ENDS = "give its Job an activeDeadlineSeconds, let a layer cover it, or say und
 _SETTLES = "let a layer cover it, or say under assume: why it stays on"
 _DESCRIBED = "describe the nodes (NodePool, Node), or say under assume: why it holds none"
 _NAMED_OR_NODES = "name it under targets:, have the nodes judged (nodes:, P2), or say under assume: why it may stay"
+_FLOOR = "let it go down to none, have the nodes judged (nodes:, P2), or say under assume: why they may stay"
 _SLOW = "shorten the grace period, say podsGone under deadlines:, or annotate its pods with killcheck.dev/stops-after-s"
 #: Annotations by which pods say how their programs stop on the embedded cluster.
 _STOPPING = {"killcheck.dev/ignores-sigterm", "killcheck.dev/stops-after-s"}
@@ -65,6 +67,8 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
     if Proof.P2 in stakes.kill_path.proof and stakes.pools:
         yield from _pools(inventory, stakes)
     if not inventory.live:
+        if Proof.P2 not in stakes.kill_path.proof:
+            yield from _floors(inventory)
         yield from _unaccounted(inventory.objects, stakes)
         yield from _slow(stakes)
     waived = {name for obj in inventory.objects for one in templates(obj) for name in gpus.waived(one.spec)}
@@ -149,6 +153,16 @@ def _outside(objects: Iterable[Obj], kill_path: KillPath) -> Iterator[Obj]:
     for holder in holders(objects):
         if home_of(holder.obj) not in kill_path.namespaces:
             yield holder.obj
+
+
+def _floors(inventory: Inventory) -> Iterator[Entry]:
+    """Machines with GPUs that stay whatever the pods do, and bill, where nobody judges the nodes."""
+    kept = [(ref_of(obj), group) for obj in inventory.objects for group in floors(obj)]
+    if inventory.loaded is not None:
+        kept += [(one.place, group) for one in inventory.loaded.skipped for group in one.floors]
+    for where, (group, least) in kept:
+        said = f"{group} always keeps {least} machine(s) with GPUs, and whether nodes go is not judged"
+        yield Entry(where, Status.NOT_MODELLED, said, _FLOOR)
 
 
 def _pools(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:

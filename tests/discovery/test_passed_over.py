@@ -75,6 +75,15 @@ def test_a_file_that_was_named_itself_and_cannot_be_read_is_an_error(tmp_path: P
         manifests.load(write(tmp_path, {row[0]: row[1]}) / row[0])
 
 
+def test_what_a_clusters_configuration_always_keeps_is_read(tmp_path):
+    """eksctl's file is no object, and says how many machines with GPUs there are at the least."""
+    groups = "- {name: cpu, instanceType: m5.large, minSize: 2}\n- {name: gpu, instanceType: g5.xlarge, minSize: 1}\n"
+    head = "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: c}\nmanagedNodeGroups:\n"
+    files = {"eks.yaml": head + groups, "holder.yaml": HOLDER}
+    (one,) = manifests.load([write(tmp_path, files)]).skipped
+    assert (one.cause, one.floors) == (Cause.CONFIGURATION, (("managedNodeGroups[1]", 1),))
+
+
 def test_a_broken_document_takes_no_other_with_it_and_lines_stay_true(tmp_path: Path):
     text = "---\n".join([HOLDER.replace("NAME", "one"), "kind: apiVersion: [\n", HOLDER.replace("NAME", "two")])
     loaded = manifests.load(write(tmp_path, {"all.yaml": text}) / "all.yaml")

@@ -48,6 +48,42 @@ def test_target_that_no_layer_covers_is_open_until_a_person_says_that_it_stays()
     assert (settled.status, settled.until) == (Status.ASSUMED, "2026-12-31")
 
 
+_G5 = {"instanceTypes": ["g5.48xlarge"]}
+_GROUPS = [
+    ("eks.services.k8s.aws/v1alpha1", "Nodegroup", {**_G5, "scalingConfig": {"minSize": 1, "maxSize": 3}}),
+    ("eks.aws.upbound.io/v1beta1", "NodeGroup", {"forProvider": {**_G5, "scalingConfig": [{"minSize": 2}]}}),
+    (
+        "infrastructure.cluster.x-k8s.io/v1beta2",
+        "AWSManagedMachinePool",
+        {"instanceType": "p4d.24xlarge", "scaling": {"minSize": 1}},
+    ),
+    (
+        "container.cnrm.cloud.google.com/v1beta1",
+        "ContainerNodePool",
+        {"autoscaling": {"minNodeCount": 1}, "nodeConfig": {"machineType": "a2-highgpu-1g"}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("version", "kind", "spec"), _GROUPS, ids=[kind for _, kind, _ in _GROUPS])
+def test_group_of_machines_with_gpus_that_never_goes_down_to_none_is_open(version: str, kind: str, spec: Obj) -> None:
+    """It bills whatever the pods do; one of a least of none, or without GPUs, is whoever's that judges nodes."""
+    one = Composition()
+    group = {"apiVersion": version, "kind": kind, "metadata": {"name": "g"}, "spec": spec}
+
+    def is_open(path: KillPath, text: str) -> bool:
+        kept = _kept(path, [*one.objects, json.loads(text)]).entries
+        return any("machine(s) with GPUs" in e.because and e.status is Status.NOT_MODELLED for e in kept)
+
+    path, text = replace(_path(one), proof=frozenset({Proof.P1})), json.dumps(group)
+    assert is_open(path, text)
+    assert not is_open(replace(path, proof=frozenset({Proof.P1, Proof.P2})), text)
+    assert not is_open(path, text.replace(": 1", ": 0").replace(": 2", ": 0"))
+    for machine in ("g5.48xlarge", "p4d.24xlarge", "a2-highgpu-1g"):
+        text = text.replace(machine, "m6i.large")
+    assert not is_open(path, text)
+
+
 @pytest.mark.parametrize(("live", "ref"), [(False, "Deployment/voice/asr"), (True, "GPUs outside the kill path")])
 def test_holder_that_the_spec_names_nowhere_is_named(live: bool, ref: str) -> None:
     one = Composition()

@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from killcheck.embedded.nodes import shells, shims
+from killcheck.embedded.nodes import applets, shells, shims
 from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, HostPrograms, python
 from killcheck.embedded.nodes.shims import Wiring
@@ -261,11 +261,15 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
             yield ["dir", f"/usr/{directory}"]
             yield ["link", f"/{directory}", f"usr/{directory}"]
     yield from _shims(sorted(set(contents.commands.values())), wiring, host)
+    guarded = applets.called(launch, (contents.commands[path] for path in contents.applets))
+    yield from _guards(sorted(guarded), wiring, host)
     for path, name in contents.commands.items():
         if contents.merged and path.startswith(("/bin/", "/sbin/")):
             path = f"/usr{path}"  # where the link leads: the way to a shim is reckoned from there
         real = shells.program(name, launch, host)
-        if shim_for(name, real):
+        if path in contents.applets and name in guarded and host.find(name) is not None:
+            yield ["link", path, f"{HIDDEN}/applets/{name}"]
+        elif shim_for(name, real):
             yield ["link", path, f"{HIDDEN}/shims/{name}"]
         else:
             yield from _link(path, real)
@@ -290,6 +294,19 @@ def _shims(names: Iterable[str], wiring: Wiring, host: HostPrograms) -> Iterator
             yield ["link", f"{HIDDEN}/shims/{name}", lacking]
         elif file:
             yield from _shim(name, file, real, wiring)
+
+
+def _guards(names: Iterable[str], wiring: Wiring, host: HostPrograms) -> Iterator[Step]:
+    """What refuses, before a program of this host is asked, what the applet that it stands for does not know."""
+    yield ["link", f"{HIDDEN}/lacks/date", f"{HIDDEN}/lacking"]
+    for name in names:
+        real = host.find(name)
+        if real is None:
+            continue
+        seen = f"{HIDDEN}/shims/{name}" if shim_for(name, real) else _visible(real)
+        yield ["file", f"{HIDDEN}/applets/{name}", shims.applet(name, wiring, seen, f"{HIDDEN}/lacks"), 0o755]
+        if seen == f"{HIDDEN}/host/files/{name}":
+            yield ["bind", seen, real, True]
 
 
 def _shim(name: str, file: str, real: str | None, wiring: Wiring) -> Iterator[Step]:

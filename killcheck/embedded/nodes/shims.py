@@ -10,7 +10,9 @@ from importlib.util import MAGIC_NUMBER
 
 from msgspec import Struct, field
 
-__all__ = ["BESIDE", "SHIMMED", "STANDINS", "WHOLE", "Wiring", "program", "site", "site_line"]
+from killcheck.embedded.nodes.applets import APPLETS
+
+__all__ = ["BESIDE", "SHIMMED", "STANDINS", "WHOLE", "Wiring", "applet", "program", "site", "site_line"]
 
 #: Command -> the file that it becomes.
 SHIMMED = {
@@ -70,6 +72,21 @@ def program(file: str, wiring: Wiring, real: str = "", beside: str = "") -> str:
     if file.endswith(".py"):
         text = f"#!{wiring.python} -IS\n" + _bare(_source("shim_agent.py")) + _bare(text)
     return wiring.fill(text, real, beside)
+
+
+def applet(name: str, wiring: Wiring, real: str, lacking: str) -> str:
+    """The text of what stands before ``real``, and refuses what busybox' applet of that name does not know."""
+    known = APPLETS[name]
+    text = _source("shim_applet.sh")
+    for mark, value in (
+        ("@SHORT@", known.short),
+        ("@LONG@", " ".join(known.long)),
+        ("@AHEAD@", "1" if known.ahead else ""),
+        ("@REFUSED@", known.refused),
+        ("@LACKING@", lacking),
+    ):
+        text = text.replace(mark, value)
+    return wiring.fill(text, real)
 
 
 @cache
