@@ -12,6 +12,7 @@ from pathlib import Path
 import cryptography.hazmat.primitives.asymmetric.ec
 import cryptography.x509  # noqa: F401
 import lacking
+import nursery
 import pytest
 import yaml  # noqa: F401
 from hypothesis import HealthCheck, settings
@@ -29,6 +30,8 @@ os.environ.pop("KILLCHECK_KEY", None)
 MACHINE_IMAGE = {"ami_id": "ami-12c6146b", "name": "the stand-in's", "owner_id": "801119661308", "state": "available"}
 Path(STATE.name, "images.json").write_text(json.dumps([MACHINE_IMAGE]))
 os.environ["MOTO_AMIS_PATH"] = f"{STATE.name}/images.json"
+#: Of the first process of the tests, which starts the workers.
+os.environ.setdefault(nursery.RUN, f"{STATE.name}:{os.getpid()}")
 os.environ[lacking.KEPT] = f"{STATE.name}/lacked"
 lacking.watch()
 # These processes are as much killcheck's own as the command's.

@@ -1,11 +1,11 @@
 """killcheck in processes of its own that start at once: each is forked by one that has imported all of it.
 
-Run as a process: reads one JSON object a line - ``argv``, ``cwd``, ``env``, statements to run ``first``, ``timeout`` -
-and answers with the child's ``code`` (None: it took too long, and was killed), ``out`` and ``err``.
-:func:`killcheck` is who asks.
+:func:`serve` reads one JSON object a line - ``argv``, ``cwd``, ``env``, statements to run ``first``, ``timeout`` - and
+answers with the child's ``code`` (None: it took too long, and was killed), ``out`` and ``err``. :func:`killcheck` is
+who asks.
 
-Run with a folder: serves shells. :func:`commands` puts ``killcheck`` and ``pytest`` there, each a few lines that hand
-their words, environment and standard files to this process and end as its child ends.
+:func:`listen` serves shells. :func:`installed` puts ``killcheck`` and ``pytest`` into a folder, each a few lines that
+hand their words, environment and standard files to that process and end as its child ends.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
+
+from nursery import Served
 
 
 def killcheck(cwd, *argv, first="pass", timeout=240.0, env=None):
@@ -52,16 +54,8 @@ def _ended(name, cwd, argv, timeout, **more):
 @cache
 def _process(program):
     """Who forks that program: one that is to run no tests need not know them."""
-    made = subprocess.Popen(
-        [sys.executable, __file__, "--serve", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-
-    def end():
-        made.stdin.close()
-        made.wait()
-        made.stdout.close()
-
-    atexit.register(end)
+    made = Served("forked.serve", of=program)
+    atexit.register(made.close)
     return made
 
 
@@ -78,15 +72,31 @@ sys.exit(int(asked.recv(16) or b"70"))
 """
 
 
+@contextmanager
+def installed(folder: Path):
+    """The commands in an empty folder for a PATH, and who answers them."""
+    _put(folder)
+    served = Served("forked.listen", str(folder), of="pytest")
+    assert served.stdout.readline()  # it is there
+    try:
+        yield folder
+    finally:
+        served.close()
+
+
 def commands(folder: Path) -> str:
-    """Puts the commands into an empty folder for a PATH. Returns the shell's line that starts who answers them."""
+    """The same for a shell that sees nothing else of this machine. Returns its line that starts who answers them."""
+    _put(folder)
     place = folder / "socket"
+    there = f"while [ ! -S '{place}' ]; do sleep 0.05; done"
+    return f"'{sys.executable}' '{__file__}' '{folder}' < /dev/null > /dev/null & {there}"
+
+
+def _put(folder):
     for program in ("killcheck", "pytest"):
         file = folder / program
-        file.write_text(CLIENT.format(python=sys.executable, place=str(place), program=program))
+        file.write_text(CLIENT.format(python=sys.executable, place=str(folder / "socket"), program=program))
         file.chmod(0o755)
-    there = f"while [ ! -S '{place}' ]; do sleep 0.05; done"
-    return f"'{sys.executable}' '{__file__}' '{folder}' < /dev/null & {there}"
 
 
 # -- the process -------------------------------------------------------------------------------------------
@@ -124,6 +134,8 @@ def tests_too():
         pytest.main(["--collect-only", "-p", "no:cacheprovider", "--rootdir", folder, folder])
     for name in ("kubernetes.client", "kubernetes.config", "kubernetes.dynamic"):
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
 
 
 def become(order, *files):
@@ -188,22 +200,23 @@ def serve():
         print(json.dumps({"code": code, "out": _text(out), "err": _text(err)}), flush=True)
 
 
-def listen(folder):
-    """One child an order of a shell's; side by side, as a shell starts them. All end with the shell that started it."""
-    shell = os.getppid()
+def listen(folder, last=0):
+    """One child an order of a shell's; side by side, as a shell starts them. All end when ``last`` can be read: at the
+    end of the standard input, or of a process.
+    """
     os.setpgrp()
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(f"{folder}/socket")
         door.listen()
-        while os.getppid() == shell:
-            if select.select([door], [], [], 0.2)[0]:
-                asked, _ = door.accept()
-                with asked:
-                    if os.fork() == 0:
-                        _attend(asked)
+        print("here", flush=True)
+        while last not in select.select([door, last], [], [])[0]:
+            asked, _ = door.accept()
+            with asked:
+                if os.fork() == 0:
+                    door.close()
+                    _attend(asked)
             with suppress(ChildProcessError):
                 os.waitpid(-1, os.WNOHANG)
-
     os.killpg(0, signal.SIGTERM)
 
 
@@ -228,12 +241,7 @@ def _text(descriptor):
 
 
 if __name__ == "__main__":
+    shell = os.pidfd_open(os.getppid())
     everything()
-    if sys.argv[1] != "--serve" or sys.argv[2] == "pytest":
-        tests_too()
-        gc.collect()
-        gc.freeze()
-    if sys.argv[1] == "--serve":
-        serve()
-    else:
-        listen(sys.argv[1])
+    tests_too()
+    listen(sys.argv[1], shell)

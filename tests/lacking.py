@@ -22,17 +22,27 @@ LACKED = tuple(name for name in ("kubectl", "curl") if HostPrograms().find(name)
 KEPT = "TESTS_LACKED_IN"
 
 
+#: Where it is noted; what a test gives its processes for an environment says nothing of it.
+_files: list[str] = []
+
+
 def watch() -> None:
-    """From now on notes each program of a pod or a machine, here or in a fork, whose outcome such a lack hides."""
+    """From now on notes each program of a pod or a machine, here or in a fork, whose outcome such a lack hides.
+
+    Again: what follows is noted where the environment says now.
+    """
     file = os.environ.get(KEPT)
     if not LACKED or file is None:
+        return
+    _files.append(file)
+    if len(_files) > 1:
         return
     start = HostRuntime.start
 
     def note(why):
         found = [name for name in LACKED if f"calls {name}," in why]
         if found:
-            with Path(file).open("a") as out:
+            with Path(_files[-1]).open("a") as out:
                 out.write("".join(f"{name}\n" for name in found))
 
     def noted(runtime, launch, on_exit, on_unknown):

@@ -17,10 +17,10 @@ __all__ = ["Around", "look"]
 
 #: How long what is ending may take to end, in seconds.
 ENDS_S = 20.0
-TASKS = Path("/proc/self/task")
+TASKS = "/proc/self/task"
+TASKS_ARE_TOLD = Path(TASKS).exists()
 #: Threads by name and children by command line that serve the whole session once a test has asked for them, and why.
 SERVE_ALL = {
-    r"tests/forked\.py": "forks every killcheck and pytest that a test starts",
     r"^killcheck-hostio$": "reads what programs of this host print",
     r"^Kr8sSyncRunnerThread$|^AnyIO worker thread$": "a client's own, which it never ends",
     r"^killcheck-watch of conformance-nodes$": "a watch of the hollow nodes that drills side by side share, begun anew",
@@ -59,7 +59,7 @@ def look() -> Around:
 
 def _folder() -> str:
     try:
-        return str(Path.cwd())
+        return os.getcwd()  # noqa: PTH109 - twice for every test: a Path costs more than the look
     except FileNotFoundError:
         return "gone"
 
@@ -67,9 +67,10 @@ def _folder() -> str:
 def _children() -> list[int]:
     """Of every thread of this process; none where the kernel does not tell."""
     found: list[int] = []
-    for task in TASKS.iterdir() if TASKS.exists() else ():
+    for task in os.listdir(TASKS) if TASKS_ARE_TOLD else ():  # noqa: PTH208 - as above
         try:
-            found += map(int, (task / "children").read_text().split())
+            with open(f"{TASKS}/{task}/children", "rb") as children:  # noqa: PTH123
+                found += map(int, children.read().split())
         except FileNotFoundError:
             continue  # the thread has ended, or this kernel keeps no such list
     return found

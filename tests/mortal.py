@@ -1,6 +1,6 @@
-"""A killcheck that can be killed between any two steps: run as a process, it forks one real child for each command.
+"""A killcheck that can be killed between any two steps: :func:`serve` forks one real child for each command.
 
-Started with what a step is: ``api``, a write to a Kubernetes API; ``engine``, a request that changes something on a
+It is told what a step is: ``api``, a write to a Kubernetes API; ``engine``, a request that changes something on a
 Docker Engine or in a registry; ``machine``, the start of a program, or a change of a file or folder of this machine. A
 write of the local journal is a step everywhere. Reads one JSON object a line:
 ``argv``, ``cwd``, ``at``/``when`` - the step at which the child kills itself with SIGKILL, ``before`` or ``after`` it -
@@ -13,24 +13,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 
-from forked import everything
+from nursery import Served
 
 
 class Mortals:
     """The process that forks children, seen from the test."""
 
     def __init__(self, steps_of, environment=None):
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, steps_of],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **(environment or {})},
-        )
+        self.process = Served("mortal.serve", steps_of, environment=environment)
 
     def order(self, cwd, *argv, at=0, when="before", settings=None, state=None):
         """The child's ``code`` (-9: it was killed), what it said (``out``), and the ``steps`` that it took.
@@ -51,9 +44,7 @@ class Mortals:
         return json.loads(self.process.stdout.readline())
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
+        self.process.close()
 
 
 class Steps:
@@ -189,8 +180,9 @@ def child(order, count, out, report):
         os._exit(code)
 
 
-def serve(count):
+def serve(steps_of):
     """One child an order."""
+    count = {"api": count_api, "engine": count_engine, "machine": count_machine}[steps_of]
     for line in sys.stdin:
         order = json.loads(line)
         out, report = os.memfd_create("out"), os.memfd_create("steps")
@@ -208,8 +200,3 @@ def _text(descriptor):
     text = os.pread(descriptor, size, 0).decode(errors="replace")
     os.close(descriptor)
     return text
-
-
-if __name__ == "__main__":
-    everything()
-    serve({"api": count_api, "engine": count_engine, "machine": count_machine}[sys.argv[1]])

@@ -39,10 +39,7 @@ def installed(folder, own, more=""):
 
     ``more``: what the shell does to each call's words first.
     """
-    with subprocess.Popen(
-        ["bash", "-c", f"{forked.commands(folder)}; echo; read"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as shell:
-        shell.stdout.readline()
+    with forked.installed(folder):
         for name, text in {
             "pip": PIP.format(python=sys.executable, pyproject=str(ROOT / "pyproject.toml")),
             "killcheck": ONE_FAULT.format(killcheck=folder / "killcheck", more=more),
@@ -50,7 +47,6 @@ def installed(folder, own, more=""):
             (own / name).write_text(text)
             (own / name).chmod(0o755)
         yield own
-        shell.stdin.close()
 
 
 class Runner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from urllib.parse import quote
 
 from compare import unlike
@@ -111,28 +112,43 @@ def _plain_answer(answer: dict, space: str) -> dict:
     def text(value: str) -> str:
         for name in names:
             value = value.replace(name, aliases[name])
-        value = _DISTRIBUTIONS_VOLUME.sub("", value.replace(space, "{ns}"))
-        value = _TIME.sub("<time>", _UID.sub("<uid>", value))
-        value = re.sub(r"\b10\.\d+\.\d+\.\d+(?=:?\b)", "<ip>", value)
-        value = re.sub(r"\bkube-api-access-\w{5}\b", "kube-api-access-*", value)
-        value = re.sub(r"-(?=[a-z0-9]*\d)[bcdfghjklmnpqrstvwxz2456789]{8,10}(?=-|\b)", "-<hash>", value)
-        value = re.sub(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-<name>", value)
-        value = re.sub(r"(?<=pod-template-hash=)\w+", "<hash>", value)
-        value = re.sub(r'("resourceVersion\\?":\\?")\d+', r"\1*", value)
-        value = re.sub(r'(?<=in scheme ")[^"]*', "*", value)
-        value = re.sub(r"@@ -\d+,(\d+) \+\d+,(\d+) @@", r"@@ \1 \2 @@", value)  # below the distribution's volume
-        value = re.sub(
-            r"(?<=resource version: )\d+|(?<=record \()\d+(?=\))|(?<=, current: )\d+|(?<=UID in object meta: )\S+",
-            "*",
-            value,
-        )
-        return re.sub(r"eyJ[\w.-]+", "<JWT>", value)
+        return _without_chance(value.replace(space, "{ns}"))
 
     return {
         "status": answer["status"],
         "warning": answer["warning"] and text(answer["warning"]),
         "body": _plain(answer["body"], text),
     }
+
+
+#: What changes from one answer to the next, and what stands for it, in the order in which it is taken out.
+_CHANCE = (
+    (_DISTRIBUTIONS_VOLUME, ""),
+    (_UID, "<uid>"),
+    (_TIME, "<time>"),
+    (re.compile(r"\b10\.\d+\.\d+\.\d+(?=:?\b)"), "<ip>"),
+    (re.compile(r"\bkube-api-access-\w{5}\b"), "kube-api-access-*"),
+    (re.compile(r"-(?=[a-z0-9]*\d)[bcdfghjklmnpqrstvwxz2456789]{8,10}(?=-|\b)"), "-<hash>"),
+    (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "-<name>"),
+    (re.compile(r"(?<=pod-template-hash=)\w+"), "<hash>"),
+    (re.compile(r'("resourceVersion\\?":\\?")\d+'), r"\1*"),
+    (re.compile(r'(?<=in scheme ")[^"]*'), "*"),
+    (re.compile(r"@@ -\d+,(\d+) \+\d+,(\d+) @@"), r"@@ \1 \2 @@"),  # below the distribution's volume
+    (
+        re.compile(
+            r"(?<=resource version: )\d+|(?<=record \()\d+(?=\))|(?<=, current: )\d+|(?<=UID in object meta: )\S+"
+        ),
+        "*",
+    ),
+    (re.compile(r"eyJ[\w.-]+"), "<JWT>"),
+)
+
+
+@lru_cache(maxsize=1 << 14)  # keys and most values come again in every answer
+def _without_chance(value: str) -> str:
+    for pattern, instead in _CHANCE:
+        value = pattern.sub(instead, value)
+    return value
 
 
 def _spelled(item, space: str) -> str:

@@ -132,12 +132,8 @@ def containers(worlds):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     """The folder of the commands for all sessions on this machine as it is."""
-    folder = tmp_path_factory.mktemp("bin")
-    waits = f"{forked.commands(folder)}; echo; read"
-    with subprocess.Popen(["bash", "-c", waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
-        shell.stdout.readline()
+    with forked.installed(tmp_path_factory.mktemp("bin")) as folder:
         yield folder
-        shell.stdin.close()
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ while True:
         urllib.request.urlopen(asked, context=ssl.create_default_context(cafile=f"{home}/ca.crt"))
     except urllib.error.HTTPError as error:
         print(error.code)
-    time.sleep(5)
+    time.sleep(20)
 """
 
 
