@@ -183,8 +183,20 @@ class Cluster:
         self.controllers: dict[str, Component] = start_all(
             self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem
         )
+        self.nodes = self._node_agents(exec_mode, seed, disabled)
+        self.cloud.listeners.append(self._machine_changed)
+        self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
+        if isinstance(self.nodes.runtime, HostRuntime):
+            self.nodes.runtime.external.metadata = self.metadata.of
+            self.nodes.runtime.limits, self.nodes.runtime.kinds = self.server.limits, self.server.kinds
+        for model in MODELS:
+            if model.name not in disabled:
+                self.start_model(model)
+
+    def _node_agents(self, exec_mode: str, seed: int, disabled: Collection[str]) -> NodeAgents:
+        """The kubelets of all nodes, none of which is there yet."""
         # Kubelets draw their jitter from a generator of their own: no name that is made here changes when they look.
-        self.nodes = NodeAgents(
+        nodes = NodeAgents(
             self.kube_as,
             self.loop,
             self.registry,
@@ -194,16 +206,9 @@ class Cluster:
             rng=random.Random(seed + 2),  # noqa: S311 - jitter
             version=self.release.version,
         )
-        self.nodes.vouched = NodeLifecycleController.name not in disabled
-        self.nodes.tends = lambda node: not has_own_kubelet(node)
-        self.cloud.listeners.append(self._machine_changed)
-        self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
-        if isinstance(self.nodes.runtime, HostRuntime):
-            self.nodes.runtime.external.metadata = self.metadata.of
-            self.nodes.runtime.limits, self.nodes.runtime.kinds = self.server.limits, self.server.kinds
-        for model in MODELS:
-            if model.name not in disabled:
-                self.start_model(model)
+        nodes.vouched = NodeLifecycleController.name not in disabled
+        nodes.tends = lambda node: not has_own_kubelet(node)
+        return nodes
 
     def _bootstrap(self, start: datetime) -> None:
         """What every API server makes for itself, and the custom resources that are modelled."""
