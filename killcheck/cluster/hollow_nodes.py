@@ -24,13 +24,15 @@ from killcheck.kube.machineless import HOLLOW
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
 from killcheck.kube.permissions import Permission, missing, rules
 from killcheck.kube.quantities import parse
+from killcheck.kube.selectors import parse_labels
 from killcheck.safety import journal, lease
 from killcheck.safety.changes import LABEL, Undo
 from killcheck.safety.consent import ConsentError
 from killcheck.safety.guard import Consented, guarded
 from killcheck.safety.undo import retry
+from killcheck.spec.killpath import NodePool
 
-__all__ = ["RUN_PREFIX", "HollowNodes", "Shape", "new_run", "permissions"]
+__all__ = ["RUN_PREFIX", "HollowNodes", "Shape", "new_run", "permissions", "pool_labels"]
 
 #: How the ids of these runs begin: what ``nodes down`` looks for.
 RUN_PREFIX = "nodes-"
@@ -91,6 +93,15 @@ def _of_kubelets() -> list[Permission]:
     return found + [
         Permission(verb, "coordination.k8s.io", "leases", namespace=LEASES) for verb in ("create", "patch", "delete")
     ]
+
+
+def pool_labels(pool: NodePool | None, given: Mapping[str, str]) -> dict[str, str]:
+    """Labels by which a node is of a pool, ``given`` ones first."""
+    found = dict(given)
+    for one in parse_labels(pool.node_selector if pool else "").requirements:
+        if one.key not in given and one.operator not in ("!=", "notin", "!"):
+            found[one.key] = one.values[0] if one.values else "true"
+    return found
 
 
 class HollowNodes:

@@ -1,13 +1,15 @@
-"""How ``--on`` names a kind cluster, and where its kubeconfig is kept; nothing that takes time to import."""
+"""How ``--on`` names a cluster of our own making, and where a kubeconfig is kept; nothing that takes time to import."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["DEFAULT_KIND", "KIND_FOLDER", "is_kind", "kind_name"]
+__all__ = ["DEFAULT_KIND", "ENVTEST", "KIND_FOLDER", "is_kind", "kind_name"]
 
 #: The cluster that ``--on kind`` means; ``--on kind:NAME`` means another.
 DEFAULT_KIND = "killcheck"
+#: A control plane of this machine's binaries, thrown away after the run.
+ENVTEST = "envtest"
 #: Where kubeconfigs of kind clusters are kept, under the working folder.
 KIND_FOLDER = Path(".killcheck") / "kind"
 

@@ -71,6 +71,6 @@ def contexts(context: click.Context, _so_far: str) -> Iterable[tuple[str, str]]:
 
 
 def places(context: click.Context, parameter: click.Parameter, so_far: str) -> list[CompletionItem]:
-    """Where a drill can run: the embedded cluster, kind, Docker, and every context."""
-    own = [CompletionItem(name) for name in ("embedded", "kind", "docker") if name.startswith(so_far)]
+    """Where a drill can run: the embedded cluster, kind, Docker, envtest, and every context."""
+    own = [CompletionItem(name) for name in ("embedded", "kind", "docker", "envtest") if name.startswith(so_far)]
     return own + contexts(context, parameter, so_far)

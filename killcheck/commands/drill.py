@@ -33,7 +33,7 @@ __all__ = ["approval", "command", "drills_for", "go_on"]
     show_default=True,
     metavar="embedded|kind|docker|CONTEXT",
     help="Where: the embedded cluster, a kind cluster (kind:NAME), a Docker Engine without Kubernetes "
-    "(docker:HOST), or a kubeconfig context (never a default one).",
+    "(docker:HOST), or a kubeconfig context (never a default one). envtest: etcd and kube-* programs of this machine.",
 )
 @click.option(
     "--layer",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +176,7 @@ def _home(kill_path: KillPath) -> str:
 
 def _shape(kill_path: KillPath, options: dict[str, Any]) -> Shape:
     """What each node is to be. Raises UsageError."""
-    from killcheck.cluster.hollow_nodes import Shape
+    from killcheck.cluster.hollow_nodes import Shape, pool_labels
     from killcheck.instances.catalogue import shipped
     from killcheck.text.suggestions import did_you_mean
 
@@ -188,7 +187,7 @@ def _shape(kill_path: KillPath, options: dict[str, Any]) -> Shape:
     if wanted and instance is None:
         raise click.UsageError(f"no machine type {wanted} is known{did_you_mean(wanted, shipped().types)}")
     gpus = options["gpus"] if options["gpus"] is not None else (instance.device_count if instance else 8)
-    labels = _pool_labels(pool, dict(_label(text) for text in options["labels"]))
+    labels = pool_labels(pool, dict(_label(text) for text in options["labels"]))
     taints = [_taint(text) for text in options["taints"]]
     said = {"taints": taints} if taints else {}
     return Shape(options["count"], gpus, instance, labels, **said)
@@ -205,17 +204,6 @@ def _pool(kill_path: KillPath, name: str | None) -> NodePool | None:
     if name not in names:
         raise click.UsageError(f"the spec has no node pool {name}{did_you_mean(name, names)}")
     return kill_path.nodes[names.index(name)]
-
-
-def _pool_labels(pool: NodePool | None, given: Mapping[str, str]) -> dict[str, str]:
-    """Labels by which a node is of a pool, ``given`` ones first."""
-    from killcheck.kube.selectors import parse_labels
-
-    found = dict(given)
-    for one in parse_labels(pool.node_selector if pool else "").requirements:
-        if one.key not in given and one.operator not in ("!=", "notin", "!"):
-            found[one.key] = one.values[0] if one.values else "true"
-    return found
 
 
 def _label(text: str) -> tuple[str, str]:

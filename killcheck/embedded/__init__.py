@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from killcheck.embedded.nodes.registry import credentials
     from killcheck.embedded.nodes.spawnerclient import NoSandbox
     from killcheck.embedded.nodes.volumes import File, Mount, Volume
+    from killcheck.embedded.pki import Identity, Pki
 
 _HOMES = {
     # a cluster, and what it says
@@ -76,6 +77,8 @@ _HOMES = {
     "Exit": "nodes.execution",
     "File": "nodes.volumes",
     "HollowKubelets": "hollow",
+    "Identity": "pki",
+    "Pki": "pki",
     "HostRuntime": "nodes.host_runtime",
     "Launch": "nodes.execution",
     "Mount": "nodes.volumes",
@@ -111,12 +114,14 @@ __all__ = [
     "File",
     "HollowKubelets",
     "HostRuntime",
+    "Identity",
     "Launch",
     "LoadError",
     "Mount",
     "NoRuntime",
     "NoSandbox",
     "NotRun",
+    "Pki",
     "Refusal",
     "Registry",
     "Request",

@@ -21,7 +21,7 @@ from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capability
 from killcheck.clock import wall_now
-from killcheck.cluster.naming import KIND_FOLDER, is_kind
+from killcheck.cluster.naming import ENVTEST, KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.kube import gpus, manifests
 from killcheck.kube import resources as r
@@ -31,7 +31,7 @@ from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.kube.passed_over import Cause, names_accelerators
 from killcheck.run.rehearsing import known, rehearsed
 from killcheck.spec import specfile
-from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Proof, Ref
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from killcheck.embedded import LoadError
     from killcheck.kube.schedule import Schedule
     from killcheck.run.planned import PlannedDrill
+
+#: The reference kill path whose image is kubectl alone.
+KIND_PATH = Path(__file__).parents[1] / "cluster" / "kind_path.yaml"
 
 __all__ = ["ExecMode", "NothingToDrill", "Session", "SessionError"]
 
@@ -127,6 +130,8 @@ class Session:
             found = self._find_kill_path()
             version = self.kubernetes_version or found.kubernetes_version
             policy = found.policy.on(wall_now().date())
+            if self.on == ENVTEST:
+                found = _thrown_away(found)
             self._kill_path = replace(found, policy=policy, kubernetes_version=version)
         return self._kill_path
 
@@ -164,7 +169,13 @@ class Session:
             from killcheck.cluster.kind import SPEC
 
             return specfile.load(SPEC)
-        if self.real:
+        if self.on == ENVTEST and not (self.manifests or self.fixture):
+            from killcheck.cluster.kind import SPEC
+
+            return replace(
+                specfile.load(SPEC), name=ENVTEST, proof=frozenset({Proof.P1})
+            )  # nothing takes nodes away there
+        if self.real and self.on != ENVTEST:
             raise SessionError(
                 f"there is no killcheck.yaml here or above, and a drill on {self.on} needs a spec that names what may "
                 f"be touched: killcheck init --on {self.on} writes one"
@@ -371,6 +382,8 @@ class Session:
             from killcheck.cluster.kind import KindCluster
 
             return KindCluster(self.on, KIND_FOLDER)
+        if self.on == ENVTEST:
+            return self._envtest()
         from killcheck.cluster.host import NAME, HostCluster
         from killcheck.cluster.kubeconfig import KubeconfigCluster
 
@@ -381,6 +394,16 @@ class Session:
                 )
             return HostCluster()
         return KubeconfigCluster(self.on, kubeconfig=self.kubeconfig)
+
+    def _envtest(self) -> Cluster:
+        from killcheck.cluster.envtest import EnvtestCluster
+        from killcheck.cluster.hollow_nodes import pool_labels
+
+        path, own = self.kill_path, self.spec is None and not (self.manifests or self.fixture)
+        objects = manifests.load([KIND_PATH]).objects if own else self.objects
+        mode = "host" if self.exec_mode in ("auto", "host") or (self.exec_mode is None and own) else "none"
+        pools = [pool_labels(pool, {}) for pool in path.nodes]
+        return EnvtestCluster(objects, pools=pools, home=path.consent.namespaces[0], exec_mode=mode)
 
     def _embedded(self, planned: PlannedDrill | None) -> Cluster:
         from killcheck.cluster.embedded import EmbeddedDrillCluster
@@ -574,3 +597,12 @@ def _run(workload: Obj, said: str) -> Obj:
     meta = changed["spec"]["template"].setdefault("metadata", {})
     meta["annotations"] = {**(meta.get("annotations") or {}), "killcheck.dev/run": said}
     return changed
+
+
+def _thrown_away(path: KillPath) -> KillPath:
+    """The same with consent to all that it names, on a cluster that is made for it and gone after the run."""
+    named = {t.namespace for t in path.targets} | {one.ref.namespace for one in path.layers if one.ref}
+    spaces = (*path.consent.namespaces, *sorted(filter(None, named - set(path.consent.namespaces))))
+    pools = tuple(pool.name for pool in path.nodes)
+    consent = replace(path.consent, namespaces=spaces or ("default",), pools=pools, contexts=(ENVTEST,))
+    return replace(path, consent=consent)
