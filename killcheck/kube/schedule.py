@@ -224,7 +224,12 @@ def _next_day(rule: Fields, tz: tzinfo, moment: int) -> tuple[int, bool]:
 
 
 def _next_hour(rule: Fields, tz: tzinfo, moment: int) -> tuple[int, bool]:
-    while True:
+    local = _local(moment, tz)
+    following = min((hour for hour in rule.hours if hour > local.hour), default=24)
+    there = moment + (following - local.hour) * 3600
+    if _local(there, tz).utcoffset() == local.utcoffset():
+        return there, following == 24
+    while True:  # the clocks change on the way
         moment += 3600
         hour = _local(moment, tz).hour
         if hour == 0 or hour in rule.hours:

@@ -125,16 +125,16 @@ def _ahead(when: schedule.Schedule, now: datetime) -> Iterator[datetime]:
 def _clocks(when: schedule.Schedule, zone: str, now: datetime) -> Iterator[str]:
     """What the two nights on which the clocks change do to it; nothing where they do nothing."""
     for forward in (True, False):
-        change = slots.change_of_clocks(zone or "UTC", now, forward=forward)
-        if change is None or change[0] != (zone or "UTC"):
+        change = slots.change_in(zone or "UTC", now, forward=forward)
+        if change is None:
             continue  # its zone never changes its clocks
-        day = change[1].astimezone(when.tz)
-        meant = _meant(when, change[1])
-        fired = list(when.between(change[1] - timedelta(hours=12), change[1] + timedelta(hours=12)))
+        day = change.astimezone(when.tz)
+        meant = _meant(when, change)
+        fired = list(when.between(change - timedelta(hours=12), change + timedelta(hours=12)))
         if len(fired) < len(meant):
             yield (
                 f"on {day:%Y-%m-%d} the clocks in {zone} go forward and {len(meant) - len(fired)} firing(s) are "
-                f"skipped: the next comes at {when.next(change[1]):%Y-%m-%d %H:%M} UTC"
+                f"skipped: the next comes at {when.next(change):%Y-%m-%d %H:%M} UTC"
             )
         elif len(fired) > len(meant):
             yield (f"on {day:%Y-%m-%d} the clocks in {zone} go back and {len(fired) - len(meant)} firing(s) come twice")

@@ -12,7 +12,7 @@ from killcheck.kube import schedule
 from killcheck.kube.cron import Every
 from killcheck.kube.objects import Obj, dig, parse_time
 
-__all__ = ["change_of_clocks", "missing_hour", "next_slot", "overdue", "parsed"]
+__all__ = ["change_in", "change_of_clocks", "missing_hour", "next_slot", "overdue", "parsed"]
 
 #: Whose clocks are meant where the schedule's own zone never changes them.
 ELSEWHERE = "Europe/Berlin"
@@ -69,14 +69,24 @@ def change_of_clocks(name: str, after: datetime, *, forward: bool) -> tuple[str,
     ``forward``: in spring; else back, in autumn. None: nowhere within two years.
     """
     for zone_name in (name, ELSEWHERE):
-        zone = schedule.zone(zone_name)
-        hour = after.replace(minute=0, second=0, microsecond=0)
-        for _ in range(2 * 366):
-            day = hour + timedelta(days=1)
-            before, later = hour.astimezone(zone).utcoffset(), day.astimezone(zone).utcoffset()
-            if before is not None and later is not None and before != later and (later > before) == forward:
-                while hour.astimezone(zone).utcoffset() == before:
-                    hour += timedelta(hours=1)
-                return zone_name, hour
-            hour = day
+        moment = change_in(zone_name, after, forward=forward)
+        if moment is not None:
+            return zone_name, moment
+    return None
+
+
+def change_in(name: str, after: datetime, *, forward: bool) -> datetime | None:
+    """The moment of the next change of clocks in zone ``name``; None: it has none within two years."""
+    zone = schedule.zone(name)
+    if zone is UTC:
+        return None
+    hour = after.replace(minute=0, second=0, microsecond=0)
+    for _ in range(2 * 366):
+        day = hour + timedelta(days=1)
+        before, later = hour.astimezone(zone).utcoffset(), day.astimezone(zone).utcoffset()
+        if before is not None and later is not None and before != later and (later > before) == forward:
+            while hour.astimezone(zone).utcoffset() == before:
+                hour += timedelta(hours=1)
+            return hour
+        hour = day
     return None
