@@ -117,42 +117,19 @@ class InstanceType(Struct, frozen=True, dict=True):
         """``48xlarge`` of ``p5.48xlarge``."""
         return self.instance_type.partition(".")[2]
 
+    def label(self, name: str) -> tuple[str, ...]:
+        """The values that a well-known label can take on its nodes, by the label's name without a prefix.
+
+        ``()`` is Karpenter's DoesNotExist. Names are what follows ``karpenter.k8s.aws/``, plus ``arch`` and ``type``.
+        Source: karpenter-provider-aws pkg/providers/instancetype/types.go, computeRequirements (v1.14).
+        Raises KeyError for a label that Karpenter does not know.
+        """
+        return _LABELS[name](self)
+
     @cached_property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """The values that each well-known label can take on its nodes, by the label's name without a prefix.
-
-        ``()`` is Karpenter's DoesNotExist. Keys are what follows ``karpenter.k8s.aws/``, plus ``arch`` and ``type``.
-        Source: karpenter-provider-aws pkg/providers/instancetype/types.go, computeRequirements (v1.14).
-        """
-        scheme = _SCHEME.match(self.instance_type)
-        gpu, accelerator = self.device_kind == "gpu", self.device_kind == "accelerator"
-        counted = (str(self.device_count),)
-        return {
-            "type": (self.instance_type,),
-            "arch": (self.arch,),
-            "instance-category": (scheme[1],) if scheme else (),
-            "instance-generation": (scheme[3],) if scheme else (),
-            "instance-family": (self.family,),
-            "instance-size": (self.size,) if self.size else (),
-            "instance-cpu": (str(self.vcpu),),
-            "instance-memory": (str(self.memory_mib),),
-            "instance-cpu-manufacturer": _some(self.cpu_manufacturer),
-            "instance-cpu-sustained-clock-speed-mhz": _some(self.clock_mhz),
-            "instance-ebs-bandwidth": _some(self.ebs_mbps),
-            "instance-local-nvme": _some(self.local_nvme_gb),
-            "instance-capability-flex": ("true" if "-flex" in self.family else "false",),
-            "instance-hypervisor": (self.hypervisor,),
-            "instance-encryption-in-transit-supported": (str(self.encryption_in_transit).lower(),),
-            "nitro-sandbox": (str(self.nitro_enclaves).lower(),),
-            "instance-gpu-name": (self.device_name,) if gpu else (),
-            "instance-gpu-manufacturer": (self.device_manufacturer,) if gpu else (),
-            "instance-gpu-count": counted if gpu else (),
-            "instance-gpu-memory": (str(self.device_memory_mib),) if gpu else (),
-            "instance-accelerator-name": (self.device_name,) if accelerator else (),
-            "instance-accelerator-manufacturer": (self.device_manufacturer,) if accelerator else (),
-            "instance-accelerator-count": counted if accelerator else (),
-            "instance-tenancy": ("default", "dedicated"),
-        }
+        """All of them, by name."""
+        return {name: values(self) for name, values in _LABELS.items()}
 
     @cached_property
     def capacity(self) -> Mapping[str, int]:
@@ -187,6 +164,50 @@ class InstanceType(Struct, frozen=True, dict=True):
 
 def _some(value: str | int) -> tuple[str, ...]:
     return (str(value),) if value else ()
+
+
+def _scheme(group: int) -> Callable[[InstanceType], tuple[str, ...]]:
+    """What a part of a type's name says, where it is named as AWS names them."""
+
+    def values(one: InstanceType) -> tuple[str, ...]:
+        scheme = _SCHEME.match(one.instance_type)
+        return (scheme[group],) if scheme else ()
+
+    return values
+
+
+def _device(kind: str, of: str) -> Callable[[InstanceType], tuple[str, ...]]:
+    """A field of its devices, where they are of that kind."""
+    return lambda one: (str(getattr(one, of)),) if one.device_kind == kind else ()
+
+
+#: How each label's values follow from a type.
+_LABELS: dict[str, Callable[[InstanceType], tuple[str, ...]]] = {
+    "type": lambda one: (one.instance_type,),
+    "arch": lambda one: (one.arch,),
+    "instance-category": _scheme(1),
+    "instance-generation": _scheme(3),
+    "instance-family": lambda one: (one.family,),
+    "instance-size": lambda one: _some(one.size),
+    "instance-cpu": lambda one: (str(one.vcpu),),
+    "instance-memory": lambda one: (str(one.memory_mib),),
+    "instance-cpu-manufacturer": lambda one: _some(one.cpu_manufacturer),
+    "instance-cpu-sustained-clock-speed-mhz": lambda one: _some(one.clock_mhz),
+    "instance-ebs-bandwidth": lambda one: _some(one.ebs_mbps),
+    "instance-local-nvme": lambda one: _some(one.local_nvme_gb),
+    "instance-capability-flex": lambda one: ("true" if "-flex" in one.family else "false",),
+    "instance-hypervisor": lambda one: (one.hypervisor,),
+    "instance-encryption-in-transit-supported": lambda one: (str(one.encryption_in_transit).lower(),),
+    "nitro-sandbox": lambda one: (str(one.nitro_enclaves).lower(),),
+    "instance-gpu-name": _device("gpu", "device_name"),
+    "instance-gpu-manufacturer": _device("gpu", "device_manufacturer"),
+    "instance-gpu-count": _device("gpu", "device_count"),
+    "instance-gpu-memory": _device("gpu", "device_memory_mib"),
+    "instance-accelerator-name": _device("accelerator", "device_name"),
+    "instance-accelerator-manufacturer": _device("accelerator", "device_manufacturer"),
+    "instance-accelerator-count": _device("accelerator", "device_count"),
+    "instance-tenancy": lambda _: ("default", "dedicated"),
+}
 
 
 @dataclass(frozen=True)

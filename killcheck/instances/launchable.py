@@ -254,7 +254,7 @@ class Launchable:
             values: dict[str, int] = {}
             bearers = 0
             for index, one in enumerate(self.types):
-                for value in one.usage if name == "usage" else one.labels[name]:
+                for value in one.usage if name == "usage" else one.label(name):
                     values[value] = values.get(value, 0) | 1 << index
                     bearers |= 1 << index
             self._index[name] = values

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from killcheck.embedded import Cluster, crds
 from killcheck.embedded.api.kinds import builtin
+from killcheck.embedded.models import definitions
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, name_of
 
@@ -22,6 +24,11 @@ def _all(cluster: Cluster) -> dict[str, Obj]:
     """By name, with their managers."""
     shown, kind = cluster.server.managed.shown, next(k for k in builtin() if k.resource == r.CRDS)
     return {name_of(crd): shown(kind, ("", name_of(crd)), crd) for crd in cluster.kube.list(r.CRDS).items}
+
+
+def test_what_is_read_is_what_is_written_for_people() -> None:
+    read = (Path(definitions.__file__).parent / "crds.json").read_bytes()
+    assert read == definitions.written(), "python -m killcheck.embedded.models.definitions makes it again"
 
 
 def test_installed_is_as_posted() -> None:
