@@ -7,36 +7,35 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from killcheck.kube.objects import Obj, parse_time
+from killcheck.text.forms import Misfit, Parsed, fit
 
 __all__ = ["entry", "header"]
 
 
 def header(line: Obj) -> dict[str, Any] | str:
     """The fields of a journal's first line, or why it is none."""
-    try:
-        return _Header.model_validate(line["journal"]).model_dump()
-    except KeyError:
+    if "journal" not in line:
         return "there is none"
-    except ValidationError as error:
-        return _told(error)
+    found, misfits = fit(_Header, line["journal"])
+    return _told(misfits) if found is None else asdict(found)
 
 
 def entry(line: Obj) -> dict[str, Any] | str:
     """The fields of an entry's line, or why it is none."""
-    try:
-        return _Entry.model_validate(line).model_dump()
-    except ValidationError as error:
-        return _told(error)
+    found, misfits = fit(_Entry, line)
+    return _told(misfits) if found is None else asdict(found) | {"undo": asdict(found.undo)}
 
 
-def _told(error: ValidationError) -> str:
+def _told(misfits: list[Misfit]) -> str:
     """What is wrong with it, without what it says: that was written by anybody."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    place = ".".join(str(part) for part in first["loc"])[:80]
-    return f"{_shown(place)}: {first['msg']}" if place else str(first["msg"])
+    first = misfits[0]
+    place = ".".join(str(part) for part in first.path)[:80]
+    words = "unknown field" if first.words.startswith("unknown field") else first.words
+    return f"{_shown(place)}: {words}" if place else words
 
 
 def _shown(text: str) -> str:
@@ -44,75 +43,56 @@ def _shown(text: str) -> str:
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
-_Name = Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]?[A-Za-z0-9._-]*$")]
-_Line = Annotated[str, Field(max_length=4000)]
+def _moment(text: str) -> str:
+    try:
+        parse_time(text)
+    except OverflowError as error:
+        raise ValueError("it is no moment") from error
+    return text
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_Name = Annotated[str, Meta(max_length=253, pattern=r"^[A-Za-z0-9]?[A-Za-z0-9._-]*$")]
+_Line = Annotated[str, Meta(max_length=4000)]
+_Printable = Annotated[_Line, Parsed(_shown)]
+_Manual = Annotated[str, Meta(max_length=200_000), Parsed(_shown)]
+_Run = Annotated[str, Meta(min_length=1, max_length=63)]
 
 
-class _Header(_Strict):
+class _Header(Struct, kw_only=True):
     """A header may say more than is understood here."""
 
-    model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
-
-    run: Annotated[_Name, Field(min_length=1, max_length=63)]
-    context: _Line = ""
+    run: Annotated[_Name, Meta(min_length=1, max_length=63)]
+    context: _Printable = ""
     kubeconfig: _Line = ""
     home: _Name = ""
-    host: _Line = ""
-    pid: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    host: _Printable = ""
+    pid: Annotated[int, Meta(ge=0, lt=2**31)] = 0
     closed: bool = False
-    began: Annotated[str, Field(max_length=100)] = ""
-    places: Annotated[list[_Name], Field(max_length=100)] = []
-    count: Annotated[int, Field(ge=0, le=10**6)] = 0
-
-    @field_validator("context", "host")
-    @classmethod
-    def _printable(cls, text: str) -> str:
-        return _shown(text)
+    began: Annotated[str, Meta(max_length=100)] = ""
+    places: Annotated[list[_Name], Meta(max_length=100)] = []
+    count: Annotated[int, Meta(ge=0, le=10**6)] = 0
 
 
-class _Undo(_Strict):
+class _Undo(Struct, kw_only=True, forbid_unknown_fields=True):
     action: Literal["delete", "sweep", "merge", "create", "put", "call", "set", "aws"]
     path: _Line
     body: Any = None
-    uid: Annotated[str, Field(max_length=100)] = ""
+    uid: Annotated[str, Meta(max_length=100)] = ""
     left: dict[str, Any] | None = None
-    manual: Annotated[str, Field(max_length=200_000)] = ""
+    manual: _Manual = ""
     transient: bool = False
-    ends_s: Annotated[float, Field(ge=0, le=7 * 86400, strict=False)] = 0.0
-
-    @field_validator("manual")
-    @classmethod
-    def _printable(cls, text: str) -> str:
-        return _shown(text)
+    ends_s: Annotated[float, Meta(ge=0, le=7 * 86400)] = 0.0
 
 
-class _Entry(_Strict):
+class _Entry(Struct, kw_only=True, forbid_unknown_fields=True):
     """Of an entry nothing may be passed over."""
 
-    run: Annotated[str, Field(min_length=1, max_length=63)]
-    number: Annotated[int, Field(ge=0, le=10**6)]
-    what: _Line
+    run: _Run
+    number: Annotated[int, Meta(ge=0, le=10**6)]
+    what: _Printable
     undo: _Undo
-    expires: Annotated[str, Field(max_length=40)]
+    expires: Annotated[str, Meta(max_length=40), Parsed(_moment)]
     state: Literal["intent", "applied", "undone", "verified", "failed"] = "intent"
-    problem: Annotated[str, Field(max_length=200_000)] = ""
-    lever: Annotated[str, Field(max_length=40)] = ""
-    owner: Annotated[str, Field(max_length=200)] = ""
-
-    @field_validator("what", "problem", "owner")
-    @classmethod
-    def _printable(cls, text: str) -> str:
-        return _shown(text)
-
-    @field_validator("expires")
-    @classmethod
-    def _moment(cls, text: str) -> str:
-        try:
-            parse_time(text)
-        except OverflowError as error:
-            raise ValueError("it is no moment") from error
-        return text
+    problem: _Manual = ""
+    lever: Annotated[str, Meta(max_length=40)] = ""
+    owner: Annotated[str, Meta(max_length=200), Parsed(_shown)] = ""
