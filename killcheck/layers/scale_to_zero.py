@@ -147,6 +147,7 @@ class ScaleToZero(LayerRun):
                     namespace_of(self.scaled),
                     {"metadata": {"annotations": {READING: left}}},
                     f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}: {said}",
+                    transient=True,  # a switch of the night may delete it, and what it was made to read with it
                 )
             return f"the last request is served: ScaledObject {name_of(self.scaled)}, {said}"
         return f"nothing is pulled: {self.ref} is left to find its target idle"

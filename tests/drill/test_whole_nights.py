@@ -374,6 +374,15 @@ def test_a_pause_at_a_count_comes_back_with_the_resync(night):
     assert "ScaledObject studio/painter set Deployment painter to 2 replica(s)" in result.cause
 
 
+def test_what_a_scaler_was_made_to_read_goes_with_it(night):
+    """A switch of the same night deletes the scaler: nothing is left to put back (it was dirty, exit code 5)."""
+    objects = cron("ends", "15 22 * * *", "kubectl delete scaledobject painter -n studio")
+    objects[1]["rules"].append({"apiGroups": ["keda.sh"], "resources": ["scaledobjects"], "verbs": ["get", "delete"]})
+    result = night(scaled(LIVE), *objects, layer="painter-to-zero")
+    assert result.problems == ()
+    assert any("gone with its object" in said for said in result.healed)
+
+
 # -- GitOps ------------------------------------------------------------------------------------------------
 def app(automated, *options, ignore=()):
     return {
