@@ -14,7 +14,7 @@ from msgspec import Struct
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed
 
-__all__ = ["CLIS", "Lock", "clis", "commands_of", "locks", "own_script", "persistent", "texts", "writes"]
+__all__ = ["CLIS", "Lock", "clis", "commands_of", "is_script", "locks", "own_script", "persistent", "texts", "writes"]
 
 #: Clouds' command lines: the program, and the words that make a call of it one that changes something.
 CLIS = ("gcloud", "aws", "az", "oci", "doctl", "runpodctl", "vastai")
@@ -133,11 +133,12 @@ def _named(text: str, folder: Path) -> Iterator[Path]:
     for word in dict.fromkeys(_WORD.findall(text)):
         places = (folder / word, folder / word.lstrip("/"), folder / Path(word).name)  # also where its machine has it
         for place in dict.fromkeys(places) if "/" in word or "." in word else ():
-            if enclosed(place, folder) and place.stat().st_size <= _LIMIT and _is_script(place):
+            if enclosed(place, folder) and place.stat().st_size <= _LIMIT and is_script(place):
                 yield place
 
 
-def _is_script(file: Path) -> bool:
+def is_script(file: Path) -> bool:
+    """Whether a file is a program's text, by its name or its first two bytes. Raises OSError."""
     if file.suffix in (".sh", ".bash", ".py", ".pl", ".rb"):
         return True
     with file.open("rb") as opened:

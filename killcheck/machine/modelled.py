@@ -14,7 +14,7 @@ import fcntl
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -172,9 +172,7 @@ class Machine:
 
     def met(self, folder: str = "") -> list[str]:
         """As the protocol says."""
-        with contextlib.suppress(FileNotFoundError):
-            return self.path(CALLS).read_text("utf-8", "replace").splitlines()
-        return []
+        return _read(self, CALLS).splitlines()
 
     def cannot_write(self) -> str | None:
         """What a program of the machine is told that writes to its disk; None: it can, or there is none."""
@@ -319,7 +317,7 @@ class Machine:
             container="machine",
             argv=["/bin/sh", "-c", shell, errors, *command.argv],
             env={"PATH": path} | dict(command.env),
-            mounts=[*mounts, *_tree(self.folder / command.folder)],
+            mounts=[*mounts, *_tree(self.folder / command.folder, {mount.path for mount in mounts})],
             contents=contents,
             image="the machine",
             brings="a program that stands for it goes beside the spec, at machine/bin",
@@ -363,6 +361,25 @@ def _without_links(base: Path, below: PurePosixPath) -> Path:
         if part == ".." or here.is_symlink():
             raise OSError(errno.ELOOP, "leads through a symbolic link on the machine", str(below))
     return here
+
+
+def _read(machine: Machine, path: str) -> str:
+    """A file of the machine, its beginning; empty where none is there, or a program put something else in its place:
+    no link of it is followed, and no pipe waited for."""
+    try:
+        descriptor = os.open(machine.path(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as opened:
+            return opened.read(FILE_LIMIT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _kept_in(machine: Machine, path: str) -> str:
+    """The same, and it is gone: what a program left there instead goes with its machine."""
+    found = _read(machine, path)
+    with contextlib.suppress(OSError):
+        machine.path(path).unlink()
+    return found
 
 
 class _Run:
@@ -417,11 +434,7 @@ class _Run:
         self._over = True
         self.machine._looks.ended(self.command)
         output = self._running.log().text if self._running is not None else ""
-        errors = ""
-        if self._running is not None:
-            file = self.machine.path(self.errors)
-            errors = file.read_text("utf-8", "replace") if file.is_file() else ""
-            file.unlink(missing_ok=True)
+        errors = _kept_in(self.machine, self.errors) if self._running is not None else ""
         limit = programs.OUTPUT_LIMIT
         self._on_end(
             Ran(
@@ -464,10 +477,14 @@ def _files(files: dict[str, Path]) -> dict[str, File]:
     }
 
 
-def _tree(root: Path) -> list[Mount]:
+def _tree(root: Path, taken: Collection[str]) -> list[Mount]:
     """The files of a machine's tree, each where it lies there: what its scripts call by the whole path is found. Their
-    folders can be written to; which of them are programs, whoever installs them says."""
-    found = {path: File(file.read_bytes(), _installed(file)) for path, file in trees.files(root).items()}
+    folders can be written to. ``taken``: paths at which something else is mounted, which goes before."""
+    found = {
+        path: File(file.read_bytes(), _installed(file))
+        for path, file in trees.files(root).items()
+        if not any(PurePosixPath(path).is_relative_to(other) for other in taken)
+    }
     return [
         Mount(Volume("tree", "configMap", {path[1:]: file}), path, sub_path=path[1:]) for path, file in found.items()
     ]

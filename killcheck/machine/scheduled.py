@@ -16,10 +16,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from killcheck.entries import Becomes, leaves
-from killcheck.executor.scripts import CLIS, texts
+from killcheck.executor.scripts import CLIS, is_script, texts
 from killcheck.machine import service_lines
 from killcheck.machine.calendar import as_cron
 from killcheck.machine.trees import home as home_of
+from killcheck.machine.trees import is_root
 from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
 from killcheck.spec.killpath import Command
 from killcheck.text.files import enclosed, text_of
@@ -316,6 +317,8 @@ def _placed(word: str, folder: Path, home: Path, *, first: bool) -> list[str]:
         return [word]
     for here in (home / word.lstrip("/"), folder / Path(word).name):
         if here.is_file() and enclosed(here, home):
+            if not first and is_root(home) and not is_script(here):
+                return [word]  # it lies there on the machine too, where what leads to a cluster goes before it
             path = f"./{here.relative_to(home)}"
             return [*_interpreter(here), path] if first else [path]
     return [Path(word).name] if first and word.startswith(_HOST_BINARIES) else [word]

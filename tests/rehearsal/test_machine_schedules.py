@@ -166,6 +166,30 @@ def test_a_machines_tree_is_taken_as_it_is(path, tmp_path, timer):
     assert [change.name for change in seen["Timer/off"].first.off] == ["asr"]
 
 
+def test_a_kubeconfig_of_its_tree_is_not_where_its_programs_are_led(path, tmp_path):
+    """Whoever's cluster that leads to: here it is the throw-away one, and no command of a kubeconfig is run."""
+    path.names = ("asr",)
+    folder = _machine(tmp_path, env="GPU_NS=gpu-lab\nDEPLOY='asr'\nKUBECONFIG=/etc/off/conf\n")
+    (folder / "etc" / "off").mkdir()
+    led = {"clusters": [{"name": "c", "cluster": {"server": "https://203.0.113.7"}}], "current-context": "c"}
+    run = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/usr/local/bin/off.sh"}}
+    led |= {
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": run}],
+    }
+    (folder / "etc" / "off" / "conf").write_text(yaml.safe_dump(led))
+    service = folder / "etc" / "systemd" / "system" / "off.service"
+    service.write_text(service.read_text() + "Environment=KUBECONFIG=/etc/off/conf\n")
+    _, (layer,), found = _findings(path, folder)
+    assert (layer.covers, found) == (("asr",), [])
+    service.unlink()
+    (folder / "etc" / "cron.d").mkdir()
+    line = "15 21 * * * ops kubectl --kubeconfig /etc/off/conf -n gpu-lab scale deploy/asr --replicas=0\n"
+    (folder / "etc" / "cron.d" / "gpu").write_text(line)
+    _, (layer,), found = _findings(path, folder)
+    assert (layer.name, layer.covers, found) == ("gpu-1", ("asr",), [])
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -303,3 +327,19 @@ def test_scripts_of_a_machines_tree_call_each_other_by_the_whole_path(tmp_path):
     assert (seen.first.exit_code, seen.refused.exit_code) == (0, 1)
     assert [target.name for target in machines.found({"Timer/gpu-2": seen}).kill_path.targets] == ["vm-1"]
     assert sorted(p.name for p in tmp_path.rglob("last")) == []
+
+
+@pytest.mark.parametrize("planted", ["ln -s {out}", "mkdir", "mkfifo", "ln -sf /dev/zero"])
+def test_what_a_program_puts_in_the_place_of_its_errors_is_not_followed(tmp_path, planted):
+    """Who knows where its errors are kept may leave there a link to a file of this host."""
+    (tmp_path / "out").write_text("SECRET")
+    place = f"rm -f /var/lib/machine/.errors-1\n{planted.format(out=tmp_path / 'out')} /var/lib/machine/.errors-1\n"
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    seen = rehearse(
+        [], [_folder(folder, "/opt/off.sh", off=f"{place}gcloud compute instances stop vm-1 || exit 3\n")], NOW
+    )
+    first = seen["Timer/off"].first
+    assert (first.exit_code, len(first.clouds)) == (0, 1)
+    assert (tmp_path / "out").read_text() == "SECRET"
+    assert not any("SECRET" in ending.log for ending in first.endings)
