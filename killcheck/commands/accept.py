@@ -113,13 +113,11 @@ def _spec() -> Path:
 
 
 def _tell(done: Accepting, file: Path, last: date, *, dry_run: bool) -> None:
-    from killcheck.reports.screen import hanging
-
     for rule in done.new:
-        say(hanging(f"accepted  {rule.layer} under {rule.fault}: {rule.causes[0]}", 10))
+        say(f"accepted  {rule.layer} under {rule.fault}: {rule.causes[0]}", hang=10)
     for rule in done.better:
-        say(hanging(f"better    {rule.layer} under {rule.fault}: proven now, no longer accepted", 10))
+        say(f"better    {rule.layer} under {rule.fault}: proven now, no longer accepted", hang=10)
     for why in done.refused:
-        say(hanging(f"refused   {why}", 10))
+        say(f"refused   {why}", hang=10)
     counts = f"{len(done.new)} new until {last}, {len(done.kept)} kept"
-    say(hanging(f"{file}: {len(done.rules)} exposure(s) {'would be' if dry_run else 'are'} accepted: {counts}", 10))
+    say(f"{file}: {len(done.rules)} exposure(s) {'would be' if dry_run else 'are'} accepted: {counts}", hang=10)

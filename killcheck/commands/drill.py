@@ -176,7 +176,8 @@ def command(**options: Any) -> None:
         click.echo(json.dumps({**result.to_json(), "findings": findings}, indent=2))
     else:
         out.summary(result)
-        step = None if options["quiet"] else next_step.after_drill(session, result.exit_code)
+        sabotaged = all(one.faults for one in result.drills)
+        step = None if options["quiet"] else next_step.after_drill(session, result.exit_code, sabotaged=sabotaged)
         if step:
             say(step)
     if options["evidence"]:

@@ -71,7 +71,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
     from killcheck.discover import DiscoveryError
     from killcheck.faults import FaultError
     from killcheck.fence import AccountError
-    from killcheck.history.places import PlaceError
+    from killcheck.history.places import NoPlace, PlaceError
     from killcheck.kube.errors import KubeConfigError, KubeError
     from killcheck.kube.manifests import ManifestError
     from killcheck.layers.base import LayerError
@@ -95,6 +95,7 @@ def _meanings() -> list[tuple[type[Exception], str]]:
         (KubeConfigError, "usage"),
         (RecordError, "usage"),
         (AccountError, "usage"),
+        (NoPlace, "usage"),
         (PlaceError, "unfinished"),
         (ProofError, "usage"),
         (Refused, "inconclusive"),

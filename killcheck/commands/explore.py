@@ -208,10 +208,8 @@ def _code(found: Explored) -> int:
 
 
 def _tell(found: Explored, named: str, *, modelled: bool) -> None:
-    from killcheck.reports.screen import hanging
-
     def put(text: str, hang: int = 2, *, more: str = "") -> None:
-        say(hanging(text, hang, more=more))
+        say(text, hang=hang, more=more)
 
     how = {True: "confirmed", False: "REFUTED by a real drill: the model is wrong", None: "not confirmed"}
     for one in sorted(found.minimal, key=lambda one: (len(one.scenario.faults), str(one.scenario))):

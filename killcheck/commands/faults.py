@@ -22,7 +22,6 @@ def command(as_json: bool) -> None:
     What one would change on your cluster, and the rights that it takes: killcheck drill --under FAULT --dry-run.
     """
     from killcheck.faults import every
-    from killcheck.reports.screen import hanging
 
     rows = [_row(kind) for kind in every()]
     if as_json:
@@ -34,9 +33,9 @@ def command(as_json: bool) -> None:
         for row in rows:
             if row["family"] == family:
                 where = "" if row["where"] == "any cluster" else f" ({row['where']})"
-                say(hanging(f"  {row['name']:<{width}}  {row['simulates']}{where}", width + 4))
+                say(f"  {row['name']:<{width}}  {row['simulates']}{where}", hang=width + 4)
                 if row["costs"]:
-                    say(hanging(f"  {'':<{width}}  costs: {row['costs']}", width + 4))
+                    say(f"  {'':<{width}}  costs: {row['costs']}", hang=width + 4)
     say(
         "\nSeveral at once: --under A --under B, or --under A+B. Two that set the same field are refused.\n"
         "Of a layer that is not the drilled one, or of all its firings: --under FAULT@LAYER."

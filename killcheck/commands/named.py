@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -77,18 +75,8 @@ def headline(named: Session, *, aside: bool) -> None:
 
 
 def first_line(text: str, *, aside: bool) -> None:
-    """Say the first line of an output; on a terminal that is narrower it goes on in the next ones."""
-    line, width = f"killcheck: {text}", _width(aside)
-    if width is not None and len(line) > width:
-        from killcheck.reports.screen import hanging
-
-        line = hanging(line, 4, width)
-    say(line, err=aside)
-
-
-def _width(aside: bool) -> int | None:
-    """Columns of the terminal on which a line is said; None: it is a pipe or a file, which gets it whole."""
-    return shutil.get_terminal_size().columns if (sys.stderr if aside else sys.stdout).isatty() else None
+    """Say the first line of an output."""
+    say(f"killcheck: {text}", err=aside, hang=4)
 
 
 def beside(named: Session) -> Session:

@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 __all__ = ["after_drill"]
 
 
-def after_drill(session: Session, code: int) -> str | None:
-    """What to type after a drill that ended with this exit code; None: there is a spec, or a cluster of somebody's."""
+def after_drill(session: Session, code: int, *, sabotaged: bool = False) -> str | None:
+    """What to type after a drill that ended with this exit code; None: there is a spec, or a cluster of somebody's.
+
+    ``sabotaged``: every drill was under a fault, of which nothing is known by reading.
+    """
     from killcheck.run.chosen import arguments
 
     if not session.manifests or session.spec is not None or session.real:
         return None
     words = shlex.join(arguments(session))
-    if code == EXIT_CODES["proven"]:
+    if code == EXIT_CODES["proven"] or (sabotaged and session.exec_mode and code == EXIT_CODES["exposed"]):
         return f"next: killcheck gate {words}   (lint, fences and faults too)"
     if session.exec_mode is None:
         return f"next: killcheck drill {words} --exec host   (its programs run, in a sandbox of this host)"

@@ -39,7 +39,7 @@ def command(keep: int | None, as_json: bool) -> None:
         click.echo(json.dumps([one.to_json() for one in found], indent=2))
         return
     if not found:
-        say(f"there are no runs under {state_dir() / 'runs'}")
+        say(f"there are no runs under {state_dir() / 'runs'}: killcheck drill makes one")
     for one in found:
         say(
             f"{one.at[:16].replace('T', ' ')}  {one.verdict:<12}  {one.drills:>3} drill(s)  {_size(one.size):>8}  "

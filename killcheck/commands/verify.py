@@ -130,18 +130,17 @@ def _permit(found: Certificate, options: dict[str, Any]) -> None:
 
 def _show(found: Certificate, compared: bool) -> None:
     from killcheck.reports.figures import span
-    from killcheck.reports.screen import hanging
 
     say(f"{found.word}: {found.kill_path} on {found.cluster}, drilled {found.started:%Y-%m-%d %H:%M} UTC")
     for one in found.drills:
         under = " + ".join(one.faults) or one.title or "undisturbed"
         zero = f", zero after {span(one.seconds_to_zero)}" if one.seconds_to_zero is not None else ""
-        say(hanging(f"  {one.layer}, {under}: {(one.accepted and 'accepted') or one.verdict}{zero}", 4))
+        say(f"  {one.layer}, {under}: {(one.accepted and 'accepted') or one.verdict}{zero}", hang=4)
     say(f"  signed with {found.key_id}, by killcheck {found.version}, run {found.run}")
     said = found.subjects
     parts = ["the spec"] * bool(said.spec) + [f"{len(said.objects)} object(s)"] * bool(said.objects)
     parts += [f"{len(said.pinned)} image(s) by digest"] * bool(said.pinned)
     same = "the same as in hand" if compared else "not compared with anything: give --spec or --manifests"
-    say(hanging(f"  of {', '.join(parts)}: {same}", 4))
+    say(f"  of {', '.join(parts)}: {same}", hang=4)
     for line in found.assumptions:
-        say(hanging(f"  rests on: {line}", 4))
+        say(f"  rests on: {line}", hang=4)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from killcheck.rehearsal.record import Rehearsed
 
 #: What renders a chart or a kustomization by hand, as it is told.
-_RENDER = re.compile(r"(?:helm template|kubectl kustomize) \S[^()]*? > rendered\.yaml")
+_RENDER = re.compile(r"(?:helm template|kubectl kustomize) (?!\.\.\. )\S[^()]*? > rendered\.yaml")
 
 __all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders"]
 
@@ -391,7 +391,7 @@ def _next(unseen: Sequence[Skipped]) -> str:
     first = sorted(unseen, key=lambda one: not one.names_gpus)
     render = next((found[0] for one in first if (found := _RENDER.search(one.why))), None)
     if render:
-        return f"next: {render}, then killcheck drill --manifests rendered.yaml --exec host"
+        return f"next: {render} && killcheck drill --manifests rendered.yaml --exec host"
     broken = next((one for one in first if one.cause.is_fault), None)
     if broken:
         return f"next: mend {broken.place}"

@@ -76,6 +76,10 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj], *, listed: Collection[s
     nowhere = "the cluster has no node pool" if r.NODEPOOLS.kind in listed else "no node pool is in the manifests"
     if listed and r.NODEPOOLS.kind not in listed:
         nowhere = "the cluster's node pools could not be read"
+    if selected:
+        nowhere = f"what makes the nodes of {', '.join(pool.name for pool in selected[:3])} is not there" + (
+            f" (nor of {len(selected) - 3} more)" if len(selected) > 3 else ""
+        )
     why = f"what makes these nodes is not modelled ({machines})" if machines else nowhere
     return Pools(selected, (), (_NOT_JUDGED.format(why),), described=False)
 

@@ -202,7 +202,7 @@ def _worst_now(pool: Pool) -> str:
 
 
 #: Why nothing is proven where the spec has no ceiling.
-_UNSTATED = "no ceiling is stated: what may be launched at most is for the spec's fences: to say"
+_UNSTATED = "no ceiling is stated: say in the spec, under fences:, what may be launched at most"
 
 
 def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[str] = ()) -> FenceResult:

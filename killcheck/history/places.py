@@ -13,7 +13,7 @@ from killcheck.cloud.results import split
 from killcheck.cloud.session import AskError, Aws, call, pages
 from killcheck.text.files import text_of
 
-__all__ = ["Bucket", "Folder", "Listed", "Place", "PlaceError", "place_of"]
+__all__ = ["Bucket", "Folder", "Listed", "NoPlace", "Place", "PlaceError", "place_of"]
 
 #: What a record is called, wherever it is.
 RECORD = "run.jsonl"
@@ -23,6 +23,10 @@ _PASSED_OVER = frozenset({".git", ".venv", "node_modules", "__pycache__"})
 
 class PlaceError(Exception):
     """The place cannot be read; the message says why, and what to do."""
+
+
+class NoPlace(PlaceError):
+    """There is no such place: nothing was drilled yet, or it is called otherwise."""
 
 
 class Listed(Struct, frozen=True):
@@ -66,7 +70,9 @@ class Folder(Struct, frozen=True):
     def listed(self) -> Iterator[Listed]:
         """By size and time of their last change. Raises PlaceError."""
         if not self.path.is_dir():
-            raise PlaceError(f"{self.path}: expected a folder of run records, or s3://BUCKET/PREFIX")
+            raise NoPlace(
+                f"{self.path}: expected a folder of run records (killcheck drill makes one), or s3://BUCKET/PREFIX"
+            )
         root = str(self.path)
         waiting = [root]
         while waiting:

@@ -313,8 +313,11 @@ class LayerRun(ABC):
         """What a firing of its own schedule, from ``since`` on, came to: what its programs said and how they ended."""
         return ()
 
-    def set_apart(self) -> tuple[Sequence[str], Sequence[Permission]]:
-        """What else is changed, and needed for it, when a fault acts on the drill's own copy of the executor alone."""
+    def set_apart(self, *, at_any_hour: bool = False) -> tuple[Sequence[str], Sequence[Permission]]:
+        """What else is changed, and needed for it, when a fault acts on the drill's own copy of the executor alone.
+
+        ``at_any_hour``: what it may come to, whenever the drill is; else what it comes to now.
+        """
         return (), ()
 
     def over(self) -> bool:

@@ -213,13 +213,13 @@ class DeadMan(LayerRun):
         self._reach("job_created", parse_time(created["metadata"]["creationTimestamp"]), now, f"Job {self.job_name}")
         return f"Job {self.ref.namespace}/{self.job_name} made from CronJob {self.ref.name} (not owned by it)"
 
-    def set_apart(self) -> tuple[Sequence[str], Sequence[Permission]]:
+    def set_apart(self, *, at_any_hour: bool = False) -> tuple[Sequence[str], Sequence[Permission]]:
         """The schedule is held while a copy is drilled that alone is under the fault, where it would fire meanwhile.
 
         What the fault stands for stops every firing. Suspending is the least edit that says so: one field, put back by
         the journal; the template, which the fault would have to be set on otherwise, is left as it is.
         """
-        if not self._fires_meanwhile():
+        if not (at_any_hour or self._fires_meanwhile()) or self.layer.container is not None:
             return (), ()
         name, namespace = self.ref.name, self.ref.namespace
         return (

@@ -141,9 +141,10 @@ def _found_path(
         if not error.something:
             raise
         return KillPath("not-found", (), ()), tuple(str(error).splitlines()[:1])
+    unread = tuple(f"not understood: {what}" for what in found.not_understood)
     if found.kill_path.layers:
-        return found.kill_path, found.not_understood
-    return found.kill_path, (*found.notes, *found.not_understood)
+        return found.kill_path, unread
+    return found.kill_path, (*found.notes, *unread)
 
 
 def ask(world: World, probes: Iterable[Probe]) -> Iterator[Finding]:

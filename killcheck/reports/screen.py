@@ -6,9 +6,6 @@ What may *not* live here: what is printed.
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +16,7 @@ from rich.text import Text
 
 from killcheck.text.shown import shown
 
-__all__ = ["Screen", "fitting", "hanging", "screen"]
+__all__ = ["Screen", "fitting", "screen"]
 
 
 class Screen(Console):
@@ -106,28 +103,3 @@ def fitting(headers: list[str], rows: list[list[Text]], width: int, *, right: fr
                 told.add_row(f"  {name}", cell)
         table.add_row(told)
     return table
-
-
-def hanging(text: str, hang: int, width: int | None = None, *, more: str = "") -> str:
-    """Text for ``click.echo``: broken at words where a person's terminal is narrower; ``hang`` columns in from then on.
-
-    ``width``: None asks the terminal; a pipe and a log get the line as it is. ``more``: what ends a line that goes on
-    (`` \\`` for a command that is to be pasted).
-    """
-    width = width or _columns()
-    return text if width is None else "\n".join(_broken(line, hang, width, more) for line in text.split("\n"))
-
-
-def _broken(line: str, hang: int, width: int, more: str) -> str:
-    if len(line) <= width:
-        return line
-    indent = " " * min(hang, width // 2)
-    parts = textwrap.wrap(
-        line, width - len(more), subsequent_indent=indent, break_on_hyphens=False, drop_whitespace=True
-    )
-    return f"{more}\n".join(parts)
-
-
-def _columns() -> int | None:
-    """How wide the terminal is; None where standard output is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

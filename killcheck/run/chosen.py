@@ -1,7 +1,7 @@
 """Which kill path a run is about, from what was named: one place decides it for the command line and for pytest.
 
-A spec that is named; else the example that is named; else what is found in the manifests that are named; else
-``killcheck.yaml`` in this folder, or the nearest above it. The shipped examples are never anybody's default.
+A spec that is named, by its file or its folder; else the example that is named; else what is found in the manifests
+that are named; else ``killcheck.yaml`` in this folder, or the nearest above it. The shipped examples are nobody's default.
 What may *not* live here: terminals, clusters, what a spec means.
 """
 
@@ -49,6 +49,8 @@ def chosen(
         _alone(example, spec, manifests, on)
     elif spec is None and not manifests:
         spec = find_spec(Path() if start is None else start)
+    elif spec is not None and (spec / SPEC_NAME).is_file():
+        spec = spec / SPEC_NAME
     return Session(
         spec=spec,
         on=on,

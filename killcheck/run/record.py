@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -37,18 +38,21 @@ class UnsealedError(Exception):
 class RecordWriter:
     """Writes each event as a line of a chain, flushed at once: a record cut short by a kill is complete up to there.
 
-    The line with which its run ends is sealed: a record of a killed run has no seal.
+    The line with which its run ends is sealed: a record of a killed run has no seal. Of a run that is refused
+    before its first drill no record stays: it would be the newest one, which is what every report is made of.
     """
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._chain = Chain()
+        self._began = False
         self._file: IO[str] = path.open("w", encoding="utf-8")
         path.chmod(0o600)
 
     def __call__(self, event: Event) -> None:
         """Write an event."""
+        self._began = self._began or bool(event.drill)
         line = json.dumps(event.to_json(), separators=(",", ":"))
         self._file.write(self._chain.add(line, last=isinstance(event, RunFinished)) + "\n")
         self._file.flush()
@@ -63,6 +67,10 @@ class RecordWriter:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+        if error is not None and not self._began:
+            self.path.unlink()
+            with suppress(OSError):  # a journal lies there, too
+                self.path.parent.rmdir()
 
     def close(self) -> None:
         """Close the file after it has reached the disk; idempotent."""

@@ -90,7 +90,7 @@ class Rights(Struct, frozen=True):
 def rights_for(session: Session, planned: Sequence[PlannedDrill]) -> Rights:
     """The rights that ``planned`` takes, found out by reading only. Raises what planning raises."""
     with _as_somebodys(session) as (cluster, kill_path):
-        plan = plan_for(cluster, kill_path, planned, "rights")
+        plan = plan_for(cluster, kill_path, planned, "rights", at_any_hour=True)
     return Rights(kill_path, by_namespace([*plan.permissions, *_READING]), plan.impossible)
 
 

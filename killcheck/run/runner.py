@@ -48,8 +48,12 @@ from killcheck.watch.scene import Scene
 __all__ = ["Run", "plan_for", "state_dir"]
 
 
-def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDrill], run: str) -> consent.Plan:
+def plan_for(
+    cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDrill], run: str, *, at_any_hour: bool = False
+) -> consent.Plan:
     """What the drills will touch, found out by reading only. Raises LayerError, KubeError.
+
+    ``at_any_hour``: also what they would touch only close to a firing of their layers' own schedules.
 
     A fault that cannot be injected here raises FaultError where the drill is the only one; of several it is named in
     the plan's ``impossible``.
@@ -58,7 +62,7 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
     impossible: list[str] = []
     for drill in planned:
         try:
-            parts.append(_part(cluster, kill_path, drill, run))
+            parts.append(_part(cluster, kill_path, drill, run, at_any_hour=at_any_hour))
         except faults.FaultError as why:
             if len(planned) == 1:
                 raise
@@ -84,7 +88,9 @@ def plan_for(cluster: Cluster, kill_path: KillPath, planned: Sequence[PlannedDri
     )
 
 
-def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) -> consent.Plan:
+def _part(
+    cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str, *, at_any_hour: bool = False
+) -> consent.Plan:
     """What one drill will touch. Raises LayerError, FaultError, KubeError."""
     layer = kill_path.layer(drill.layer)
     scene = scene_of(cluster, kill_path)
@@ -116,7 +122,7 @@ def _part(cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str) 
         permissions += sabotage.permissions
     faults.refuse_clashes(plans)
     if any(sabotage.on_copy for sabotage in plans.values()):
-        beside, needed = runner.set_apart()
+        beside, needed = runner.set_apart(at_any_hour=at_any_hour)
         changes += beside
         permissions += needed
     # What is taken away again is looked at first: is it still what was made?

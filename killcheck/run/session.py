@@ -150,7 +150,11 @@ class Session:
     def _write_one(self) -> str:
         """The command that writes the spec in which a layer can be named, where there is none; on a line of its own."""
         words = " ".join(f"--manifests {shlex.quote(str(one))}" for one in self.manifests)
-        return "" if self.spec_file or not words else f"\nnext: killcheck init {words} -o killcheck.yaml"
+        if self.spec_file or not words:
+            return ""
+        if Path("killcheck.yaml").exists():
+            return f"\nnext: killcheck drill killcheck.yaml {words}   (once it names that layer)"
+        return f"\nnext: killcheck init {words} -o killcheck.yaml"
 
     def _off_by_whom(self, path: KillPath) -> str:
         """What is left on where there is no layer: by nobody, or by what was not read or is not understood."""
@@ -177,8 +181,8 @@ class Session:
             )  # nothing takes nodes away there
         if self.real and self.on != ENVTEST:
             raise SessionError(
-                f"there is no killcheck.yaml here or above, and a drill on {self.on} needs a spec that names what may "
-                f"be touched: killcheck init --on {self.on} writes one"
+                f"there is no killcheck.yaml here or above, and {self.on} takes a spec that names what may be touched: "
+                f"killcheck init --on {self.on} writes one"
             )
         if self.manifests:
             from killcheck import discover

@@ -102,7 +102,8 @@ def _context(context: str, kill_path: KillPath) -> Iterable[str]:
     elif any(fnmatchcase(context, pattern) for pattern in consent.contexts):
         yield f"context {context} is protected (consent.protected: {', '.join(consent.protected)})"
     else:
-        yield f"context {context} is not among consent.contexts ({', '.join(consent.contexts)})"
+        allowed = ", ".join(consent.contexts)
+        yield f"context {context} is not among consent.contexts ({allowed}): add it there, or name one of these"
 
 
 def _cluster(cluster: Cluster, kill_path: KillPath) -> Iterable[str]:

@@ -67,15 +67,15 @@ def test_a_spec_that_does_not_exist(killcheck):
     for command in ("drill", "lint", "fence", "explore", "gate"):
         result = killcheck(command, "nowhere.yaml")
         assert result.exit_code == 2
-        assert "nowhere.yaml: no such file or directory" in result.output
+        assert "nowhere.yaml: no such file or directory; killcheck init writes one" in result.output
 
 
-def test_a_folder_is_no_spec_and_what_to_do_with_it_is_said(killcheck, tmp_path):
+def test_a_folder_without_a_spec_is_none_and_what_to_do_with_it_is_said(killcheck, tmp_path):
     (tmp_path / "deploy").mkdir()
     for command in ("drill", "lint", "fence", "explore", "gate"):
         result = killcheck(command, "deploy")
         assert result.exit_code == 2
-        assert "deploy: a folder; give the spec file in it, or pass the folder with --manifests" in result.output
+        assert "deploy: a folder without a killcheck.yaml: give --manifests" in result.output
 
 
 def test_a_layer_that_does_not_exist(killcheck):

@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 from killcheck import fixtures
 from killcheck.cli import main
-from killcheck.commands import named
 from killcheck.run import chosen
 from killcheck.run.session import SessionError
 
@@ -121,10 +120,9 @@ def test_a_copy_of_an_example_is_that_example_until_a_byte_differs(tmp_path):
     assert fixtures.copied(copy / "killcheck.yaml") == ""
 
 
-@pytest.mark.parametrize("width", [60, 80, None])
-def test_the_first_line_fits_the_terminal_and_is_one_line_in_a_pipe(monkeypatch, capsys, width):
-    monkeypatch.setattr(named, "_width", lambda aside: width)
-    named.first_line("inference: " + "policy " * 20, aside=False)
-    printed = capsys.readouterr().out.splitlines()
-    assert " ".join(printed).split() == ["killcheck:", "inference:", *["policy"] * 20]
-    assert len(printed) == 1 if width is None else max(map(len, printed)) <= width
+@pytest.mark.parametrize("argv", JUDGING, ids=" ".join)
+def test_the_folder_of_a_spec_names_that_spec(killcheck, argv, tmp_path):
+    (tmp_path / "below/deploy").mkdir()
+    (tmp_path / "below/deploy/killcheck.yaml").write_text(SPEC)
+    first = killcheck(argv[0], "deploy", *argv[1:]).output.splitlines()[0]
+    assert first.startswith("killcheck: render-farm: deploy/killcheck.yaml, on embedded")

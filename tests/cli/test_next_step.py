@@ -73,7 +73,28 @@ def test_a_chart_among_others_is_rendered_first(tmp_path):
     (tmp_path / "charts/a/values.yaml").write_text("resources: {limits: {nvidia.com/gpu: 1}}\n")
     (tmp_path / "web.yaml").write_text(GPU.replace("nvidia.com/gpu", "cpu"))
     render = f"helm template {tmp_path}/charts/a > rendered.yaml"
-    assert _drilled(tmp_path) == f"next: {render}, then killcheck drill --manifests rendered.yaml --exec host"
+    assert _drilled(tmp_path) == f"next: {render} && killcheck drill --manifests rendered.yaml --exec host"
+
+
+def test_a_chart_that_is_not_said_by_name_is_no_command_to_type(tmp_path):
+    (tmp_path / "other.yaml").write_text("apiVersion: v1\nkind: Secret\nmetadata:\n  name: {{ .Values.name }}\n")
+    (tmp_path / "web.yaml").write_text(GPU.replace("nvidia.com/gpu", "cpu"))
+    assert " ... " not in _drilled(tmp_path)
+
+
+def test_where_a_spec_lies_here_already_it_is_not_written_once_more(tmp_path, monkeypatch):
+    (tmp_path / "gpu.yaml").write_text(GPU)
+    monkeypatch.chdir(tmp_path)
+    assert _drilled(tmp_path / "gpu.yaml") == f"next: killcheck init --manifests {tmp_path}/gpu.yaml -o killcheck.yaml"
+    assert CliRunner().invoke(main, ["init", "--manifests", "gpu.yaml", "-o", "killcheck.yaml"]).exit_code == 0
+    said = _drilled(tmp_path / "gpu.yaml")
+    assert said == f"next: killcheck drill killcheck.yaml --manifests {tmp_path}/gpu.yaml   (once it names that layer)"
+
+
+def test_after_an_exposure_under_a_fault_reading_is_not_what_comes_next():
+    session = Session(manifests=[Path("deploy")], exec_mode="host")
+    step = after_drill(session, EXIT_CODES["exposed"], sabotaged=True) or ""
+    assert step.startswith("next: killcheck gate --manifests deploy --exec host ")
 
 
 def test_exit_codes_are_written_down_once():

@@ -14,7 +14,7 @@ from killcheck.probes import Finding
 from report_worlds import AT, record, result, story
 
 from killcheck import events
-from killcheck.commands import accept, explore
+from killcheck.commands import accept, explore, saying
 from killcheck.fence.report import FenceReport, FenceResult
 from killcheck.lint.asking import LintResult
 from killcheck.reports import fences_terminal, findings_terminal, screen
@@ -164,7 +164,7 @@ def printed(monkeypatch, capsys):
 
     def print_(what, width):
         file = io.StringIO()
-        monkeypatch.setattr(screen, "_columns", lambda: width)
+        monkeypatch.setattr(saying, "_columns", lambda *, err: width)
         capsys.readouterr()
         what(width, file)
         lines = (file.getvalue() + capsys.readouterr().out).splitlines()
@@ -194,6 +194,36 @@ def test_no_word_is_broken_and_none_is_lost(what, width, printed):
     headers = {"night", "under", "pool", "drill", "outcome", "(undisturbed)", *LAYERS, *FAULTS}
     assert words - whole <= headers
     assert {word for word in whole if word != "…"} - words <= headers
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, None])
+@pytest.mark.parametrize("err", [False, True])
+def test_every_sentence_of_a_command_fits_the_terminal_and_is_one_line_in_a_pipe(monkeypatch, capsys, width, err):
+    monkeypatch.setattr(saying, "_columns", lambda *, err: width)
+    saying.say("killcheck: inference: " + "policy " * 30 + "\n  · a note" + " on what was read" * 9, err=err)
+    captured = capsys.readouterr()
+    text = captured.err if err else captured.out
+    lines = text.splitlines()
+    assert text.split() == [
+        "killcheck:",
+        "inference:",
+        *["policy"] * 30,
+        "·",
+        "a",
+        "note",
+        *["on", "what", "was", "read"] * 9,
+    ]
+    assert len(lines) == 2 if width is None else max(map(len, lines)) <= width
+    assert all(line.startswith(("killcheck:", "    ", "  · ")) for line in lines)
+
+
+def test_a_command_to_paste_stays_whole_and_a_long_word_too(monkeypatch, capsys):
+    monkeypatch.setattr(saying, "_columns", lambda *, err: 30)
+    command = "next: killcheck drill --manifests a/folder/deep/down --exec host"
+    saying.say(f"{command}   (its programs run)\nrun record: .killcheck/runs/20261126-054837-3f027a/run.jsonl")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[:2] == [command, "      (its programs run)"]
+    assert printed[-1].strip() == ".killcheck/runs/20261126-054837-3f027a/run.jsonl"
 
 
 def test_times_of_another_day_stand_below_its_date(printed):

@@ -151,6 +151,15 @@ def test_the_shipped_roles_grant_what_all_drills_take():
                 assert may, (namespace, str(rule))
 
 
+def test_the_rights_are_those_of_any_hour():
+    """Close to a firing the schedule is suspended while a copy is drilled: one who asks at noon is told so, too."""
+    asked = {"verb": "patch", "group": "batch", "resource": "cronjobs", "name": "gpu-nightly-off"}
+    shipped = [obj for obj in SHIPPED if obj["metadata"]["name"] != "killcheck-fault-schedule"]
+    listed = list(yaml.safe_load_all(rights_of("rolebinding-gone", "command-missing").manifests(Account())))
+    for granting in (shipped, listed):
+        assert Permissions(granting).allows("killcheck", "killcheck", namespace="inference", **asked)
+
+
 @pytest.mark.parametrize("name", one_in(3, ["", *API_FAULTS]), ids=lambda name: name or "no-fault")
 def test_the_rights_of_a_drill_are_enough_and_nothing_else_is_written(name, monkeypatch, request):
     """With what ``killcheck rights`` lists for this one drill, and nothing more."""
@@ -229,7 +238,8 @@ def _planned(plan, method, url, created):
 
 
 def test_a_right_that_is_missing_is_named_before_anything_is_changed(cluster):
-    cluster.embedded.kube.delete(r.ROLEBINDINGS, "killcheck-fault-schedule", "inference")
+    for part in ("schedule", "copy"):
+        cluster.embedded.kube.delete(r.ROLEBINDINGS, f"killcheck-fault-{part}", "inference")
     with pytest.raises(consent.ConsentError, match=r"patch cronjobs\.batch gpu-nightly-off in namespace inference"):
         cluster.drill("suspended")
     assert cluster.audit.writes() == []

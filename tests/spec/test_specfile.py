@@ -206,7 +206,7 @@ def test_one_mistake_is_reported_once():
 def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path):
     with pytest.raises(SpecError, match="no such file"):
         specfile.load(tmp_path / "nowhere.yaml")
-    with pytest.raises(SpecError, match="a folder; give the spec file in it"):
+    with pytest.raises(SpecError, match=r"a folder without a killcheck\.yaml"):
         specfile.load(tmp_path)
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SpecError, match="not text in UTF-8"):

@@ -42,6 +42,32 @@ def test_every_line_is_on_disk_as_soon_as_it_happened(tmp_path):
     record.close()
 
 
+def broken_off(path, *what, beside=""):
+    """A run that ends with an error after these events, and perhaps left a file beside its record."""
+    with RecordWriter(path) as record:
+        for event in what:
+            record(event)
+        if beside:
+            (path.parent / beside).touch()
+        raise KeyError
+
+
+@pytest.mark.parametrize(("what", "stays"), [((STARTED,), False), ((STARTED, PHASE), True)])
+def test_of_a_run_that_is_refused_before_its_first_drill_no_record_stays(tmp_path, what, stays):
+    """It would be the newest run, which `report`, `accept` and `certify` take."""
+    path = tmp_path / "runs/r/run.jsonl"
+    with pytest.raises(KeyError):
+        broken_off(path, *what)
+    assert path.exists() is path.parent.exists() is stays
+
+
+def test_a_journal_beside_it_stays_all_the_same(tmp_path):
+    path = tmp_path / "runs/r/run.jsonl"
+    with pytest.raises(KeyError):
+        broken_off(path, STARTED, beside="journal-0.jsonl")
+    assert [file.name for file in path.parent.iterdir()] == ["journal-0.jsonl"]
+
+
 @pytest.mark.parametrize("text", ["not json\nmore\n", '{"event": "Nonsense", "at": "2026-01-15T03:00:00Z"}\n'])
 def test_another_file_is_refused_by_name_and_line(tmp_path, text):
     path = tmp_path / "other.jsonl"

@@ -30,10 +30,11 @@ def read(path: FilePath) -> str:
     except UnicodeDecodeError as error:
         raise SpecError([Problem(str(path), 0, "", not_utf8(error))]) from error
     except IsADirectoryError as error:
-        message = "a folder; give the spec file in it, or pass the folder with --manifests"
+        message = "a folder without a killcheck.yaml: give --manifests to drill what is in it, or a spec file"
         raise SpecError([Problem(str(path), 0, "", message)]) from error
     except OSError as error:
-        hint = "; manifests come from standard input with --manifests -" if str(path) == "-" else ""
+        hint = "; killcheck init writes one" if isinstance(error, FileNotFoundError) else ""
+        hint = "; manifests come from standard input with --manifests -" if str(path) == "-" else hint
         raise SpecError([Problem(str(path), 0, "", (error.strerror or str(error)).lower() + hint)]) from error
 
 
