@@ -76,6 +76,7 @@ def command(
     from killcheck.reports.story import tell
     from killcheck.run.accepting import accept
     from killcheck.run.chain import Chain
+    from killcheck.run.chosen import spec_in
     from killcheck.run.kept import record_of
     from killcheck.run.record import believed, read
     from killcheck.safety.journal import state_dir
@@ -85,7 +86,7 @@ def command(
     last = until.date()
     if last < wall_now().date():
         raise click.UsageError(f"--until {last} is past: it would accept nothing")
-    spec = spec or _spec()
+    spec = spec_in(spec) if spec else _spec()
     path = specfile.load(spec)
     file = accepted.beside(spec)
     named_record, chain = record_of(record, state_dir()), Chain()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -49,7 +50,9 @@ def layers(context: click.Context, _so_far: str) -> Iterable[tuple[str, str]]:
     from killcheck.run.chosen import chosen
 
     said: dict[str, Any] = context.params
-    session = chosen(spec=said.get("spec"), manifests=said.get("manifests") or (), example=said.get("example") or "")
+    # Where a word is still missing click has not told the arguments apart: the first of them is SPEC.
+    spec = said.get("spec") or next((Path(word) for word in context.args), None)
+    session = chosen(spec=spec, manifests=said.get("manifests") or (), example=said.get("example") or "")
     return [(layer.name, str(layer.type)) for layer in session.kill_path.layers]
 
 

@@ -27,7 +27,12 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.argument("certificate", type=_FILE, metavar="CERTIFICATE")
 @click.option("--key", required=True, type=_FILE, metavar="PUB", help="The public key of who may sign, in PEM.")
 @click.option("--max-age", metavar="DAYS", help="Refuse one whose drills began this many days ago, or earlier.")
-@click.option("--spec", type=_FILE, metavar="SPEC", help="Refuse one of another killcheck.yaml than this.")
+@click.option(
+    "--spec",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="SPEC",
+    help="Refuse one of another killcheck.yaml than this.",
+)
 @click.option(
     "--manifests",
     multiple=True,

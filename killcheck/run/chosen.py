@@ -1,7 +1,7 @@
 """Which kill path a run is about, from what was named: one place decides it for the command line and for pytest.
 
 A spec that is named, by its file or its folder; else the example that is named; else what is found in the manifests
-that are named; else ``killcheck.yaml`` in this folder, or the nearest above it. The shipped examples are nobody's default.
+that are named; else ``killcheck.yaml`` in this folder, or the nearest above it. A shipped example is no default.
 What may *not* live here: terminals, clusters, what a spec means.
 """
 
@@ -16,7 +16,7 @@ from killcheck.kube import releases
 from killcheck.run.session import ExecMode, Session, SessionError
 from killcheck.spec.killpath import KillPath, Outcome, Policy
 
-__all__ = ["SPEC_NAME", "arguments", "chosen", "find_spec", "headline", "source"]
+__all__ = ["SPEC_NAME", "arguments", "chosen", "find_spec", "headline", "source", "spec_in"]
 
 #: What a spec is called that nobody named.
 SPEC_NAME = "killcheck.yaml"
@@ -49,10 +49,8 @@ def chosen(
         _alone(example, spec, manifests, on)
     elif spec is None and not manifests:
         spec = find_spec(Path() if start is None else start)
-    elif spec is not None and (spec / SPEC_NAME).is_file():
-        spec = spec / SPEC_NAME
     return Session(
-        spec=spec,
+        spec=spec and spec_in(spec),
         on=on,
         manifests=manifests,
         exec_mode=exec_mode,
@@ -78,6 +76,11 @@ def find_spec(start: Path) -> Path | None:
             _owned(found)
         return start / SPEC_NAME if folder == here else Path(os.path.relpath(found))
     return None
+
+
+def spec_in(named: Path) -> Path:
+    """The spec that a person means: a file, or the ``killcheck.yaml`` of a folder."""
+    return named / SPEC_NAME if (named / SPEC_NAME).is_file() else named
 
 
 def source(session: Session) -> str:

@@ -157,3 +157,8 @@ def test_the_file_reads_back(team, tmp_path):
     file = tmp_path / "killcheck.accepted.yaml"
     file.write_text(accepted.dump([rule, rule]))
     assert accepted.read(file) == (rule, rule)
+
+
+def test_the_folder_of_a_spec_names_it(drilled, tmp_path):
+    assert drilled("accept", "--spec", str(tmp_path), *SAID).exit_code == 0
+    assert {rule.fault for rule in accepted.read(tmp_path / "killcheck.accepted.yaml")} == {"image-gone", "suspended"}

@@ -40,6 +40,8 @@ def here(tmp_path, monkeypatch):
     for file in fixtures.path("two-switches").iterdir():
         if file.suffix == ".yaml":
             shutil.copy(file, tmp_path)
+    (tmp_path / "other").mkdir()
+    shutil.copy(fixtures.spec("dead-man"), tmp_path / "other")
     (tmp_path / "config").write_text(CONFIG)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
@@ -72,6 +74,8 @@ def test_bash_completes_a_layer(here):
         (("drill", "--layer", ""), ["nightly-off", "second-switch"]),
         (("explore", "--layer", "s"), ["second-switch"]),
         (("drill", "--example", "dead-man", "--layer", ""), ["nightly-off"]),
+        (("drill", "other/killcheck.yaml", "--layer", ""), ["nightly-off"]),
+        (("drill", "other", "--exec", "host", "--layer", "n"), ["nightly-off"]),
         (("drill", "--under", "image-g"), ["image-gone"]),
         (("drill", "--under", "image-gone+pdb"), ["image-gone+pdb-blocks"]),
         (("accept", "--under", "image-g"), ["image-gone"]),
