@@ -53,8 +53,8 @@ class Served:
 def _place(of):
     """The socket at which it listens, which has begun."""
     folder, _, last = os.environ[RUN].rpartition(":")
-    place = Path(folder, of)
-    with Path(folder, f"{of}.lock").open("w") as lock:
+    place = Path(folder, f"nursery-of-{of}")  # beside what killcheck keeps there
+    with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the workers ask at the same time
         if not place.exists():
             subprocess.run([sys.executable, __file__, of, str(place), last], check=True, stdin=subprocess.DEVNULL)
