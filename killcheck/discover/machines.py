@@ -63,7 +63,9 @@ def found(rehearsed: Mapping[str, Rehearsed], name: str = "") -> Alone | None:
         starts = tuple(dict.fromkeys(machine.name for machine in machines[who] if not machine.stops))
         if starts and not covers:
             notes.append(f"Timer/{who} starts {', '.join(starts)}: it starts what others stop")
-        if covers and one.beside:
+        if covers and one.never_starts:
+            notes.append(f"Timer/{who} turns nothing off: {one.first.why}")
+        elif covers and one.beside:
             layers.append(layer(who, one.beside, covers, home))
             evidence[who] = _how(one)
     path = KillPath(

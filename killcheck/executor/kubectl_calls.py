@@ -80,7 +80,7 @@ _SHORT = {
     "ks": "kustomizations",
 }
 _MORE = (
-    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+    resources.LEADERWORKERSETS,
     Resource("ray.io", "v1", "rayclusters", "RayCluster"),
     Resource("ray.io", "v1", "rayjobs", "RayJob"),
     Resource("ray.io", "v1", "rayservices", "RayService"),

@@ -56,7 +56,7 @@ _HELPFUL = (
     Resource("monitoring.coreos.com", "v1", "prometheusrules", "PrometheusRule"),
     Resource("autoscaling.x-k8s.io", "v1beta1", "capacitybuffers", "CapacityBuffer"),
     Resource("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService"),
-    Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"),
+    r.LEADERWORKERSETS,
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
     Resource("ray.io", "v1", "rayclusters", "RayCluster"),
     Resource("kubeflow.org", "v1", "notebooks", "Notebook"),

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from killcheck.kube import outside_schedules
 from killcheck.kube.manifest_text import is_definition, is_template_of_objects
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
-from killcheck.text.files import text_of
+from killcheck.text.files import enclosed, text_of
 from killcheck.text.yamlfile import YamlError, documents
 
 if TYPE_CHECKING:
@@ -217,13 +217,16 @@ class Folders(Struct):
 
     def _chart(self, path: Path) -> None:
         """A chart's templates say nothing until Helm has filled them in; its values may name GPUs."""
-        named = any(
-            _names_accelerators(file)
+        files = [
+            file
             for file in sorted(path.rglob("*"))
-            if file.suffix in _SUFFIXES and not is_definition(_text(file))
+            if file.suffix in (*_SUFFIXES, *_TEMPLATES) and file.is_file() and enclosed(file, self._root)
+        ]
+        named = any(
+            _names_accelerators(file) for file in files if file.suffix in _SUFFIXES and not is_definition(_text(file))
         )
         why = f"a Helm chart, which is not rendered here: {helm_command(path)}"
-        self._pass(path, why, Cause.CHART, named)
+        self.skipped.append(Skipped(str(path), 0, why, Cause.CHART, named, tuple(map(str, files))))
 
     # -- kustomizations --------------------------------------------------------------------------------------
     def _kustomized(self, file: Path, within: tuple[Path, ...], *, named: bool) -> Iterator[Path]:

@@ -10,7 +10,17 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-__all__ = ["above", "in_file", "in_text", "is_crontab", "is_of_a_machine", "pipelines", "times_in"]
+__all__ = [
+    "above",
+    "has_users",
+    "in_file",
+    "in_text",
+    "is_crontab",
+    "is_of_a_machine",
+    "is_user",
+    "pipelines",
+    "times_in",
+]
 
 #: Where CI systems keep their pipelines: what lies in a folder, and which files below it.
 _PIPELINES: Mapping[str, str] = {
@@ -62,10 +72,15 @@ _ACTS = re.compile(
     r"|\b(?:make|just|task)\s+[\w-]*(?:scale|stop|shut|off|down|sleep|suspend|hibernat|wake|turn|gpu)[\w-]*"
 )
 #: A line of a crontab that fires something.
-_CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+\S")
+_CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)")
+#: What begins a command line, and is no user.
+_COMMAND = re.compile(
+    r"[./~$(\[{]|\w*=|(?:kubectl|oc|helm|curl|wget|gcloud|aws|az|oci|doctl|terraform|env|test|cd|flock|timeout|nice|set|if"
+    r"|ssh|docker|systemctl|(?:ba|da|z)?sh|python[\d.]*)$"
+)
 #: A command line of Kubernetes or a cloud, or a script of somebody's own.
 _OWN = re.compile(
-    r"(?<![\w./-])(?:kubectl|oc|helm|curl|wget|gcloud|aws|az)\s|/(?:usr/local|opt|home|root|srv)/\S|\.(?:sh|py)\b"
+    r"(?<![\w.-])(?:kubectl|oc|helm|curl|wget|gcloud|aws|az)\s|/(?:usr/local|opt|home|root|srv)/\S|\.(?:sh|py)\b"
 )
 _TIMER = re.compile(r"^\s*On(?:Calendar|BootSec|UnitActiveSec)\s*=\s*(.+)$", re.M)
 
@@ -73,6 +88,22 @@ _TIMER = re.compile(r"^\s*On(?:Calendar|BootSec|UnitActiveSec)\s*=\s*(.+)$", re.
 def is_crontab(path: Path) -> bool:
     """By its name or its folder's."""
     return path.name == "crontab" or path.suffix == ".cron" or path.parent.name in ("cron.d", "crontabs")
+
+
+def has_users(path: Path, text: str) -> bool:
+    """Whether the lines of a crontab have a user before their command: those of ``/etc`` do (crontab(5)).
+
+    A file called ``crontab`` elsewhere is one of these, or what ``crontab -l`` printed: what its lines begin with says.
+    """
+    if path.name != "crontab" or path.parent.name == "etc":
+        return path.name == "crontab" or path.parent.name == "cron.d"
+    words = [found["rest"].split()[0] for line in text.splitlines() if (found := _CRON_LINE.match(line))]
+    return all(map(is_user, words))
+
+
+def is_user(word: str) -> bool:
+    """Whether the sixth word of a crontab's line may be a user: it begins no command."""
+    return not _COMMAND.match(word)
 
 
 def is_of_a_machine(path: Path) -> bool:

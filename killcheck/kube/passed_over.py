@@ -84,6 +84,7 @@ class Skipped(Struct, frozen=True):
 
     ``line`` is 1-based, 0 for the file as a whole. ``names_gpus``: its text names accelerators. ``files``: those that
     it would have changed, or been read beside: of a kustomization that was not rendered, all that its resources name.
+    Of a chart they are its own.
     ``floors``: groups of machines with GPUs that a cluster's configuration always keeps, and how many.
     """
 

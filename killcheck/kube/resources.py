@@ -92,6 +92,7 @@ EC2NODECLASSES = Resource("karpenter.k8s.aws", "v1", "ec2nodeclasses", "EC2NodeC
 SCALEDOBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject")
 HTTPSCALEDOBJECTS = Resource("http.keda.sh", "v1alpha1", "httpscaledobjects", "HTTPScaledObject")
 APPLICATIONS = Resource("argoproj.io", "v1alpha1", "applications", "Application")
+LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
 KUSTOMIZATIONS = Resource("kustomize.toolkit.fluxcd.io", "v1", "kustomizations", "Kustomization")
 HELMRELEASES = Resource("helm.toolkit.fluxcd.io", "v2", "helmreleases", "HelmRelease")
 

@@ -18,6 +18,8 @@ from killcheck.ledger.stakes import Stakes, group_of
 
 __all__ = ["about_a_switch"]
 
+#: What a switch makes, by its kind.
+_MAKES = {"CronJob": "Jobs and pods"} | dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet"), "pods")
 _KYVERNO = frozenset({"kyverno.io", "policies.kyverno.io"})
 _MADE = frozenset({"Pod", "Job", "pods", "jobs", "*", "*/*"})
 #: What makes a rule say no, where it says anything: by engine, in small letters.
@@ -25,11 +27,12 @@ _REFUSES = frozenset({"enforce", "deny", "scoped"})
 
 
 def about_a_switch(obj: Obj, stakes: Stakes) -> str | None:
-    """What a rule of it has to do with a CronJob that turns targets off, in a phrase; None where nothing."""
+    """What a rule of it has to do with what turns targets off, in a phrase; None where nothing."""
     for ref in stakes.switches:
-        if ref.kind == "CronJob" and namespace_of(obj) in ("", ref.namespace):
+        made = _MAKES.get(ref.kind)
+        if made and namespace_of(obj) in ("", ref.namespace):
             for does in _rules_for(obj, ref.namespace):
-                return f"it is asked about the Jobs and pods of {ref}, and {does}"
+                return f"it is asked about the {made} of {ref}, and {does}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Kustomizations that were not rendered, and change what a drill is about: what is deployed is not what was drilled.
+"""Kustomizations and charts that were not rendered: what is deployed is not what was drilled.
 
 A patch may suspend a switch, a prefix rename what it scales, a base that is not here bring what lights it again.
 """
@@ -12,6 +12,7 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.entries import Entry, Status
 from killcheck.kube.objects import name_of
 from killcheck.kube.passed_over import Cause, Skipped
+from killcheck.ledger import charts
 from killcheck.ledger.stakes import Stakes, home_of
 
 __all__ = ["entries"]
@@ -21,7 +22,7 @@ _SETTLES = "drill what is deployed: render it, and give that as --manifests, or 
 
 
 def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
-    """An open one for each that has a target or a switch among its resources."""
+    """An open one for each that has a target or a switch among its resources, or is a chart that concerns one."""
     if inventory.loaded is None or inventory.live:
         return
     told = {where for where, _ in inventory.not_read}
@@ -32,6 +33,11 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
         if what:
             why = f"{what} is among its resources, and what becomes of them is not what was drilled: {one.why}"
             yield Entry(one.place, Status.NOT_MODELLED, why, _SETTLES)
+    for one in inventory.loaded.skipped:
+        if one.cause is Cause.CHART and one.place not in told:
+            what = charts.concern(one, inventory, stakes)
+            if what:
+                yield Entry(one.place, Status.NOT_MODELLED, f"{what}, and it was not rendered: {one.why}", _SETTLES)
 
 
 def _first(skipped: Skipped, at_stake: dict[str, str]) -> str:

@@ -1,13 +1,14 @@
 """When a systemd timer goes off, as a cron schedule: of its calendar expressions those that a day or a week repeats.
 
-systemd.time(7). What cron cannot say (seconds, years, ``~``, several expressions) is None: nobody knows its hour here.
+systemd.time(7). Seconds are left out. What cron cannot say (years, ``~``, several expressions) is None: nobody here
+knows its hour.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["as_cron"]
+__all__ = ["as_cron", "is_over"]
 
 _WORDS = {
     "minutely": "* * * * *",
@@ -15,11 +16,16 @@ _WORDS = {
     "daily": "0 0 * * *",
     "weekly": "0 0 * * 1",
     "monthly": "0 0 1 * *",
+    "quarterly": "0 0 1 1,4,7,10 *",
+    "semiannually": "0 0 1 1,7 *",
+    "yearly": "0 0 1 1 *",
+    "annually": "0 0 1 1 *",
 }
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_YEARS = re.compile(r"(?<![\d-])\d{4}[\d,./]*(?=-)")
 _EXPRESSION = re.compile(
     r"(?:(?P<days>[A-Za-z][A-Za-z,.-]*)\s+)?(?:(?:\*-)?(?P<month>[\d*,]+)-(?P<day>[\d*,/]+)\s+)?"
-    r"(?P<hour>[\d*,/]+|\d+\.\.\d+):(?P<minute>[\d*,/]+|\d+\.\.\d+)(?::0{1,2})?(?:\s+(?P<zone>[A-Z][\w/+-]*))?"
+    r"(?P<hour>[\d*,/]+|\d+\.\.\d+):(?P<minute>[\d*,/]+|\d+\.\.\d+)(?::[0-5]?\d)?(?:\s+(?P<zone>[A-Z][\w/+-]*))?"
 )
 
 
@@ -36,6 +42,13 @@ def as_cron(expression: str) -> tuple[str, str] | None:
         return None
     fields = [_field(found[name] or "*") for name in ("minute", "hour", "day", "month")]
     return " ".join([*fields, weekdays]), found["zone"] or ""
+
+
+def is_over(expression: str, year: int) -> bool:
+    """Whether every year that an expression names has passed before ``year``: it never elapses again."""
+    found = _YEARS.search(expression)
+    text = found[0] if found else "/"
+    return "/" not in text and max(map(int, re.findall(r"\d{4}", text))) < year
 
 
 def _field(text: str) -> str:

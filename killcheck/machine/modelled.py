@@ -303,12 +303,14 @@ class Machine:
 
     def launch(self, command: Command, errors: str) -> Launch:
         """A program of the machine, as it is to be started. Raises OSError."""
-        mounts, contents, path, shell = self.mounts(), Contents(None), _PATH, _APART
+        mounts, contents, shell = self.mounts(), Contents(None), _APART
+        own = command.env.get("PATH")  # a crontab's or unit's: what stands for a cloud's CLI comes first in that, too
+        path = f"{BIN}:{own}" if own else _PATH
         disturbed = command not in self.witnesses
         if disturbed:
             mounts = list(self._disturbed(mounts))
             contents = replace(contents, without=frozenset(n for n, text in self.stand_ins.items() if not text))
-            path = f"{BEFORE}:{_PATH}" if self.stand_ins else _PATH
+            path = f"{BEFORE}:{path}" if self.stand_ins else path
             disks = " ".join(shlex.quote(mount.path) for mount in mounts if mount.full)
             if disks:
                 shell = _APART_FULL.replace("@DISKS@", disks).replace("@KEPT@", KEPT)
@@ -316,7 +318,7 @@ class Machine:
             pod=_POD,
             container="machine",
             argv=["/bin/sh", "-c", shell, errors, *command.argv],
-            env={"PATH": path} | dict(command.env),
+            env=dict(command.env) | {"PATH": path},
             mounts=[*mounts, *_tree(self.folder / command.folder, {mount.path for mount in mounts})],
             contents=contents,
             image="the machine",

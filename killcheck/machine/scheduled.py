@@ -15,10 +15,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from killcheck.clock import wall_now
 from killcheck.entries import Becomes, leaves
 from killcheck.executor.scripts import CLIS, is_script, texts
+from killcheck.kube.outside_schedules import has_users, is_user
 from killcheck.machine import service_lines
-from killcheck.machine.calendar import as_cron
+from killcheck.machine.calendar import as_cron, is_over
 from killcheck.machine.trees import home as home_of
 from killcheck.machine.trees import is_root
 from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
@@ -74,6 +76,8 @@ class Scheduled(Struct, frozen=True):
     #: After how many seconds its unit stops it; None: never. Why nothing here lets its timer run, in half a sentence.
     limit_s: float | None = None
     idle: str = ""
+    #: The calendar expression that nobody here understands, where it has such a one.
+    unclear: str = ""
 
     @property
     def ref(self) -> str:
@@ -148,9 +152,11 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
         at = (file, 1) if broken else (service, _line(service))
         schedule, zone = when or (None, "")
         broken = broken or next(filter(None, (_absent(shlex.split(line), home) for line in lines)), None)
+        broken = broken or _over(written)
         odd = next(filter(None, map(_no_shell, lines)), "")
+        unclear = next((one for one in calendars if as_cron(one) is None), "")
         idle = _idle(file, written)
-        yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd, limit_s, idle)
+        yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd, limit_s, idle, unclear)
 
 
 def _idle(timer: Path, written: list[tuple[str, str, str]]) -> str:
@@ -162,6 +168,15 @@ def _idle(timer: Path, written: list[tuple[str, str, str]]) -> str:
     if any(timer.name in text_of(one, errors="replace") for one in beside):
         return ""
     return f"{timer.name} has no [Install], and nothing beside it wants it: 'systemctl enable' does nothing"
+
+
+def _over(timer: list[tuple[str, str, str]]) -> str | None:
+    """Why a timer never goes off: all its days have passed, and nothing else wakes it."""
+    said = [(key, value) for part, key, value in timer if part == "Timer" and key.startswith("On") and value]
+    year = wall_now().year
+    if not said or not all(key == "OnCalendar" and is_over(value, year) for key, value in said):
+        return None
+    return f"its day has passed (OnCalendar={said[-1][1]}), and it never goes off again"
 
 
 def _service(folder: Path, name: str) -> Path | None:
@@ -215,23 +230,25 @@ def _as_a_shell_has_it(text: str) -> bool:
 
 
 def _crontab(file: Path) -> Iterator[Scheduled]:
-    system = file.name == "crontab" or file.parent.name == "cron.d"
-    env: dict[str, str] = {}
-    for number, line in enumerate(text_of(file, errors="replace").splitlines(), 1):
+    content = text_of(file, errors="replace")
+    system, env = has_users(file, content), dict[str, str]()
+    for number, line in enumerate(content.splitlines(), 1):
         given, found = _ASSIGNED.match(line), _CRON.match(line)
         if line.lstrip().startswith("#"):
             continue
         if given and not found:
             env[given[1]] = given[2].strip().strip("\"'")
         elif found:
-            rest = found[2].split(None, 1)[-1] if system and " " in found[2] else found[2]
+            user, _, rest = found[2].partition(" ") if system and " " in found[2] else ("", "", found[2])
             when = as_cron(found[1].removeprefix("@")) if found[1].startswith("@") else (found[1], "")
-            home, (text, odd) = home_of(file.parent), _until_percent(rest)
+            named = not user or is_user(user)
+            home, (text, odd) = home_of(file.parent), _until_percent(rest.lstrip() if named else found[2])
             inner = _PATH.sub(lambda word, home=home, at=file.parent: _in_text(word, at, home), text)  # type: ignore[misc]
             command = _command([f"/bin/sh -c {shlex.quote(inner)}"], env, file.parent, home)
             if command is not None:
                 zone = env.get("CRON_TZ", "")
-                name, broken = f"{file.name}-{number}", _absent(text.split()[:2], home)
+                name = f"{file.name}-{number}"
+                broken = _absent(text.split()[:2], home) if named else f"cron takes {user} for a user: it fires nothing"
                 cron = when and when[0]
                 yield Scheduled(name, file, number, home, command, cron, zone, by=file, broken=broken, odd=odd)
 

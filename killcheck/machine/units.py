@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from killcheck.kube.outside_schedules import is_crontab
+from killcheck.kube.outside_schedules import has_users, is_crontab
 from killcheck.machine.starting import assignments, called, expanded, start_in, started_by, unread_in
 from killcheck.spec.killpath import Command, KillPath
 from killcheck.text.durations import parse_duration
@@ -77,11 +77,11 @@ def read(folders: Sequence[Path], *, beside: Path, deployed: bool = False) -> Au
 
 
 def folders_below(root: Path) -> Iterator[Path]:
-    """A folder and those below it that hold units or crontabs; no link is followed."""
+    """A folder and those below it that hold units (services of the boot too) or crontabs; no link is followed."""
     for here, below, files in os.walk(root):
         depth = len(Path(here).relative_to(root).parts)
         below[:] = sorted(n for n in below if n not in _NOT_UNITS and not n.startswith(".") and depth < DEPTH)
-        if any(is_schedule(Path(here, name)) for name in files):
+        if any(name.endswith(".service") or is_schedule(Path(here, name)) for name in files):
             yield Path(here)
 
 
@@ -151,8 +151,9 @@ class _Reader:
                 self._command(expanded(value.lstrip("-@+!:"), known), way, limit, depth, known)
 
     def _crontab(self, file: Path) -> None:
-        system = file.name == "crontab" or file.parent.name == "cron.d"
-        for number, line in enumerate(text_of(file, errors="replace").splitlines(), 1):
+        content = text_of(file, errors="replace")
+        system = has_users(file, content)
+        for number, line in enumerate(content.splitlines(), 1):
             found = _CRON_LINE.match(line)
             if found and not line.lstrip().startswith("#"):
                 rest = found["rest"].split(None, 1)[-1] if system and " " in found["rest"] else found["rest"]

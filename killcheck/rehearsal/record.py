@@ -254,6 +254,11 @@ class Rehearsed(Struct, frozen=True):
         """Whether any of it ran: else only reading tells what it would do."""
         return self.known and self.first.outcome is not Outcome.NOT_STARTED
 
+    @property
+    def never_starts(self) -> bool:
+        """Whether it was seen that nothing of it would ever run: ``first.why`` says why."""
+        return self.known and self.first.outcome is Outcome.NOT_STARTED
+
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it."""
         first = self.first

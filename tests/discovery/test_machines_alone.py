@@ -10,7 +10,10 @@ from click.testing import CliRunner
 
 from killcheck.cli import main
 from killcheck.executor.cloud_machines import asked, lacks_region
+from killcheck.layers.beside import entries
+from killcheck.machine.calendar import as_cron
 from killcheck.machine.scheduled import find
+from killcheck.run.session import Session
 from killcheck.spec import specfile
 
 STOP = "/usr/bin/gcloud compute instances stop {} --zone europe-west4-a --quiet"
@@ -129,6 +132,89 @@ def test_a_program_that_its_machines_tree_lacks_is_told_of(tmp_path):
     _, told, _ = _linted(tmp_path)
     assert ("machine-timer", "Timer/gpu-off", f"it never starts: {one.broken}") in told
     assert one.broken == "it starts /opt/gpu/gpu-off.sh, which is not in its machine's tree (off.sh is there)"
+
+
+@pytest.mark.parametrize(
+    ("expression", "cron"),
+    [
+        ("*-*-* 22:00:30", "0 22 * * *"),
+        ("quarterly", "0 0 1 1,4,7,10 *"),
+        ("*-*~01 22:00:00", None),
+        ("2020-01-01 22:00:00", None),
+    ],
+)
+def test_calendar_expressions_in_crons_words(expression, cron):
+    found = as_cron(expression)
+    assert (found and found[0]) == cron
+
+
+@pytest.mark.parametrize(
+    ("expression", "over"),
+    [
+        ("2020-01-01 22:00:00", True),
+        ("Mon 2019,2020-*-* 22:00", True),
+        ("2020/1-01-01 22:00", False),
+        ("2020..2040-*-* 22:00", False),
+        ("*-*-* 22:00", False),
+    ],
+)
+def test_timer_whose_days_have_passed_turns_nothing_off(expression, over, tmp_path):
+    _units(tmp_path, "gpu-off", STOP.format("gpu-1"), expression)
+    (one,) = find([tmp_path])
+    assert ("its day has passed" in (one.broken or "")) is over
+    if over:
+        _, told, _ = _linted(tmp_path)
+        assert ("machine-timer", "Timer/gpu-off", f"it never starts: {one.broken}") in told
+        assert not discovered(tmp_path).layers
+
+
+def discovered(folder: Path):
+    """The kill path of a folder."""
+    return Session(manifests=[folder]).kill_path
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "first", "broken"),
+    [
+        ("crontab", "0 22 * * * aws ec2 stop-instances --instance-ids i-1", "aws", False),
+        ("crontab", "0 22 * * * root aws ec2 stop-instances --instance-ids i-1", "aws", False),
+        ("cron.d/gpu", "0 22 * * * root aws ec2 stop-instances --instance-ids i-1", "aws", False),
+        ("cron.d/gpu", "0 22 * * * aws ec2 stop-instances --instance-ids i-1", "aws", True),
+        ("etc/crontab", "0 22 * * * /usr/bin/aws ec2 stop-instances --instance-ids i-1", "aws", True),
+    ],
+)
+def test_a_system_crontab_has_users_and_a_persons_own_has_none(file, line, first, broken, tmp_path):
+    """crontab(5): what ``crontab -l`` printed has no sixth field; a word that begins a command is no user."""
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(f"{line}\n")
+    (one,) = find([tmp_path])
+    assert Path(one.command.argv[-1].split()[0]).name == first
+    assert ("for a user" in (one.broken or "")) is broken
+
+
+def _kept(folder: Path) -> list[tuple[str, str]]:
+    return [(entry.status.value, entry.object) for entry in entries(discovered(folder))]
+
+
+def test_the_mornings_start_beside_machines_is_assumed_and_any_other_open(tmp_path):
+    _units(tmp_path, "gpu-off", STOP.format("gpu-1"))
+    _units(tmp_path, "gpu-on", START.format("gpu-1"), "*-*-* 07:00:00")
+    assert _kept(tmp_path) == [("assumed", "Timer/gpu-on.timer")]
+    _units(tmp_path, "gpu-on", START.format("gpu-1"), "*-*-* 23:00:00")
+    assert _kept(tmp_path) == [("not modelled", "Timer/gpu-on.timer")]
+
+
+def test_a_start_at_boot_is_seen_where_no_timer_lies_beside_it(tmp_path):
+    (tmp_path / "crontab").write_text(f"0 22 * * * {STOP.format('gpu-1')}\n")
+    (tmp_path / "units").mkdir()
+    service = f"[Service]\nExecStart={START.format('gpu-1')}\n[Install]\nWantedBy=multi-user.target\n"
+    (tmp_path / "units/wake.service").write_text(service)
+    assert _kept(tmp_path) == [("not modelled", "Timer/wake.service")]
+
+
+def test_a_timer_whose_day_nobody_here_knows_proves_nothing(tmp_path):
+    _units(tmp_path, "gpu-off", STOP.format("gpu-1"), "*-*~01 22:00:00")
+    assert _kept(tmp_path) == [("not modelled", "Timer/gpu-off")]
 
 
 def _tree(root: Path) -> Path:

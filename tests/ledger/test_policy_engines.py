@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
+import parts
 import pytest
 import yaml
 from composed import Composition
@@ -70,6 +71,17 @@ def test_a_rule_that_may_refuse_the_switch_s_pods_is_open(what: str) -> None:
 @pytest.mark.parametrize("what", NOT_ASKED)
 def test_a_rule_that_refuses_nothing_of_it_is_harmless(what: str) -> None:
     assert _because(NOT_ASKED[what]) == ""
+
+
+@pytest.mark.parametrize(("what", "open_"), [("Gatekeeper", True), ("another kind", False)])
+def test_a_loop_that_is_the_switch_needs_its_pod_too(what: str, open_: bool) -> None:
+    scene = parts.Draw("a Deployment", "scale", "a loop", ("nothing",), "plain").scene()
+    path = specfile.loads(yaml.safe_dump(scene.spec))
+    policy = {**ASKED, **NOT_ASKED}[what]
+    asked = about_a_switch(policy, Stakes(scene.objects, path, path.layers[0]))
+    assert asked == (
+        "it is asked about the pods of Deployment/gpu-apps/lights-out, and may refuse them" if open_ else None
+    )
 
 
 def _because(policy: dict[str, Any]) -> str:

@@ -42,6 +42,46 @@ def test_one_that_only_lists_changes_nothing(tmp_path: Path, monkeypatch: pytest
     assert _open(tmp_path, "resources: [all.yaml]\n", monkeypatch) == []
 
 
+WARM = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: warm}\nspec: {schedule: {{ .Values.when }}}\n"
+ROLE = (
+    "kind: ClusterRole\nmetadata: {name: {{ .Release.Name }}}\nrules:\n"
+    "- {apiGroups: [apps], resources: [deployments/scale], verbs: [patch]}\n"
+)
+CHARTS = {
+    "a template that names it": ({"templates/a.yaml": WARM + "# kubectl scale deploy/llama\n"}, "names Deployment"),
+    "values that name it": ({"templates/a.yaml": WARM, "values.yaml": "target: llama\n"}, "names Deployment"),
+    "a right over its kind": ({"templates/a.yaml": WARM, "templates/b.yaml": ROLE}, "right to write deployments"),
+    "something else": ({"templates/a.yaml": WARM}, ""),
+    "its Service alone": ({"templates/a.yaml": "kind: Service\nmetadata: {name: llama}\n"}, ""),
+}
+
+
+@pytest.mark.parametrize("what", CHARTS)
+def test_a_chart_that_may_light_it_is_open(what: str, tmp_path: Path) -> None:
+    files, said = CHARTS[what]
+    assert _charted(tmp_path, files, "all.yaml") == ([said] if said else [])
+
+
+@pytest.mark.parametrize("mark", ["# Source: warm/templates/a.yaml\n", ""])
+def test_a_chart_whose_output_is_here_was_rendered(mark: str, tmp_path: Path) -> None:
+    files, said = CHARTS["a template that names it"]
+    assert _charted(tmp_path, files, "all.yaml", mark) == ([] if mark else [said])
+
+
+def _charted(folder: Path, files: dict[str, str], name: str, mark: str = "") -> list[str]:
+    """What is said of a chart beside a path: the words of ours that are in it."""
+    one = Composition()
+    for file, text in {"Chart.yaml": "apiVersion: v2\nname: warm\nversion: 0.1.0\n", **files}.items():
+        (folder / "warm" / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "warm" / file).write_text(text)
+    (folder / name).write_text(mark + yaml.safe_dump_all(one.objects))
+    (folder / "killcheck.yaml").write_text(yaml.safe_dump(one.spec))
+    path, loaded = specfile.load(folder / "killcheck.yaml"), manifests.load([folder])
+    kept = keep(Inventory(loaded.objects, loaded=loaded), path, path.layers[0], today=date(2026, 1, 15))
+    told = [entry.because for entry in kept.open if entry.object.endswith("warm")]
+    return [word for text in told for word in {said for _, said in CHARTS.values() if said} if word in text]
+
+
 def _open(folder: Path, kustomization: str | None, monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
     monkeypatch.setenv("PATH", str(folder))  # nothing renders it
     one = Composition()

@@ -30,7 +30,6 @@ from killcheck.kube.resources import Resource
 __all__ = ["JOBSETS", "RAY_CLUSTERS", "Groups", "JobSets", "LeaderWorkerSets", "Notebooks", "RayClusters"]
 
 JOBSETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
-_LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
 RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster")
 _NOTEBOOKS = Resource("kubeflow.org", "v1", "notebooks", "Notebook")
 _LWS_NAME, _LWS_GROUP, _LWS_WORKER = (
@@ -145,7 +144,7 @@ class LeaderWorkerSets(Groups):
     """lws-controller-manager: the leaders; :meth:`reconcile` also sees to each leader's workers."""
 
     name: ClassVar[str] = "lws-controller-manager"
-    own: ClassVar[Resource] = _LEADER_WORKER_SETS
+    own: ClassVar[Resource] = r.LEADERWORKERSETS
     made: ClassVar[Resource] = r.STATEFULSETS
 
     def setup(self) -> None:

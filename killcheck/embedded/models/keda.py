@@ -61,7 +61,7 @@ class _Change(Struct, frozen=True):
 
 @dataclass
 class Keda(Controller):
-    """keda-operator, for whatever has a scale subresource of Deployments and StatefulSets."""
+    """keda-operator, for what has a scale subresource here: Deployments, StatefulSets, LeaderWorkerSets."""
 
     name: ClassVar[str] = "keda-operator"
     #: What its answers rest on, and what it did on an assumption alone; the cluster tells both.
@@ -77,8 +77,10 @@ class Keda(Controller):
         #: (when, annotation) of the last pause that was carried out.
         self._paused: dict[Key, tuple[float, str]] = {}
         self.scaled = self.follow(r.SCALEDOBJECTS, self._own, optional=True)
-        self.deployments = self.follow(r.DEPLOYMENTS, self._scalers_of)
-        self.statefulsets = self.follow(r.STATEFULSETS, self._scalers_of)
+        self.scalable = {
+            (one.group, one.kind): (one, self.follow(one, self._scalers_of, optional=one.group != "apps"))
+            for one in (r.DEPLOYMENTS, r.STATEFULSETS, r.LEADERWORKERSETS)
+        }
         self.pods = self.follow(r.PODS, self._counting)
 
     def _counting(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
@@ -96,7 +98,7 @@ class Keda(Controller):
         return [
             key_of(scaled)
             for scaled in self.scaled.values()
-            if namespace_of(scaled) == namespace_of(new) and _target(scaled) == (new.get("kind"), name_of(new))
+            if namespace_of(scaled) == namespace_of(new) and _target(scaled) == (_group(new), new["kind"], name_of(new))
         ]
 
     # -- one look ------------------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ class Keda(Controller):
         workload, now, wanted, reading = change.workload, change.now, change.wanted, change.reading
         if now == wanted:
             return
-        resource = r.DEPLOYMENTS if workload["kind"] == "Deployment" else r.STATEFULSETS
+        resource, _ = self.scalable[_group(workload), workload["kind"]]
         self.kube.patch(
             resource, name_of(workload), {"spec": {"replicas": wanted}}, namespace_of(workload), subresource="scale"
         )
@@ -208,7 +210,10 @@ class Keda(Controller):
             word = "Scaled" if wanted > now else "Deactivated"
             by = f", triggered by {';'.join(reading.by)}" if reading is not None and reading.by else ""
             self.events.emit(
-                scaled, "Normal", change.reason, f"{word} apps/v1.{workload['kind']} {what} from {now} to {wanted}{by}"
+                scaled,
+                "Normal",
+                change.reason,
+                f"{word} {workload['apiVersion']}.{workload['kind']} {what} from {now} to {wanted}{by}",
             )
 
     # -- pauses --------------------------------------------------------------------------------------------
@@ -241,7 +246,7 @@ class Keda(Controller):
         wanted = {
             "minReplicas": max(1, int(spec.get("minReplicaCount") or 0)),
             "maxReplicas": int(spec.get("maxReplicaCount") or MOST),
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": workload["kind"], "name": name_of(workload)},
+            "scaleTargetRef": {key: workload[key] for key in ("apiVersion", "kind")} | {"name": name_of(workload)},
         }
         metric = _metric(scaled, workload, reading)
         notes = {METRIC: metric}
@@ -324,12 +329,17 @@ class Keda(Controller):
         ]
 
     def _status(self, scaled: Obj, now: int) -> Obj:
-        kind = _target(scaled)[0]
+        resource, _ = self.scalable[_target(scaled)[:2]]
         types = ",".join(dict.fromkeys(str(t.get("type")) for t in keda_triggers.triggers(scaled)))
         status: Obj = {
-            "scaleTargetKind": f"apps/v1.{kind}",
+            "scaleTargetKind": f"{resource.api_version}.{resource.kind}",
             "hpaName": "" if _is_paused(scaled) else _hpa(scaled),
-            "scaleTargetGVKR": {"group": "apps", "version": "v1", "kind": kind, "resource": f"{kind.lower()}s"},
+            "scaleTargetGVKR": {
+                "group": resource.group,
+                "version": resource.version,
+                "kind": resource.kind,
+                "resource": resource.plural,
+            },
             "triggersTypes": types,
         }
         if dig(scaled, "status", "originalReplicaCount") is None:
@@ -384,9 +394,9 @@ class Keda(Controller):
         self._on: set[Key] = set()
 
     def _workload(self, scaled: Obj) -> Obj | None:
-        kind, name = _target(scaled)
-        informer = self.statefulsets if kind == "StatefulSet" else self.deployments
-        return informer.get(name, namespace_of(scaled))
+        group, kind, name = _target(scaled)
+        _, informer = self.scalable.get((group, kind), (None, None))
+        return informer.get(name, namespace_of(scaled)) if informer is not None else None
 
 
 def _is_paused(scaled: Obj) -> bool:
@@ -428,6 +438,12 @@ def interval(scaled: Obj) -> float:
     return float(dig(scaled, "spec", "pollingInterval", default=30) or 30)
 
 
-def _target(scaled: Obj) -> tuple[str, str]:
+def _target(scaled: Obj) -> tuple[str, str, str]:
+    """Group, kind and name of what is scaled: a Deployment of apps/v1, where nothing else is said."""
     ref = dig(scaled, "spec", "scaleTargetRef", default={})
-    return ref.get("kind") or "Deployment", ref.get("name", "")
+    group = str(ref.get("apiVersion") or r.DEPLOYMENTS.api_version).rpartition("/")[0]
+    return group, ref.get("kind") or "Deployment", ref.get("name", "")
+
+
+def _group(workload: Obj) -> str:
+    return str(workload["apiVersion"]).rpartition("/")[0]

@@ -74,3 +74,31 @@ def test_pause_that_a_switch_left_is_taken_off_and_one_that_was_there_stays():
 
 def _annotate(made, value):
     made.kube.patch(r.SCALEDOBJECTS, "encoder", {"metadata": {"annotations": {PAUSED_AT: value}}}, NS)
+
+
+@pytest.mark.parametrize("kind", ["LeaderWorkerSet", "Deployment"])
+def test_floor_is_kept_of_whatever_has_a_scale_and_of_no_namesake(kind):
+    """scale_scaledobjects.go goes by the scale subresource: of a LeaderWorkerSet as of a Deployment."""
+    deployment = _deployment("encoder", 1, 1)
+    worker = deployment["spec"]["template"]
+    group = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "encoder", "namespace": NS},
+        "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 1, "workerTemplate": worker}},
+    }
+    scaled = _scaled(_counting("app=nobody"))
+    scaled["spec"] |= {"minReplicaCount": 1}
+    scaled["spec"]["scaleTargetRef"] |= {
+        "kind": kind,
+        "apiVersion": group["apiVersion"] if kind != "Deployment" else "apps/v1",
+    }
+    with cluster(deployment, group, scaled) as made:
+        until(made, running(made, 2, app="encoder"))
+        for one in (r.DEPLOYMENTS, r.LEADERWORKERSETS):
+            made.kube.patch(one, "encoder", {"spec": {"replicas": 0}}, NS)
+        held, other = r.LEADERWORKERSETS, r.DEPLOYMENTS
+        if kind == "Deployment":
+            held, other = other, held
+        until(made, lambda: dig(named(made, held, "encoder", NS), "spec", "replicas") == 1, 120)
+        assert dig(named(made, other, "encoder", NS), "spec", "replicas") == 0
