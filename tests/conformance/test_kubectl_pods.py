@@ -7,8 +7,6 @@ import re
 import shutil
 
 import pytest
-from kubernetes import client, config, watch
-from kubernetes.stream import portforward, stream
 from terminal import Terminal
 
 EXEC_MODE = "host"
@@ -196,6 +194,9 @@ def test_a_port_of_a_container_is_forwarded(kubeconfig, web, websockets):
 
 @kubectl_only
 def test_the_kubernetes_package_forwards_a_port(kubeconfig, cluster, web):
+    from kubernetes import client, config
+    from kubernetes.stream import portforward
+
     api = config.new_client_from_config(str(kubeconfig))
     forwarded = portforward(client.CoreV1Api(api).connect_get_namespaced_pod_portforward, web, "default", ports="8080")
     with contextlib.closing(forwarded.socket(8080)) as sock:
@@ -228,6 +229,9 @@ def test_a_hollow_pod_says_that_it_is_hollow(kubectl):
 
 
 def test_the_kubernetes_package_runs_a_command(kubeconfig, cluster):
+    from kubernetes import client, config
+    from kubernetes.stream import stream
+
     api = config.new_client_from_config(str(kubeconfig))
     core, batch = client.CoreV1Api(api), client.BatchV1Api(api)
     batch.create_namespaced_job(
@@ -262,6 +266,8 @@ def test_the_kubernetes_package_runs_a_command(kubeconfig, cluster):
 
 
 def _running(core, selector):
+    from kubernetes import watch
+
     watcher = watch.Watch()
     for event in watcher.stream(core.list_namespaced_pod, "default", label_selector=selector, timeout_seconds=600):
         if event["object"].status.phase == "Running":

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kubernetes import client
-from kubernetes.config import kube_config
 
 from killcheck.clock import WallLoop
 from killcheck.embedded.pki import Pki
@@ -124,6 +122,9 @@ def written(folder, cluster, user, layout):
 
 def official(paths):
     """(server, CA, verified, server name, authorization, certificate, key) by the official loader."""
+    from kubernetes import client
+    from kubernetes.config import kube_config  # it takes half a second, which no other worker needs
+
     found = client.Configuration()
     kube_config.load_kube_config(
         ":".join(map(str, paths)), context="ours", client_configuration=found, persist_config=False
