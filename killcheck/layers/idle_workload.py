@@ -6,10 +6,13 @@ before they have been idle for long enough was busy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from killcheck.executor.refusals import refusal
 from killcheck.kube import container_logs
+from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
@@ -27,6 +30,12 @@ UNTRIED = "whether it leaves busy targets on was not tried: the spec gives no bu
 PROMPT_S = 900.0
 #: What of its log is kept, in characters.
 LOG_KEPT = 4_000
+#: How programs ask for the hour or the day of the week; not a time in a log (%H:%M).
+_BY_HOUR = re.compile(
+    r"%-?[Hku](?![:.h-]?%-?M)\b|\.hour\b|\btm_hour\b|\bget(?:UTC)?Hours\(|\b(?:iso)?weekday\(\)|\.Hour\(\)"
+)
+#: Seconds in which every hour has been.
+_DAY_S = 86400.0
 
 
 class IdleWorkload(LayerRun):
@@ -51,6 +60,8 @@ class IdleWorkload(LayerRun):
         self._zero_at: datetime | None = None
         self._unproven: str | None = None
         self._standing_by = False
+        #: How its program asks for the hour; empty: it does not, as far as can be read.
+        self._by_hour = ""
 
     def prepare(self) -> None:
         """The monitor must be there, and how long it waits be known."""
@@ -58,9 +69,20 @@ class IdleWorkload(LayerRun):
             raise LayerError(f"layer {self.layer.name}: after how long {self.ref} acts is not said: give it idle")
         kube = self.stage.cluster.kube
         try:
-            kube.get(kube.resource_for(self.ref.api_version, self.ref.kind), self.ref.name, self.ref.namespace)
+            own = kube.get(kube.resource_for(self.ref.api_version, self.ref.kind), self.ref.name, self.ref.namespace)
         except NotFound:
             raise LayerError(f"layer {self.layer.name}: there is no {self.ref}") from None
+        self._by_hour = next((found[0] for text in self._texts(own) if (found := _BY_HOUR.search(text))), "")
+
+    def _texts(self, own: Obj) -> Iterator[str]:
+        """What its program is given to run; its ConfigMaps on the embedded cluster alone, where no right is needed."""
+        spec = dig(own, "spec", "template", "spec", default={})
+        for container in spec.get("containers") or ():
+            yield from (str(word) for key in ("command", "args") for word in container.get(key) or ())
+        for volume in () if self.stage.cluster.real else spec.get("volumes") or ():
+            name = dig(volume, "configMap", "name")
+            found = self.stage.cluster.kube.find(r.CONFIGMAPS, name, self.ref.namespace) if name else None
+            yield from map(str, dig(found or {}, "data", default={}).values())
 
     def permissions(self) -> Sequence[Permission]:
         """Reading the monitor and its log."""
@@ -73,8 +95,22 @@ class IdleWorkload(LayerRun):
         ]
 
     def unproven(self) -> str | None:
-        """Its target could not be made busy."""
-        return self._unproven
+        """Its target could not be made busy; or it goes by the hour, and its hour may not have come."""
+        return self._unproven or self._of_another_hour()
+
+    def _of_another_hour(self) -> str | None:
+        """It left its targets on, none of its calls failed, and it asks what time of day it is."""
+        now, begun = self.stage.cluster.loop.now(), self._used_at
+        running = [pod for pod in self._pods.values() if _running_since(pod, now)]
+        if not self._by_hour or self._zero_at is not None or begun is None or not running:
+            return None
+        if (now - begun).total_seconds() >= _DAY_S or refusal("\n".join(self._said(running[0]))) is not None:
+            return None
+        return (
+            f"{self.ref} goes by the time of day ({self._by_hour}): it left its targets on from {begun:%H:%M} to "
+            f"{now:%H:%M} UTC, and what it does at another hour was not seen. An idle monitor acts at any hour: what "
+            "is to act at a fixed one is best a CronJob, whose hour a drill waits for"
+        )
 
     def untried(self) -> str | None:
         """That nobody saw it leave a busy target on: no request was made."""

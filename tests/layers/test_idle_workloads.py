@@ -7,6 +7,7 @@ import pytest
 from killcheck.drill import night
 from killcheck.entries import Status
 from killcheck.kube.objects import dig
+from killcheck.layers import idle_workload
 from killcheck.machine.modelled import Machine
 from killcheck.verdict import Verdict
 
@@ -77,6 +78,31 @@ def test_one_that_never_finds_anything_idle_is_found(drilled, edited):
     result = monitor(drilled, edited, deployment("100000"))
     assert result.verdict is Verdict.EXPOSED
     assert "is at work and left its targets on: it does not take them for idle" in result.cause
+
+
+def test_one_that_goes_by_the_hour_was_not_seen_at_its_hour(drilled, edited):
+    """At another hour it may act: that it left its targets on at this one exposes nothing."""
+    asks = "while true; do [ $(date -u +%-H) -lt 99 ] || python3 /app/monitor.py; sleep 180; done"
+    result = monitor(drilled, edited, deployment(loop=asks))
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "Deployment/batch/idle-monitor goes by the time of day (%-H): it left its targets on from " in result.why
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("H=$(date +%H)", True),
+        ('date "+%k"', True),
+        ("if datetime.now().hour > 20:", True),
+        ("now.weekday() > 4", True),
+        ("echo $(date +%H:%M:%S) idle", False),
+        ("date -u +%Y-%m-%dT%H%MZ", False),
+        ("per_hour = 3", False),
+        ("printf '%user'", False),
+    ],
+)
+def test_a_time_in_a_log_is_no_hour_that_it_goes_by(text, asks):
+    assert bool(idle_workload._BY_HOUR.search(text)) is asks
 
 
 def test_one_that_does_not_run_is_found(drilled, edited):
