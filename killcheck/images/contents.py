@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -104,7 +104,7 @@ def contents_of(reference: Reference) -> Contents:
 def _catalogue() -> dict[str, Any]:
     import yaml
 
-    text = (resources.files(__package__) / "images.yaml").read_text("utf-8")
+    text = Path(__file__).with_name("images.yaml").read_text("utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(text, Loader=loader)  # type: ignore[no-any-return]  # noqa: S506 - a safe loader, ours
 

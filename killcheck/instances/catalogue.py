@@ -20,7 +20,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
@@ -375,9 +374,8 @@ def shipped() -> Catalogue:
     """The catalogue that comes with the package; read once."""
     types: dict[str, InstanceType] = {}
     sources: list[str] = []
-    folder = resources.files("killcheck.instances")
     for name, provider in _SHIPPED.items():
-        lines = folder.joinpath(name).read_text(encoding="utf-8").splitlines()
+        lines = Path(__file__).with_name(name).read_text("utf-8").splitlines()
         header = " ".join(line.lstrip("# ").rstrip() for line in lines if line.startswith("#"))
         sources.append(f"{name}: {header}")
         rows = csv.reader(line for line in lines if line[:1] not in ("", "#"))

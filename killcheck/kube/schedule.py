@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import islice
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
@@ -32,9 +33,9 @@ class ScheduleError(ValueError):
 
 @functools.cache
 def _zone_names() -> frozenset[str]:
-    import importlib.resources
+    import tzdata
 
-    return frozenset(importlib.resources.files("tzdata").joinpath("zones").read_text("utf-8").split())
+    return frozenset(Path(tzdata.__file__).with_name("zones").read_text("utf-8").split())
 
 
 @functools.cache

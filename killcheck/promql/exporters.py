@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 __all__ = ["exported_as_shipped", "exporter_of", "missing"]
 
@@ -24,7 +24,7 @@ _OF_HISTOGRAMS = ("_bucket", "_sum", "_count")
 @cache
 def _kinds() -> dict[str, dict[str, str]]:
     """Metrics by exporter, each with its kind."""
-    text = resources.files(__package__).joinpath("exporters.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("exporters.csv").read_text("utf-8")
     found: dict[str, dict[str, str]] = {}
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -11,7 +11,6 @@ ttl; 401 without a token; 403 for a token request that was forwarded).
 
 from __future__ import annotations
 
-import argparse
 import json
 import secrets
 import sys
@@ -19,13 +18,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from killcheck.clock import wall_now
 from killcheck.instances.reclaims import NOTICE_S as NOTICES
+from killcheck.standins.application import App
 from killcheck.standins.azure_metadata import ScheduledEvents
 from killcheck.standins.gce_metadata import Preempted
-from killcheck.standins.serving import App
+
+if TYPE_CHECKING:
+    import argparse
 
 __all__ = ["Metadata", "Watched", "main"]
 
@@ -171,6 +173,8 @@ def _desk(options: argparse.Namespace) -> Metadata | ScheduledEvents | Preempted
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve until interrupted."""
+    import argparse
+
     from killcheck.standins.serving import serve
 
     parser = argparse.ArgumentParser(

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from killcheck.clock import wall_now
 from killcheck.instances.reclaims import NOTICE_S
-from killcheck.standins.serving import UNANSWERED
+from killcheck.standins.application import UNANSWERED
 
 __all__ = ["Preempted"]
 

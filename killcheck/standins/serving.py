@@ -10,11 +10,9 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-__all__ = ["UNANSWERED", "App", "answer", "serve"]
+from killcheck.standins.application import UNANSWERED, App
 
-App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-#: In the environment of a request that :func:`answer` serves: called by an application that answers nothing at all.
-UNANSWERED = "killcheck.unanswered"
+__all__ = ["answer", "serve"]
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -74,12 +72,7 @@ def answer(sock: socket.socket, app: App, unanswered: Callable[[], None]) -> Non
 
 
 @contextmanager
-def serve(
-    app: Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]],
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-) -> Iterator[str]:
+def serve(app: App, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve until the end of the block; yields the URL. Raises OSError where it cannot listen there."""
     server = _Server((host, port), _Handler)
     server.set_app(app)

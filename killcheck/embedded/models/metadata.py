@@ -24,10 +24,10 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.standins.application import UNANSWERED, App
 from killcheck.standins.azure_metadata import ScheduledEvents
 from killcheck.standins.ec2_metadata import Metadata
 from killcheck.standins.gce_metadata import Preempted
-from killcheck.standins.serving import UNANSWERED, App
 
 __all__ = ["InstanceMetadata"]
 

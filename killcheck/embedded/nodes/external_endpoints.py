@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from killcheck.embedded.nodes.execution import Launch, NetworkPolicy
 from killcheck.kube.objects import Obj
-from killcheck.standins.serving import App, answer
+from killcheck.standins.application import App
 from killcheck.text.values import replace
 
 __all__ = ["METADATA_IP", "App", "ExternalConnections", "ExternalEndpoints", "Place"]
@@ -93,6 +93,8 @@ class ExternalConnections:
 
     def _answer(self, sock: socket.socket, app: App) -> None:
         """One request; where nobody answers the connection stays open until its client has had enough."""
+        from killcheck.standins.serving import answer  # a server: only where a container asks
+
         silent = threading.Event()
 
         def unanswered() -> None:

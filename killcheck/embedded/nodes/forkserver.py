@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import resources
+from pathlib import Path
 
 __all__ = ["ForkServer", "fork_server", "fork_spawner"]
 
@@ -31,7 +31,7 @@ class ForkServer:
 
     def __init__(self, before: Sequence[str] = ()) -> None:
         self._orders, theirs = socket.socketpair(socket.AF_UNIX, _KIND)
-        here = str(resources.files(__package__))
+        here = str(Path(__file__).parent)
         argv = [*before, sys.executable, "-I", "-S", "-c", _BEGIN, here, str(theirs.fileno())]
         with theirs:
             self._process = subprocess.Popen(

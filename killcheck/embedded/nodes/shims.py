@@ -5,8 +5,8 @@ from __future__ import annotations
 import marshal
 import struct
 from functools import cache
-from importlib import resources
 from importlib.util import MAGIC_NUMBER
+from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -110,7 +110,7 @@ def site_line(module: str, wiring: Wiring) -> str:
 
 @cache
 def _source(file: str) -> str:
-    return (resources.files(__package__) / file).read_text("utf-8")
+    return Path(__file__).with_name(file).read_text("utf-8")
 
 
 @cache
