@@ -144,12 +144,12 @@ def ref_of(obj: Obj) -> str:
 
 def labels_of(obj: Obj) -> dict[str, str]:
     """``metadata.labels``, never None."""
-    return dig(obj, "metadata", "labels", default={})  # type: ignore[no-any-return]
+    return _metadata(obj).get("labels") or {}
 
 
 def annotations_of(obj: Obj) -> dict[str, str]:
     """``metadata.annotations``, never None."""
-    return dig(obj, "metadata", "annotations", default={})  # type: ignore[no-any-return]
+    return _metadata(obj).get("annotations") or {}
 
 
 def owners(obj: Obj) -> Iterator[Obj]:
@@ -168,7 +168,10 @@ def controller_of(obj: Obj) -> Obj | None:
 
 def condition(obj: Obj, kind: str) -> Obj | None:
     """The entry of ``status.conditions`` whose type is ``kind``."""
-    return next((c for c in dig(obj, "status", "conditions", default=[]) if c.get("type") == kind), None)
+    for one in dig(obj, "status", "conditions") or ():
+        if one.get("type") == kind:
+            return cast(Obj, one)
+    return None
 
 
 def parse_time(text: str) -> datetime:
