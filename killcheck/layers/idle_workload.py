@@ -62,6 +62,8 @@ class IdleWorkload(LayerRun):
         self._standing_by = False
         #: How its program asks for the hour; empty: it does not, as far as can be read.
         self._by_hour = ""
+        #: When its targets were left to it.
+        self._left_at: datetime | None = None
 
     def prepare(self) -> None:
         """The monitor must be there, and how long it waits be known."""
@@ -100,11 +102,11 @@ class IdleWorkload(LayerRun):
 
     def _of_another_hour(self) -> str | None:
         """It left its targets on, none of its calls failed, and it asks what time of day it is."""
-        now, begun = self.stage.cluster.loop.now(), self._used_at
-        running = [pod for pod in self._pods.values() if _running_since(pod, now)]
-        if not self._by_hour or self._zero_at is not None or begun is None or not running:
+        now, begun = self.stage.cluster.loop.now(), self._left_at
+        if not self._by_hour or begun is None or (now - begun).total_seconds() >= _DAY_S or not self._never_off(begun):
             return None
-        if (now - begun).total_seconds() >= _DAY_S or refusal("\n".join(self._said(running[0]))) is not None:
+        running = [pod for pod in self._pods.values() if _running_since(pod, now)]
+        if not running or refusal("\n".join(self._said(running[0]))) is not None:
             return None
         return (
             f"{self.ref} goes by the time of day ({self._by_hour}): it left its targets on from {begun:%H:%M} to "
@@ -115,6 +117,18 @@ class IdleWorkload(LayerRun):
     def untried(self) -> str | None:
         """That nobody saw it leave a busy target on: no request was made."""
         return UNTRIED if self.layer.busy is None else None
+
+    def _never_off(self, since: datetime) -> bool:
+        """Whether a pod of its targets is on still that was on then, and that nobody has told to end."""
+        scene = self.stage.scene
+        held = [scene.pods.get(p.name, p.namespace) for p in scene.gpu_pods() if not p.terminating]
+        old = [pod for pod in held if pod and parse_time(pod["metadata"]["creationTimestamp"]) <= since]
+        return any(
+            scene.is_of(target, pod)
+            for target in self.stage.kill_path.covered_by(self.layer)
+            if target.kind
+            for pod in old
+        )
 
     def before_trigger(self) -> str | None:
         """Make a request, where the spec says how: from then on the target is idle."""
@@ -129,6 +143,7 @@ class IdleWorkload(LayerRun):
     def trigger(self) -> str:
         """Leave the targets idle."""
         self._look_around()
+        self._left_at = self.stage.cluster.loop.now()
         return f"nothing is pulled: {self.ref} is left to find its targets idle"
 
     def _look_around(self) -> None:
