@@ -20,8 +20,8 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.endpoint import Endpoint
 from killcheck.kube.errors import KubeError, NotFound
-from killcheck.kube.machineless import HOLLOW
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
+from killcheck.kube.machineless import HOLLOW, POD_ADDRESSES
+from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, uid_of
 from killcheck.kube.permissions import Permission, missing, rules
 from killcheck.kube.quantities import parse
 from killcheck.kube.selectors import parse_labels
@@ -37,6 +37,8 @@ __all__ = ["RUN_PREFIX", "HollowNodes", "Shape", "new_run", "permissions", "pool
 #: How the ids of these runs begin: what ``nodes down`` looks for.
 RUN_PREFIX = "nodes-"
 LEASES = "kube-node-lease"
+#: How many networks of 254 pods hollow nodes have between them.
+_NETWORKS = 512
 #: What a node of no known type has for each of its GPUs, and at the least.
 CPU_PER_GPU, GIB_PER_GPU = 12, 128
 
@@ -169,8 +171,8 @@ class HollowNodes:
         names = self.names
         undo = Undo("sweep", r.NODES.path(None), manual=f"kubectl delete nodes -l {LABEL}={self.run}")
         with self.journal.change(f"registered {len(names)} hollow node(s)", undo):
-            for name in names:
-                self._register(name, port)
+            for name, addresses in zip(names, self._free_addresses(), strict=False):
+                self._register(name, port, addresses)
         self.kubelets.start()
         return names
 
@@ -210,8 +212,18 @@ class HollowNodes:
             listed = "\n".join(f"    {permission}" for permission in lacking)
             raise ConsentError([f"missing permissions:\n{listed}\n  grant them with:\n{rules(lacking)}"])
 
-    def _register(self, name: str, port: int) -> None:
+    def _free_addresses(self) -> list[int]:
+        """Networks for the pods of these Nodes, those first that no other hollow node has: somebody else may keep some.
+
+        Raises KubeError.
+        """
+        there = self.as_kubelet.list(r.NODES, labels=HOLLOW).items
+        taken = [annotations_of(node).get(POD_ADDRESSES, "") for node in there]
+        return sorted(range(_NETWORKS), key=lambda number: (taken.count(str(number)), number))
+
+    def _register(self, name: str, port: int, addresses: int) -> None:
         node = self._node(name, port)
+        node["metadata"]["annotations"] = {POD_ADDRESSES: str(addresses)}
         made = retry(self.loop, lambda: self.kube.create(r.NODES, node), patience_s=journal.WRITE_PATIENCE_S)
         if parse(str(dig(made, "status", "capacity", "cpu", default="0"))) == 0:
             self.kube.patch(r.NODES, name, {"status": node["status"]}, subresource="status")

@@ -16,10 +16,12 @@ from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.kube.workloads import root_of
 
-__all__ = ["HOLLOW", "NOT_RUN", "RAN", "StoodIn", "names", "stood_in", "why_not_run"]
+__all__ = ["HOLLOW", "NOT_RUN", "POD_ADDRESSES", "RAN", "StoodIn", "names", "stood_in", "why_not_run"]
 
 #: Label of a Node whose kubelet is killcheck's, in a process of its own (``killcheck nodes up``).
 HOLLOW = "killcheck.dev/hollow"
+#: Annotation of such a Node: of which of the 512 networks in 198.18.0.0/15 its pods' addresses are.
+POD_ADDRESSES = "killcheck.dev/pod-addresses"
 #: A pod's condition there: whether its containers' own programs have been started.
 RAN = "killcheck.dev/Ran"
 #: The reason of that condition where they were to be started, and could not be.

@@ -20,8 +20,8 @@ from killcheck.kube import releases
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
-from killcheck.kube.machineless import HOLLOW
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.kube.machineless import HOLLOW, POD_ADDRESSES
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.registry import Credentials
@@ -110,7 +110,9 @@ class NodeAgent(ABC):
             return self.host_ip
         self._addresses += 1
         if HOLLOW in labels_of(self.node):
-            return f"198.{18 + self.index // 256 % 2}.{self.index % 256}.{self._addresses % 254 + 1}"
+            said = annotations_of(self.node).get(POD_ADDRESSES, "")  # those of no other process's node
+            own = int(said) if said.isdecimal() else self.index
+            return f"198.{18 + own // 256 % 2}.{own % 256}.{self._addresses % 254 + 1}"
         return f"10.244.{self.index % 256}.{self._addresses % 254 + 1}"
 
     def hex_id(self) -> str:

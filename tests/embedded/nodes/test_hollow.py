@@ -62,6 +62,21 @@ def test_only_what_tolerates_them_is_scheduled_there(world):
     assert elsewhere["spec"].get("nodeName") not in hollow.names
 
 
+def test_pods_of_two_processes_have_addresses_of_their_own(world):
+    cluster, hollow = world
+    other = HollowNodes(cluster.kube, cluster.loop, Shape(2, 8), home="studio", context="c")
+    other.up()
+    cluster.advance(5)
+    try:
+        pods = [
+            placed(cluster, pod(name, nodeName=node))
+            for name, node in zip("abcd", hollow.names + other.names, strict=True)
+        ]
+    finally:
+        other.down()
+    assert len({one["status"]["podIP"] for one in pods}) == 4
+
+
 def test_its_pods_say_whether_their_programs_ran(world):
     cluster, _ = world
     for body, reason in ((pod("a"), "Hollow"), (pod("b", gpus=0, restartPolicy="Never"), "NotRun")):
