@@ -103,13 +103,21 @@ def granting(refusal: str) -> str | None:
 
     Source: k8s.io/apiserver, endpoints/handlers/responsewriters/errors.go (forbiddenMessage).
     """
+    permission = refused(refusal)
+    if permission is None:
+        return None
+    (place, (rule, *_)), *_ = by_namespace([permission]).items()
+    return f"{rule} in " + (f"a Role of namespace {place}" if place else "a ClusterRole")
+
+
+def refused(refusal: str) -> Permission | None:
+    """What an API server's 403 says that we lack; None: it says another thing."""
     found = _REFUSED.search(refusal)
     if found is None:
         return None
     verb, target, group, namespace = found.groups(default="")
     resource, _, subresource = target.partition("/")
-    (place, (rule, *_)), *_ = by_namespace([Permission(verb, group, resource, subresource, namespace)]).items()
-    return f"{rule} in " + (f"a Role of namespace {place}" if place else "a ClusterRole")
+    return Permission(verb, group, resource, subresource, namespace)
 
 
 def in_words(permissions: Iterable[Permission]) -> list[str]:

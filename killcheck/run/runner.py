@@ -20,10 +20,11 @@ from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.faults.base import Mismatch, Unsuited
 from killcheck.instances.catalogue import shipped
 from killcheck.kube import resources as r
-from killcheck.kube.errors import KubeError
+from killcheck.kube.errors import Forbidden, KubeError
 from killcheck.kube.objects import Obj, name_of
 from killcheck.kube.permissions import Permission
-from killcheck.layers.base import Stage
+from killcheck.kube.preflight import refused
+from killcheck.layers.base import LayerRun, Stage
 from killcheck.machine.programs import LocalPrograms
 from killcheck.results import RunResult
 from killcheck.run import kept as kept_runs
@@ -91,20 +92,43 @@ def plan_for(
 def _part(
     cluster: Cluster, kill_path: KillPath, drill: PlannedDrill, run: str, *, at_any_hour: bool = False
 ) -> consent.Plan:
-    """What one drill will touch. Raises LayerError, FaultError, KubeError."""
+    """What one drill will touch. Raises LayerError, FaultError, KubeError; ConsentError with all rights that lack."""
     layer = kill_path.layer(drill.layer)
     scene = scene_of(cluster, kill_path)
     stage = Stage(cluster, kill_path, scene, Journal(run, cluster.loop, cluster.kube), run)
     runner = layers.of(layer, stage)
-    runner.prepare()
-    namespaces = set(runner.namespaces()) | {t.namespace for t in kill_path.covered_by(layer) if t.namespace}
-    home = _home(kill_path, layer)
+    try:
+        return _planned(kill_path, drill, stage, runner, at_any_hour=at_any_hour)
+    except Forbidden as error:  # planning reads too: what else it would have been refused is said with it
+        told = refused(str(error))
+        asked = [*_undisturbed(cluster, kill_path, layer, runner), *([told] if told else [])]
+        consent.refuse_without(cluster, asked)
+        raise
+
+
+def _undisturbed(cluster: Cluster, kill_path: KillPath, layer: Layer, runner: LayerRun) -> list[Permission]:
+    """The rights that a drill of the layer takes under no fault."""
     permissions = consent.reading() if kill_path.in_kubernetes else []
     permissions += [*runner.permissions(), *consent.targets(cluster, kill_path, layer)]
     if kill_path.in_kubernetes:
+        home = _home(kill_path, layer)
         permissions += journal.permissions(home)
-        permissions += [Permission("get", "", "namespaces", name=n) for n in sorted(namespaces)]
+        permissions += [Permission("get", "", "namespaces", name=n) for n in sorted(_touched(kill_path, layer, runner))]
         permissions += lease.permissions(place for place, _, _ in lease.wanted(kill_path, layer, home))
+    return permissions
+
+
+def _touched(kill_path: KillPath, layer: Layer, runner: LayerRun) -> set[str]:
+    return set(runner.namespaces()) | {t.namespace for t in kill_path.covered_by(layer) if t.namespace}
+
+
+def _planned(
+    kill_path: KillPath, drill: PlannedDrill, stage: Stage, runner: LayerRun, *, at_any_hour: bool
+) -> consent.Plan:
+    cluster, layer = stage.cluster, kill_path.layer(drill.layer)
+    runner.prepare()
+    namespaces = _touched(kill_path, layer, runner)
+    permissions = _undisturbed(cluster, kill_path, layer, runner)
     changes = [f"{layer.name}: pull its trigger; its targets go to zero and are put back on afterwards"]
     plans = {}
     for fault in faults.in_order(drill.made()):

@@ -176,11 +176,18 @@ def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
         )
 
 
-def _rights(cluster: Cluster, permissions: Iterable[Permission]) -> Iterable[str]:
+def _rights(cluster: Cluster, permissions: Sequence[Permission]) -> Iterable[str]:
     lacking = missing(cluster.kube, permissions) if permissions else []
     if lacking:
         listed = "\n".join(f"    {permission}" for permission in lacking)
         yield f"missing permissions:\n{listed}\n  grant them with:\n{rules(lacking)}"
+
+
+def refuse_without(cluster: Cluster, permissions: Iterable[Permission]) -> None:
+    """Raise ConsentError that names all of these rights that are lacking; nothing where there is none."""
+    problems = list(_rights(cluster, list(permissions)))
+    if problems:
+        raise ConsentError(problems)
 
 
 def reading() -> list[Permission]:

@@ -245,6 +245,26 @@ def test_a_right_that_is_missing_is_named_before_anything_is_changed(cluster):
     assert cluster.audit.writes() == []
 
 
+def test_an_account_with_no_right_at_all_is_told_of_every_one_that_lacks(cluster):
+    """Planning reads too: its first 403 was told alone."""
+    kept = cluster.kube
+    cluster.kube = Kube(
+        cluster.embedded.kube_as(User("system:serviceaccount:inference:poor", ("system:authenticated",))).transport
+    )
+    try:
+        with pytest.raises(consent.ConsentError) as caught:
+            plan_for(cluster, cluster.kill_path, [PlannedDrill("nightly-off", ("rolebinding-gone",))], RUN)
+    finally:
+        cluster.kube = kept
+    words = str(caught.value)
+    for right in (
+        "list pods cluster-wide",
+        "get cronjobs.batch in namespace inference",
+        "create leases.coordination.k8s.io",
+    ):
+        assert right in words
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
