@@ -1598,4 +1598,42 @@ GROUPS = {
             [("spec.template.spec.hostNetwork", True)],
         ),
     ],
+    "conditions": [
+        *tries(
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "ValidatingWebhookConfiguration",
+                "metadata": {"name": "x"},
+                "webhooks": [
+                    {
+                        "name": "h.example.com",
+                        "clientConfig": {"url": "https://example.com"},
+                        "sideEffects": "None",
+                        "admissionReviewVersions": ["v1"],
+                        "matchConditions": [{"name": "a", "expression": "true"}],
+                    }
+                ],
+            },
+            [
+                ("webhooks.0.matchConditions", [{"expression": "true"}]),
+                ("webhooks.0.matchConditions", [{"name": "a b", "expression": "nothing"}]),
+                ("webhooks.0.matchConditions", [{"name": "a"}, {"name": "a", "expression": "1"}]),
+                (
+                    "webhooks.0.matchConditions.0.expression",
+                    "authorizer.group('').resource('pods').check('get').allowed()",
+                ),
+            ],
+        ),
+        *tries(
+            "/apis/resource.k8s.io/v1/deviceclasses",
+            {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "x"}, "spec": {}},
+            [
+                ("spec.extendedResourceName", "Never"),
+                ("spec.extendedResourceName", "requests.example.com/gpu"),
+                ("spec.extendedResourceName", "example.com/a b"),
+                ("spec.selectors", [{}]),
+            ],
+        ),
+    ],
 }

@@ -12,7 +12,7 @@ from killcheck.embedded.api.validation import anything, names
 from killcheck.embedded.api.validation.fields import Causes, at, duplicate, invalid, not_supported, required
 from killcheck.kube.objects import Obj
 
-__all__ = ["create", "selectors", "update"]
+__all__ = ["create", "match_conditions", "selectors", "update"]
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -40,14 +40,40 @@ def selectors(given: list[Obj], path: str) -> Causes:
     for i, one in enumerate(given):
         text = str((one.get("cel") or {}).get("expression") or "")
         why = celcompile.problem(text, celcompile.DEVICE, otherwise=_DEVICE_TYPE)
-        if why and one.get("cel") is not None:
+        if one.get("cel") is None:
+            causes.append(required(f"{at(path, i)}.cel"))
+        elif why:
             causes.append(invalid(f"{at(path, i)}.cel.expression", text, why))
     return causes
 
 
+def match_conditions(given: list[Obj], path: str, *, params: bool = False) -> Causes:
+    """What webhooks and policies are asked for at all."""
+    causes: Causes = []
+    seen: set[str] = set()
+    for i, one in enumerate(given):
+        here, name = at(path, i), one.get("name") or ""
+        said = bool(str(one.get("expression") or "").strip())
+        declared = celcompile.policy(False, params)
+        causes += _compiled(one, f"{here}.expression", declared) if said else [required(f"{here}.expression")]
+        causes += names.label_name(f"{here}.name", name) if name else [required(f"{here}.name")]
+        causes += [duplicate(f"{here}.name", name)] * (name in seen)
+        seen |= {name} - {""}
+    return causes
+
+
+def _extended(name: str | None) -> Causes:
+    """Of a domain that is not Kubernetes' own (``IsExtendedResourceName``)."""
+    if name is None:
+        return []
+    own = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
+    wrong = own or bool(names.qualified_name(f"requests.{name}"))
+    return [invalid("spec.extendedResourceName", name, "must be a valid extended resource name")] if wrong else []
+
+
 def _body(kind: Kind, spec: Obj) -> Causes:
     if kind.resource.kind == "DeviceClass":
-        return selectors(spec.get("selectors") or [], "spec.selectors")
+        return selectors(spec.get("selectors") or [], "spec.selectors") + _extended(spec.get("extendedResourceName"))
     if kind.resource.kind == "ValidatingAdmissionPolicyBinding":
         return _binding(spec)
     return _policy(spec)
@@ -59,8 +85,7 @@ def _policy(spec: Obj) -> Causes:
         causes.append(not_supported("spec.failurePolicy", spec["failurePolicy"], ("Fail", "Ignore")))
     params, variables = spec.get("paramKind") is not None, spec.get("variables") or []
     seen = celcompile.policy(bool(variables), params)
-    for i, one in enumerate(spec.get("matchConditions") or []):
-        causes += _compiled(one, f"{at('spec.matchConditions', i)}.expression", celcompile.policy(False, params))
+    causes += match_conditions(spec.get("matchConditions") or [], "spec.matchConditions", params=params)
     for i, one in enumerate(variables):
         causes += _compiled(one, f"{at('spec.variables', i)}.expression", seen, wanted="")
     validations = spec.get("validations") or []

@@ -144,7 +144,16 @@ def _webhook(hook: Obj, path: str) -> Causes:
     for field in ("namespaceSelector", "objectSelector"):
         causes += meta.selector(hook.get(field), f"{path}.{field}")
     causes += _one_of(hook, path, "reinvocationPolicy", ("IfNeeded", "Never"))
-    return causes + _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+    causes += _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+    return causes + _conditions(hook.get("matchConditions") or [], f"{path}.matchConditions")
+
+
+def _conditions(given: list[Obj], path: str) -> Causes:
+    if not given:
+        return []
+    from killcheck.embedded.api.validation import expressions  # which compiles
+
+    return expressions.match_conditions(given, path)
 
 
 def _rule(rule: Obj, path: str) -> Causes:
