@@ -29,6 +29,8 @@ _ACTS = re.compile(
 _MUTATES = re.compile(r"mutat|assign|modifyset|generat|patch", re.IGNORECASE)
 #: Keys by which an object says that it acts in other namespaces, or in other clusters, than its own.
 _SPACES = re.compile(r"namespace|tenant|cluster|project", re.IGNORECASE)
+#: What joins the parts of a name that says whose it is: ``Deployment.ns.name``, ``apps/v1:Deployment:ns/name``.
+_JOINED = re.compile(r"[/.:]")
 _MOST_DEPTH = 16
 
 
@@ -45,6 +47,10 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
     for owner in owners(obj):
         if any((owner.get("kind"), owner.get("name")) == (held.kind, held.name) for held in stakes.targets):
             yield f"it belongs to {owner.get('kind')} {owner.get('name')}"
+    for key, value in annotations_of(obj).items():  # a bare name there is a release's, or its own
+        for held in stakes.targets if "/" in value else ():
+            if _named(value, held):
+                yield f"metadata.annotations[{key}] names {held}"
     for path, value in leaves:
         for held in stakes.targets:
             elsewhere = _elsewhere(body, path, held) or _at_home(body, path, held, home, spoken)
@@ -102,15 +108,13 @@ def _key(path: Path) -> str:
 
 
 def _named(text: str, held: Held) -> bool:
-    """Whether a text is a target's name: alone, or after its kind, resource or namespace."""
-    if text == held.name:
-        return True
-    head, slash, last = text.rpartition("/")
-    if not slash or last != held.name:
-        return False
-    kinds = {held.kind.lower(), held.plural, f"{held.plural}.{held.group}"}
-    parts = head.lower().split("/")
-    return set(parts) <= kinds | {held.namespace}
+    """Whether a text is a target's name, or a list with it: alone, or after its kind, resource, group or namespace."""
+    known = {held.kind.lower(), held.plural, held.namespace, *held.api_version.split("/"), *held.group.split(".")}
+    for one in text.split(","):
+        head = one.strip().removesuffix(held.name)
+        if head != one.strip() and (not head or head[-1] in "/.:") and set(_JOINED.split(head.lower())[:-1]) <= known:
+            return True
+    return False
 
 
 def _manifest_of(held: Held, config_map: Obj) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from beside import HARMLESS, RELIGHTING, UNKNOWN, Aim
+from beside_by_kind import BY_KIND
 from composed import WATCHED
 from killcheck.fixtures import spec as spec_of
 
@@ -49,9 +50,9 @@ DAY = date(2026, 1, 15)
 BESIDE = UNKNOWN | RELIGHTING
 
 
-def _some(every: list[Any]) -> list[Any]:
+def _some(every: list[Any], most: int | None = None) -> list[Any]:
     drawn = random.Random(20261122)
-    return every if LAWS == "all" else drawn.sample(every, min(int(LAWS), len(every)))
+    return every if LAWS == "all" else drawn.sample(every, min(most or int(LAWS), int(LAWS), len(every)))
 
 
 def _copied(name: str, folder: Path) -> Path:
@@ -102,6 +103,42 @@ def test_ledger_knows_what_it_does_not_know(path: str, beside: str) -> None:
     added = {f"{obj['kind']}" for obj in more}
     assert kept.open
     assert {entry.object.partition("/")[0] for entry in kept.open} <= added
+
+
+@pytest.mark.parametrize("kind", BY_KIND)
+def test_ledger_is_open_for_every_engine_of_the_field(kind: str) -> None:
+    """One path for each kind, another for the next; all of them under KILLCHECK_LAWS=all."""
+    turn = list(BY_KIND).index(kind) % len(PATHS)
+    models = frozenset(model.name for model in MODELS)
+    for path in PATHS if LAWS == "all" else PATHS[turn : turn + 1]:
+        name, _, layer = path.partition("/")
+        session = _session(name)
+        kill_path = session.kill_path
+        more = BY_KIND[kind](_aim(name, layer))
+        kept = keep(Inventory([*session.objects, *more]), kill_path, kill_path.layer(layer), today=DAY, models=models)
+        assert kept.open, path
+
+
+#: A chart that nobody rendered, with a CronJob that its values would point at a target.
+WAKER = """apiVersion: batch/v1
+kind: CronJob
+metadata: {name: {{ .Release.Name }}}
+spec: {schedule: "{{ .Values.when }}", jobTemplate: {{ toYaml .Values.job }}}
+"""
+
+
+@pytest.mark.parametrize("path", _some(list(PATHS), 2))
+def test_adding_a_chart_that_nobody_rendered_never_leaves_a_pass(path: str, tmp_path: Path) -> None:
+    name, _, layer = path.partition("/")
+    folder = _copied(name, tmp_path)
+    chart = folder / "warm"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: warm\nversion: 0.1.0\n")
+    (chart / "values.yaml").write_text(f"wake: {_aim(name, layer).name}\n")
+    (chart / "templates/cron.yaml").write_text(WAKER)
+    session = Session(spec=folder / "killcheck.yaml", manifests=[folder], exec_mode="host")
+    result = Run(session, [PlannedDrill(layer, options=WATCHED)], folder=folder / "runs").execute().drills[0]
+    assert not result.proven, result.why
 
 
 @pytest.mark.parametrize("beside", HARMLESS)
