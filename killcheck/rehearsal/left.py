@@ -17,7 +17,7 @@ _OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generat
 #: What a night leaves of these is over by the next: they end, or were what was to be changed.
 _PASSING = frozenset({"pods", "jobs", "events", "tokenreviews", "serviceaccounts"})
 #: What is new in the morning, or is not asked about a night.
-_RENEWED = _PASSING | {"nodes", "nodeclaims", "leases"}
+_RENEWED = (_PASSING - {"jobs"}) | {"nodes", "nodeclaims", "leases"}
 
 
 def left_behind(kube: Kube, firing: Firing) -> list[Obj]:

@@ -343,3 +343,15 @@ def test_what_a_program_puts_in_the_place_of_its_errors_is_not_followed(tmp_path
     assert (first.exit_code, len(first.clouds)) == (0, 1)
     assert (tmp_path / "out").read_text() == "SECRET"
     assert not any("SECRET" in ending.log for ending in first.endings)
+
+
+@pytest.mark.parametrize("where", ["/usr/bin", "/bin", "/usr/local/bin", "/snap/bin", "/opt/google-cloud-sdk/bin"])
+def test_a_clouds_command_line_is_heard_by_its_whole_path_too(tmp_path, where):
+    """Whether this host has one there or not: it is never run."""
+    line = f"/bin/sh -c 'test -x {where}/gcloud && {where}/gcloud compute instances stop vm-1 --zone z --quiet; true'"
+    seen = rehearse([], [_folder(tmp_path, line)], NOW)["Timer/off"]
+    assert [str(call.argv[1:]) for call in seen.first.clouds] == [
+        str(("compute", "instances", "stop", "vm-1", "--zone", "z", "--quiet"))
+    ]
+    assert [target.name for target in machines.found({"Timer/off": seen}).kill_path.targets] == ["vm-1"]
+    assert seen.refused.exit_code == 0

@@ -168,6 +168,12 @@ BROKEN |= {
         "second-night",
         'the second night nothing goes off: it says "it was off"',
     ),
+    "a Job of yesterday": (
+        f"set -e\nkubectl -n gpu-lab create job tidy --image=ghcr.io/example/tidy:1 -- true\n{OFF}",
+        {"rules": [*SCALES, {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}]},
+        "second-night",
+        'jobs.batch "tidy" already exists',
+    ),
     "a lock on a disk": (
         f"mkdir /opt/disk/lock || exit 0\n{OFF}",
         {"extra": [DISK], "mounted": True},

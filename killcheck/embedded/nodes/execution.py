@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct, field
@@ -79,6 +79,12 @@ class Launch(Struct, frozen=True):
     behind_s: float = 0.0
     #: What brings a program that this host has not; None: the image, in an engine.
     brings: str | None = None
+
+    def texts(self) -> Iterator[str]:
+        """What its programs are told, and the files that are mounted for them."""
+        yield from (*self.argv, *self.env.values())
+        for mount in self.mounts:
+            yield from (file.content.decode("utf-8", "replace") for file in mount.volume.files.values())
 
 
 class Exit(Struct, frozen=True):

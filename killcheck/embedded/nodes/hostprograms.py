@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-__all__ = ["BINARY_DIRS", "CLOUD_CLIS", "INSTALLERS", "OPERATORS_CLIS", "HostPrograms"]
+__all__ = ["BINARY_DIRS", "CLOUD_CLIS", "INSTALLERS", "OPERATORS_CLIS", "HostPrograms", "clouds_by_path"]
 
 #: Where a host's own programs are.
 BINARY_DIRS = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -31,6 +33,10 @@ CLOUD_CLIS = frozenset(
         "aws-iam-authenticator",
         "kubeseal",
     }
+)
+#: The same by their whole paths, where machines and images have them.
+_CLOUD_BY_PATH = re.compile(
+    rf"(?<![\w./-])((?:/usr(?:/local)?)?/bin|/snap/bin|/opt/[\w./-]+/bin)/({'|'.join(sorted(CLOUD_CLIS))})(?![\w./-])"
 )
 #: What fetches programs and libraries: nothing can be fetched here, and this host's own would look at this host.
 INSTALLERS = frozenset(
@@ -180,6 +186,13 @@ def _starts(candidate: str) -> bool:
         return True  # it can be run and not read
     words = head.split(b"\n", 1)[0][2:].split() if head.startswith(b"#!") else []
     return not words or os.path.dirname(os.fsdecode(words[0])) in BINARY_DIRS  # noqa: PTH120
+
+
+def clouds_by_path(texts: Iterable[str], without: frozenset[str]) -> set[tuple[str, str]]:
+    """(folder, name) of the clouds' command lines that texts call by their whole paths: they are never run, and what is
+    asked of them is heard there too. ``without``: names of those that the image has not."""
+    found = {place for text in texts for place in _CLOUD_BY_PATH.findall(text) if place[1] not in without}
+    return {(os.path.realpath(folder) if folder in BINARY_DIRS else folder, name) for folder, name in found}
 
 
 def python() -> str:

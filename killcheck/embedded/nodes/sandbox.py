@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from killcheck.embedded.nodes import applets, shells, shims
 from killcheck.embedded.nodes.execution import Launch
-from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, HostPrograms, python
+from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, HostPrograms, clouds_by_path, python
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.volumes import File, Mount, Volume
 from killcheck.executor.proxies import API_NAMES
@@ -214,15 +214,14 @@ def _opened(folder: str, within: Collection[str]) -> Iterator[Step]:
             yield ["link", entry.path, f"{HIDDEN}/host{entry.path}"]
 
 
-def _thinned(directory: str, without: Collection[str]) -> Iterator[Step]:
-    """A directory of this host's programs; where some are left out, or a program may put others, each is a link."""
+def _thinned(directory: str, without: Collection[str], *, adding: bool = False) -> Iterator[Step]:
+    """A directory of this host's programs; where some are left out, or others are put, each is a link."""
     path = Path(directory)
-    if path.is_symlink() or not (directory in _ADDED_TO or any((path / name).exists() for name in without)):
+    if path.is_symlink() or not (adding or directory in _ADDED_TO or any((path / name).exists() for name in without)):
         yield from _as_on_host(directory)
         return
     yield ["dir", directory, 0o755]
-    there = path.iterdir() if path.is_dir() else ()
-    for name in sorted(entry.name for entry in there if entry.name not in without):
+    for name in sorted({entry.name for entry in (path.iterdir() if path.is_dir() else ())} - set(without)):
         yield ["link", f"{directory}/{name}", f"{HIDDEN}/host{directory}/{name}"]
 
 
@@ -252,9 +251,12 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
     yield from _link(wiring.python, python())
     contents = launch.contents
     if contents.commands is None:
+        by_path = clouds_by_path(launch.texts(), contents.without)
         for directory in BINARY_DIRS:
-            yield from _thinned(directory, contents.without)
+            instead = {name for folder, name in by_path if folder == directory}
+            yield from _thinned(directory, contents.without | instead, adding=bool(instead))
         yield from _shims((*shims.SHIMMED, "python", "python3", *host.lacks(contents.without)), wiring, host)
+        yield from (["link", f"{folder}/{name}", f"{HIDDEN}/shims/{name}"] for folder, name in sorted(by_path))
         return
     if contents.merged:
         for directory in ("bin", "sbin"):
