@@ -6,6 +6,7 @@ and fill no screen (:mod:`killcheck.text.shown`). On a terminal that is narrower
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import textwrap
@@ -49,4 +50,9 @@ def _broken(line: str, hang: int | None, width: int, more: str) -> str:
 
 def _columns(*, err: bool) -> int | None:
     """Columns of the terminal on which a line is said; None: it is a pipe or a file."""
-    return shutil.get_terminal_size().columns if (sys.stderr if err else sys.stdout).isatty() else None
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
+        return None
+    # Of standard error where that alone is a terminal; the variable COLUMNS goes before both.
+    asked = 0 if os.environ.get("COLUMNS", "").isdigit() else os.get_terminal_size(stream.fileno()).columns
+    return asked or shutil.get_terminal_size().columns

@@ -6,6 +6,7 @@ printed now to ``snapshots/``: look at the difference before you commit it.
 
 import io
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -215,6 +216,16 @@ def test_every_sentence_of_a_command_fits_the_terminal_and_is_one_line_in_a_pipe
     ]
     assert len(lines) == 2 if width is None else max(map(len, lines)) <= width
     assert all(line.startswith(("killcheck:", "    ", "  · ")) for line in lines)
+
+
+def test_standard_error_is_as_wide_as_its_terminal_where_a_document_goes_elsewhere(monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(os, "get_terminal_size", lambda number=1: os.terminal_size((40 if number == 2 else 0, 24)))
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(stream, "fileno", lambda: 2, raising=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert (saying._columns(err=True), saying._columns(err=False)) == (40, None)
 
 
 def test_a_command_to_paste_stays_whole_and_a_long_word_too(monkeypatch, capsys):

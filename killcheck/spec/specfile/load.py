@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Problem", "SpecError", "dump", "is_spec", "json_schema", "load", "loads"]
 
+#: What to do where there is no spec of that name.
+_ABSENT = "; killcheck init writes one"
+_FOLDER = "a folder without a killcheck.yaml: give --manifests to drill what is in it, or a spec file"
+
 
 def load(path: FilePath | str) -> k.KillPath:
     """The kill path that a file declares. Raises SpecError, also where the file cannot be read."""
     path = FilePath(path)
-    found = loads(read(path), str(path))
+    found = loads(read(path, absent=_ABSENT, folder=_FOLDER), str(path))
     return replace(_with_accepted(found, path), folder=str(path.parent.resolve()))
 
 

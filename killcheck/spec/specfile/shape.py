@@ -23,17 +23,19 @@ Form = TypeVar("Form", bound=Struct)
 __all__ = ["explained", "fitted", "one_document", "read", "surprises"]
 
 
-def read(path: FilePath) -> str:
-    """The text of a file. Raises SpecError where it cannot be read."""
+def read(path: FilePath, *, absent: str = "", folder: str = "a folder: give the file in it") -> str:
+    """The text of a file. Raises SpecError where it cannot be read.
+
+    ``absent``: what to do where there is none; ``folder``: what to do with a folder.
+    """
     try:
         return text_of(path)
     except UnicodeDecodeError as error:
         raise SpecError([Problem(str(path), 0, "", not_utf8(error))]) from error
     except IsADirectoryError as error:
-        message = "a folder without a killcheck.yaml: give --manifests to drill what is in it, or a spec file"
-        raise SpecError([Problem(str(path), 0, "", message)]) from error
+        raise SpecError([Problem(str(path), 0, "", folder)]) from error
     except OSError as error:
-        hint = "; killcheck init writes one" if isinstance(error, FileNotFoundError) else ""
+        hint = absent if isinstance(error, FileNotFoundError) else ""
         hint = "; manifests come from standard input with --manifests -" if str(path) == "-" else hint
         raise SpecError([Problem(str(path), 0, "", (error.strerror or str(error)).lower() + hint)]) from error
 
