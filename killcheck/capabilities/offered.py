@@ -11,6 +11,7 @@ from msgspec import Struct
 from killcheck.capabilities.account import AccountChanges, InstanceStates, SpotPrices, StandIn
 from killcheck.capabilities.modelled import Controllers, ModelledCloud, Nodes, Registry, Wire
 from killcheck.capabilities.programs import Files, Machine, Programs, Timers
+from killcheck.capabilities.rental import RentalMarket
 
 if TYPE_CHECKING:
     from killcheck.cloud.session import Aws
@@ -37,6 +38,7 @@ class Capability(StrEnum):
     HANDS = "hands"
     SPOT_PRICES = "spot-prices"
     STAND_IN = "stand-in"
+    MARKET = "market"
     ENGINE = "engine"
     NODE_CONTAINERS = "node-containers"
 
@@ -50,6 +52,7 @@ class Capability(StrEnum):
 _GIVEN = {
     Capability.STAND_IN: "AWS' on the embedded cluster alone: cloud: {endpoint: stand-in} in the spec, and "
     "pip install 'killcheck[aws-stand-in]'",
+    Capability.MARKET: "a stand-in on the embedded cluster alone: machines: {standIn: FILE} of a target",
     Capability.HANDS: "an AWS account: cloud: in the spec",
     Capability.AWS: "an AWS account: cloud: in the spec",
 }
@@ -83,6 +86,7 @@ class Capabilities(Struct, frozen=True, eq=False):
     hands: AccountChanges | None = None
     spot_prices: SpotPrices | None = None
     stand_in: StandIn | None = None
+    market: RentalMarket | None = None
     engine: DockerEngine | None = None
     node_containers: DockerEngine | None = None
 

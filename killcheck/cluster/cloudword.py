@@ -24,7 +24,7 @@ from killcheck.spec.killpath import KillPath
 from killcheck.standins.ecr import TokenService, docker_config, registry_of
 from killcheck.text.values import replace
 
-__all__ = ["equip_with_cloud"]
+__all__ = ["equip_with_cloud", "post"]
 
 #: Wall seconds for which a server thread waits for the loop.
 PATIENCE_S = 1.0
@@ -71,7 +71,7 @@ def equip_with_cloud(cluster: Cluster, kill_path: KillPath, *, any_command: bool
         cluster.capabilities = replace(cluster.capabilities, aws=aws, hands=Hands(aws), spot_prices=SpotPrices(aws))
 
 
-def _post(loop: Loop, fn: Callable[..., object], *args: object) -> None:
+def post(loop: Loop, fn: Callable[..., object], *args: object) -> None:
     """Have something called on the loop, from a server thread; never waits for one who waits for our answer."""
     if loop.lock.acquire(timeout=PATIENCE_S):
         loop.post(fn, *args)
@@ -110,13 +110,13 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
     embedded.cloud.move(stand_in.region)
 
     def ended(instance_id: str) -> None:
-        _post(embedded.loop, embedded.cloud.lost, instance_id)
+        post(embedded.loop, embedded.cloud.lost, instance_id)
 
     def said(body: str) -> None:
-        _post(embedded.loop, embedded.cloud.queue.send, body)
+        post(embedded.loop, embedded.cloud.queue.send, body)
 
     def interrupted(instance_id: str, in_s: float) -> None:
-        _post(embedded.loop, embedded.cloud.announce, instance_id, in_s)
+        post(embedded.loop, embedded.cloud.announce, instance_id, in_s)
 
     stand_in.queue(said)
     stand_in.fis.interrupt = interrupted

@@ -18,10 +18,11 @@ __all__ = ["equip"]
 UNASKED = "it was not run: nobody allowed it to run on this host (--exec host)"
 
 
-def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
+def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool, layer: str = "") -> None:
     """Give a cluster ``programs`` and ``files``, where the kill path has any use for them.
 
     ``allowed``: whether its programs may be run on this host for the embedded cluster (on a real one, consent decides).
+    ``layer``: what is drilled. Raises ClusterError.
     """
     if isinstance(cluster, EmbeddedDrillCluster):
         cluster.embedded.assumed.pools = tuple(_described(pool) for pool in kill_path.nodes)
@@ -56,8 +57,12 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool) -> None:
         cluster.capabilities, programs=machine, machine=machine, timers=machine.timers, files=Files(machine.path)
     )
     units = [folder, *(folder / name for layer in kill_path.layers if layer.sentinel for name in layer.sentinel.units)]
-    for layer in kill_path.layers:
-        machine.keep(layer, persistent=scripts.persistent(layer.command, units) if layer.command else None)
+    for one in kill_path.layers:
+        machine.keep(one, persistent=scripts.persistent(one.command, units) if one.command else None)
+    if any(target.machines and target.machines.stand_in for target in kill_path.targets):
+        from killcheck.cluster.rental_market import equip_with_market
+
+        equip_with_market(cluster, kill_path, layer)
 
 
 def _kubeconfigs(cluster: EmbeddedDrillCluster, kill_path: KillPath, folder: Path) -> list[Mount]:
@@ -87,6 +92,7 @@ def _described(pool: NodePool) -> Described:
 def _witnesses(kill_path: KillPath) -> list[Command]:
     """The commands of those who look at a machine from outside: who counts, who starts, who makes a request."""
     found = [command for target in kill_path.targets for command in (target.count, target.start)]
+    found.append(kill_path.items.count if kill_path.items else None)
     for layer in kill_path.layers:
         found += [layer.busy, layer.checkpoint.command if layer.checkpoint else None]
     return [command for command in found if command is not None]

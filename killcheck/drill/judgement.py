@@ -19,11 +19,11 @@ from killcheck.faults import surviving
 from killcheck.faults.base import Evidence
 from killcheck.kube.objects import condition, format_time, name_of, namespace_of, ref_of
 from killcheck.ledger import injection, keeping, left_on, unread
-from killcheck.spec.killpath import Target
+from killcheck.spec.killpath import KillPath, Target
 from killcheck.spec.phases import words_of
 from killcheck.text.durations import format_duration
 from killcheck.verdict import DrillResult, Verdict
-from killcheck.watch.cost import bill
+from killcheck.watch.cost import MONTH_H, bill
 from killcheck.watch.noticing import noticed
 from killcheck.watch.scene import asked_for
 
@@ -32,6 +32,17 @@ __all__ = ["Judged"]
 
 #: How the scheduler says that a claim is not there.
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
+
+
+def _orchestrators(kill_path: KillPath) -> float | None:
+    """What the machines cost an hour that start and stop fleets; None: nobody says."""
+    said = [t.machines.orchestrator_usd_per_hour for t in kill_path.targets if t.machines]
+    known = [price for price in said if price is not None]
+    return sum(known) if known else None
+
+
+def _orchestrator_told(usd_per_hour: float | None) -> str | None:
+    return None if usd_per_hour is None else f"its orchestrator bills ${usd_per_hour * MONTH_H:.2f} a month by itself"
 
 
 class Judged(Watched):
@@ -45,6 +56,9 @@ class Judged(Watched):
         if self._layer_run.unproven():
             raise Inconclusive(self._layer_run.unproven())
         self._refuse_unbitten()
+        too_far = self._too_far()
+        if too_far is not None:
+            return too_far
         missing = self.progress.missing()
         nodes_alone = missing in ("node_drained", "node_gone") and "pods_gone" in self.progress.timeline.reached
         hand = self._hand(self._zero_at()) if nodes_alone else None
@@ -101,6 +115,27 @@ class Judged(Watched):
                 Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer
             )
         raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
+
+    def _too_far(self) -> DrillResult | None:
+        """A fleet that went past what the spec allows it, however it ended; None: none was seen to."""
+        census = self.scene.census
+        for passed in filter(None, (census.peaks.passed(target) for target in census.targets)):
+            return self._result(
+                Verdict.EXPOSED,
+                passed.cause,
+                cause=passed.cause,
+                remedy=passed.remedy,
+                evidence=passed.evidence,
+                failures=(58,),
+            )
+        return None
+
+    def _count_items(self) -> None:
+        """What an item came to, up to now."""
+        self.items.end(self.meter.usd(self._settled or self.cluster.loop.now()))
+        for said in (self.items.told(), _orchestrator_told(_orchestrators(self.kill_path))):
+            if said:
+                self._note(said)
 
     def _refuse_unbitten(self) -> None:
         """Raises Inconclusive where nothing was seen to meet a fault."""
@@ -374,10 +409,14 @@ class Judged(Watched):
         return noticed(self.kill_path.noticed, self.progress.timeline.start, self.witnesses.alert_s(), usd)
 
     def _bill(self, now: datetime, until_next_chance: object) -> dict[str, Any]:
-        return bill(
-            usd=self.meter.usd(now),
-            gpu_hours=self.meter.gpu_hours(now),
-            rate=self._usd_per_hour,
-            until_next_chance=cast("float | None", until_next_chance),
-            items_per_hour=self.kill_path.items_per_hour,
+        return (
+            bill(
+                usd=self.meter.usd(now),
+                gpu_hours=self.meter.gpu_hours(now),
+                rate=self._usd_per_hour,
+                until_next_chance=cast("float | None", until_next_chance),
+                items_per_hour=self.kill_path.items_per_hour,
+                orchestrator_usd_per_hour=_orchestrators(self.kill_path),
+            )
+            | self.items.bill()
         )

@@ -61,6 +61,7 @@ class Drill(Judged):
                 self._sabotage()
                 self._trigger()
                 self._watch()
+                self._count_items()
                 verdict = self._judge()
             except PROVES_NOTHING as why:
                 verdict = self._inconclusive(str(why))
@@ -156,6 +157,7 @@ class Drill(Judged):
         for kind in steady.instances(self.scene):
             self.meter.count(kind, now)
         self._usd_per_hour = self.meter.rate()
+        self.items.begin()
         spot = self.cluster.capabilities.spot_prices
         if spot is not None and spot.problem:
             self._note(f"{spot.problem}; on-demand prices, an upper bound, stand for them")

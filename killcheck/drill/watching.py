@@ -36,6 +36,7 @@ from killcheck.spec.phases import PHASES
 from killcheck.text.durations import format_duration
 from killcheck.text.values import replace
 from killcheck.watch.cost import Meter
+from killcheck.watch.items import ItemsDone
 from killcheck.watch.scene import STEADFAST_S, Scene, described, event_time, on_since
 from killcheck.witnesses.panel import Witnesses
 
@@ -106,6 +107,7 @@ class Watched:
         self.runner: LayerRun | None = None
         self.bystanders: Bystanders | None = None
         self.meter = Meter(price, dict(kill_path.prices), spot=cluster.capabilities.spot_prices)
+        self.items = ItemsDone(kill_path.items, cluster.capabilities.programs)
         self._usd_per_hour: float | None = None
         self.progress: Progress | None = None
         self.bites: dict[str, str] = {}

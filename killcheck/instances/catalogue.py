@@ -1,8 +1,8 @@
-"""The instance catalogue: what each machine type holds and costs, for AWS, GCP and Azure.
+"""The instance catalogue: what each machine type holds and costs, for AWS, GCP, Azure and markets that rent cards.
 
-The data is CSV beside this file (`instances.csv`, `gcp.csv`, `azure.csv`), each with its source and date in its
-header; :mod:`killcheck.cloud.refresh` writes the AWS one anew. A team adds its own prices and types with a file of
-the same columns (CSV, or a YAML list of mappings). For a type that is known, only its name is compulsory::
+The data is CSV beside this file (`instances.csv`, `gcp.csv`, `azure.csv`, `market.csv`), each with its source and date
+in its header; :mod:`killcheck.cloud.refresh` writes the AWS one anew. A team adds its own prices and types with a file
+of the same columns (CSV, or a YAML list of mappings). For a type that is known, only its name is compulsory::
 
     instance_type,usd_per_hour
     p5.48xlarge,31.46
@@ -29,10 +29,10 @@ from killcheck.text.values import replace
 
 __all__ = ["Catalogue", "CatalogueError", "InstanceType", "Provider", "load", "parse", "shipped"]
 
-Provider = Literal["aws", "gcp", "azure"]
+Provider = Literal["aws", "gcp", "azure", "market"]
 
 #: The files of the package, and whose types are in them.
-_SHIPPED: dict[str, Provider] = {"instances.csv": "aws", "gcp.csv": "gcp", "azure.csv": "azure"}
+_SHIPPED: dict[str, Provider] = {"instances.csv": "aws", "gcp.csv": "gcp", "azure.csv": "azure", "market.csv": "market"}
 
 #: Extended resources under which device plugins advertise devices (and Karpenter expects them), by (kind, maker).
 _RESOURCES = {

@@ -219,7 +219,8 @@ class LayerRun(ABC):
     def commands(self) -> Sequence[Command]:
         """The programs that drilling it runs, those of its targets included."""
         targets = [c for t in self.stage.kill_path.covered_by(self.layer) for c in (t.count, t.start) if c is not None]
-        return [*targets, *self.layer.commands]
+        items = [self.stage.kill_path.items.count] if self.stage.kill_path.items else []
+        return [*targets, *items, *self.layer.commands]
 
     def namespaces(self) -> Sequence[str]:
         """Namespaces in which it changes something."""

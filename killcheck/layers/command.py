@@ -49,7 +49,7 @@ def effect_of(stage: Stage, ran: Ran, zero_at: datetime, *, settle_s: float = SL
 
     ``settle_s``: how much later than its end the zero may have been counted for the first time. Empty: it was not.
     """
-    if not ran.ok:
+    if not ran.ok or not _ended_any(stage, ran, settle_s):
         return None
     asked = [
         stage.scene.census.last_on[t.name].asked
@@ -63,6 +63,16 @@ def effect_of(stage: Stage, ran: Ran, zero_at: datetime, *, settle_s: float = SL
     elif ran.begun > zero_at or not asked or max(asked) > ran.ended + slack:
         return None
     return f"{ran.command} ran from {ran.begun:%H:%M:%S} to {ran.ended:%H:%M:%S} and ended with exit code 0"
+
+
+def _ended_any(stage: Stage, ran: Ran, settle_s: float) -> bool:
+    """Whether a program may have ended any machine: where a market says who did, machines that ended themselves do not
+    count."""
+    market = stage.cluster.capabilities.market
+    if market is None:
+        return True
+    until = ran.ended + timedelta(seconds=settle_s)
+    return any(not one.by_itself and ran.begun <= one.at <= until for one in market.ended)
 
 
 class CommandLayer(LayerRun):

@@ -114,6 +114,9 @@ class IdleCommand(CommandLayer):
                 for f in firings(self.stage, self.layer, self._idle_since or ran.begun, self.stage.cluster.loop.now())
                 if isinstance(f, Ran)
             ]
+            floor = self._floor()
+            if floor:
+                return floor
             told = f", and so did {len(looks)} of its timer's runs" if looks else ""
             idle = (ran.ended - (self._idle_since or ran.begun)).total_seconds()
             return Explanation(
@@ -125,3 +128,17 @@ class IdleCommand(CommandLayer):
                 (22, 40) if self._held_up else (40, 14),
             )
         return super().explain(stuck_at)
+
+    def _floor(self) -> Explanation | None:
+        """That it turned off all but some, and stopped there: a floor in its program, which no pool shows."""
+        census = self.stage.scene.census
+        for target in census.targets:
+            high, now = census.peaks.highest.get(target.name), census.counts[target.name].number
+            if high is not None and 0 < now < high.number:
+                return Explanation(
+                    f"a floor keeps {now} of {target.name} on: it went from {high.number} to {now} and no further",
+                    (f"{high.command} counted {high.number} at {high.at:%H:%M:%S}",),
+                    "let the program's minimum be zero: one machine that is kept warm bills every idle hour",
+                    (30,),
+                )
+        return None

@@ -41,7 +41,7 @@ class SelfTerminating(LayerRun):
     @staticmethod
     def drills(layer: Layer) -> bool:
         """Workers that end themselves."""
-        return layer.type is LayerType.SELF_TERMINATING and layer.container is None
+        return layer.type is LayerType.SELF_TERMINATING and layer.container is None and layer.command is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)

@@ -35,7 +35,7 @@ from killcheck.kube.objects import (
 )
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
-from killcheck.machine.programs import CountUnknown, counted
+from killcheck.machine.counting import CountUnknown, counted
 from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer, LayerType
 from killcheck.text.values import replace
 from killcheck.watch.cost import instance_type

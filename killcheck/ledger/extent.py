@@ -15,8 +15,8 @@ def _unseen(area: str, what: str) -> Unknown:
 
 
 UNSEEN: tuple[Unknown, ...] = (
-    _unseen("worker fleets", "offers of a rental market: memory, price, reliability, which comes next"),
-    _unseen("worker fleets", "what the orchestrator itself costs; the cost of an item as it changes"),
+    _unseen("worker fleets", "offers of a real market: they are its stand-in's, which rents what the spec lists"),
+    _unseen("worker fleets", "what a machine bills that is stopped and not ended: its disk"),
     _unseen("spot", "how often a type is reclaimed, and when spot is to be had again"),
     _unseen("spot", "the spec's own command that gives a notice: tried on a real cluster alone"),
     _unseen("spot", "traffic out of the cloud; bills by label and owner"),

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from killcheck.capabilities.programs import Programs, Ran
 from killcheck.clock import Timer
-from killcheck.machine.programs import CountUnknown, counted
+from killcheck.machine.counting import CountUnknown, Rented, counted, rented
+from killcheck.machine.peaks import Peaks
 from killcheck.spec.killpath import Target
 
 __all__ = ["Census", "Count"]
@@ -34,6 +35,16 @@ class Count(Struct, frozen=True):
     asked: datetime
     at: datetime
     command: str
+    #: Each that is on, where the spec says how the list names them.
+    machines: tuple[Rented, ...] = ()
+
+
+def _count(target: Target, ran: Ran) -> Count:
+    """What an answer says of a target. Raises CountUnknown."""
+    if target.machines is None:
+        return Count(counted(ran), ran.begun, ran.ended, str(ran.command))
+    found = rented(ran, target.machines)
+    return Count(len(found), ran.begun, ran.ended, str(ran.command), found)
 
 
 class Census:
@@ -55,6 +66,10 @@ class Census:
         self._asked: dict[str, datetime] = {}
         self._quiet = 0
         self._open = False
+        #: How far each fleet went for as long as it is watched.
+        self.peaks = Peaks()
+        #: How many were on before a fault had more of them started: what is put back is no more than that.
+        self.meant: dict[str, int] = {}
 
     def open(self) -> None:
         """Begin to count. Raises CountUnknown where nothing here may run programs."""
@@ -119,8 +134,9 @@ class Census:
             return
         before = (self.counts.get(target.name), self._wrong.get(target.name))
         try:
-            count = Count(counted(ran), ran.begun, ran.ended, str(ran.command))
+            count = _count(target, ran)
             self.counts[target.name] = count
+            self.peaks.notice(target, count)
             self._wrong.pop(target.name, None)
             (self.last_on if count.number else self.last_off)[target.name] = count
             if self.sound_since is None and self.broken() is None:
@@ -134,8 +150,9 @@ class Census:
             delay = min(delay * SLOWER**self._quiet, RARELY_S)
             self._quiet += 1
         self._timers[target.name] = self.programs.loop.call_later(delay, self._ask_again, target)
-        number = before[0].number if before[0] else None
-        if target.name in self._wrong or before[1] is not None or self.counts[target.name].number != number:
+        was = (before[0].number, before[0].machines) if before[0] else None
+        now = self.counts.get(target.name)
+        if target.name in self._wrong or before[1] is not None or now is None or (now.number, now.machines) != was:
             self._on_change()
 
     def _ask_again(self, target: Target) -> None:

@@ -114,6 +114,16 @@ class Machine:
         errors = f"{STATE}/.errors-{self._made}"
         _Run(self, command, on_end, errors).begin()
 
+    def begin(self, command: Command, on_end: Callable[[Ran], None]) -> Callable[[], None]:
+        """Start a program of another machine, which a market rents out; it ends by itself, or by what is returned.
+
+        What is wrong with this machine is not wrong with that one.
+        """
+        self._made += 1
+        run = _Run(self, command, on_end, f"{STATE}/.errors-{self._made}", elsewhere=True)
+        run.begin()
+        return run.kill
+
     def run(self, command: Command) -> Ran:
         """As the protocol says."""
         return programs.run(self.loop, self, command)
@@ -301,12 +311,12 @@ class Machine:
                     (self._host(where) / name).write_bytes(file.read_bytes())
         return self._mounts
 
-    def launch(self, command: Command, errors: str) -> Launch:
+    def launch(self, command: Command, errors: str, *, elsewhere: bool = False) -> Launch:
         """A program of the machine, as it is to be started. Raises OSError."""
         mounts, contents, shell = self.mounts(), Contents(None), _APART
         own = command.env.get("PATH")  # a crontab's or unit's: what stands for a cloud's CLI comes first in that, too
         path = f"{BIN}:{own}" if own else _PATH
-        disturbed = command not in self.witnesses
+        disturbed = command not in self.witnesses and not elsewhere
         if disturbed:
             mounts = list(self._disturbed(mounts))
             contents = replace(contents, without=frozenset(n for n, text in self.stand_ins.items() if not text))
@@ -387,7 +397,10 @@ def _kept_in(machine: Machine, path: str) -> str:
 class _Run:
     """One program on the machine."""
 
-    def __init__(self, machine: Machine, command: Command, on_end: Callable[[Ran], None], errors: str) -> None:
+    def __init__(
+        self, machine: Machine, command: Command, on_end: Callable[[Ran], None], errors: str, *, elsewhere: bool = False
+    ) -> None:
+        self.elsewhere = elsewhere
         self.machine = machine
         self.command = command
         self.errors = errors
@@ -402,8 +415,8 @@ class _Run:
         machine, command = self.machine, self.command
         with machine.loop.entered():
             try:
-                launch = machine.launch(command, self.errors)
-                if command not in machine.witnesses or scripts.locks(command, machine.folder):
+                launch = machine.launch(command, self.errors, elsewhere=self.elsewhere)
+                if not self.elsewhere and (command not in machine.witnesses or scripts.locks(command, machine.folder)):
                     machine._looks.begun(command)
                 self._running = machine.runtime.start(launch, self._exited, self._unknown)
                 machine.loop.call_later(command.timeout_s, self._overdue)
@@ -414,9 +427,10 @@ class _Run:
         if not self._over and self._running is not None:
             self._why = f"took longer than {self.command.timeout_s:g} s and was stopped"
             self._running.terminate()
-            self.machine.loop.call_later(programs.GRACE_S, self._kill)
+            self.machine.loop.call_later(programs.GRACE_S, self.kill)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """End it now."""
         if not self._over and self._running is not None:
             self._running.kill()
 

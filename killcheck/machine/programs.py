@@ -7,7 +7,6 @@ is bounded, and redacted before anybody sees it. Whatever keeps its outcome from
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import selectors
@@ -23,16 +22,16 @@ from typing import IO, Any
 from killcheck.capabilities.errors import UndoProblem
 from killcheck.capabilities.programs import Programs, Ran
 from killcheck.clock import Loop, wall_seconds
-from killcheck.kube.errors import KubeError
-from killcheck.spec.killpath import Command
+from killcheck.machine.counting import CountUnknown, counted, rented
+from killcheck.spec.killpath import Command, Target
+from killcheck.spec.machines import Machines
 from killcheck.text.redaction import hide_environment, redact
 
 __all__ = [
-    "CountUnknown",
     "Files",
     "LocalPrograms",
     "again",
-    "counted",
+    "count_again",
     "end_left",
     "put_back",
     "run",
@@ -50,36 +49,10 @@ RUN = "KILLCHECK_RUN"
 OURS, CALLS, HIDING = ".killcheck", "calls", "rest"
 #: What redaction leaves in the place of a secret.
 _HIDDEN = re.compile(r"<(redacted|token|aws-access-key-id|private key)>")
+#: Words of a command in a journal, its folder the last; what follows in a count's is how its list is read.
+_WHOLE = 5
 #: How long a target may take to be counted again after it was started, in seconds.
 BACK_S = 180.0
-
-
-class CountUnknown(KubeError):
-    """How many are on is not known; the message says why."""
-
-
-def counted(ran: Ran) -> int:
-    """What a count command has answered. Raises CountUnknown: not an answer.
-
-    An integer alone; a JSON list (one entry for each that is on); a JSON object with an integer ``count``.
-    """
-    if not ran.ok:
-        raise CountUnknown(ran.told)
-    text = ran.output.strip()
-    if ran.cut:
-        raise CountUnknown(f"{ran.command}: its answer is longer than what is read of it")
-    try:
-        answer = json.loads(text)
-    except ValueError:
-        answer = None
-    if isinstance(answer, dict):
-        answer = answer.get("count")
-    if isinstance(answer, list):
-        return len(answer)
-    if isinstance(answer, int) and not isinstance(answer, bool) and answer >= 0:
-        return answer
-    shown = repr(text[:80]) if text else "nothing"
-    raise CountUnknown(f"{ran.command}: expected a count of what is on, found {shown}")
 
 
 def again(command: Command) -> list[Any]:
@@ -89,8 +62,27 @@ def again(command: Command) -> list[Any]:
     return [*kept, command.folder] if command.folder else kept
 
 
+def count_again(target: Target) -> list[Any]:
+    """A target's count as a journal keeps it, with how the list that it prints is read."""
+    assert target.count is not None
+    kept, read = again(target.count), target.machines
+    if read is None:
+        return kept
+    listing = [read.items, read.id, {path: list(values) for path, values in read.ended.items()}]
+    return [*kept, *([""] if len(kept) == _WHOLE - 1 else []), listing]
+
+
+def _number(ran: Ran, kept: list[Any]) -> int:
+    """How many a count says are on, read as the journal says. Raises CountUnknown."""
+    if len(kept) <= _WHOLE:
+        return counted(ran)
+    items, name, ended = kept[_WHOLE]
+    return len(rented(ran, Machines(items, name, ended={path: tuple(values) for path, values in ended.items()})))
+
+
 def _command(kept: list[Any], known: Iterable[Command]) -> Command:
     """The command that a journal means, from the spec where that is at hand. Raises UndoProblem."""
+    kept = kept[:_WHOLE] if kept[_WHOLE - 1 : _WHOLE] != [""] else kept[: _WHOLE - 1]
     for command in known:
         if again(command) == kept:
             return command
@@ -115,13 +107,13 @@ def put_back(
     known = tuple(known)
     counting, starting = _command(count, known), _command(start, known)
     try:
-        if counted(programs.run(counting)) >= number:
+        if _number(programs.run(counting), count) >= number:
             return
         ran = programs.run(starting)
         if not ran.ok:
             raise UndoProblem(ran.told)
         until = programs.loop.monotonic() + BACK_S
-        while counted(programs.run(counting)) < number:
+        while _number(programs.run(counting), count) < number:
             if programs.loop.monotonic() >= until:
                 raise UndoProblem(f"{ran.command} ended well, and {BACK_S:g} s later it is not on again")
             programs.loop.sleep(5.0)

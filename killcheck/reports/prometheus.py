@@ -102,6 +102,11 @@ def _drills(story: RunStory) -> Iterator[str]:
             "Dollars that the nodes in scope cost while the drill watched.",
             lambda drill: drill.result.get("usd"),
         ),
+        (
+            "killcheck_usd_per_item",
+            "Dollars an item that was done while the drill watched, by the spec's own count.",
+            lambda drill: (drill.result.get("bill") or {}).get("usd_per_item_seen"),
+        ),
         ("killcheck_usd_exposed", "Dollars until the layer's next chance, where the drill left the GPUs on.", _exposed),
     )
     for name, text, read in figures:

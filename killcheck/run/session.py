@@ -352,7 +352,7 @@ class Session:
 
         cluster = self._connect() if named.real else self._embedded(planned)
         try:
-            equip(cluster, self.kill_path, allowed=self.may_run)
+            equip(cluster, self.kill_path, allowed=self.may_run, layer=planned.layer if planned else "")
             if self.kill_path.cloud is not None:
                 from killcheck.cluster.cloudword import equip_with_cloud
 
@@ -467,6 +467,7 @@ class Session:
             for other in self.kill_path.layers
             if other.type is LayerType.SELF_TERMINATING
             for target in self.kill_path.covered_by(other)
+            if target.kind  # what is rented runs: without workers no queue is ever empty
         }
         if not hung:
             return self.objects

@@ -21,6 +21,8 @@ from msgspec import Struct, structs
 
 from killcheck.spec.cloud_access import Alarm, CloudAccess
 from killcheck.spec.fence_ceiling import FenceCeiling
+from killcheck.spec.items import Items
+from killcheck.spec.machines import Machines
 from killcheck.spec.phases import PHASES
 from killcheck.spec.working_hours import Noticed
 from killcheck.text.redaction import redact
@@ -41,6 +43,7 @@ __all__ = [
     "ContainerRun",
     "Deadlines",
     "FenceCeiling",
+    "Items",
     "KillPath",
     "Layer",
     "LayerType",
@@ -184,7 +187,7 @@ class Target(Struct, frozen=True):
     the kind ``Container`` in the namespace ``docker``. Outside both: ``count``, a command
     that prints how many accelerator instances are on (an integer, or JSON that holds one as ``count`` or is a list of
     what is on; anything else is *unknown*, never zero). ``start`` puts such a target back on after a drill.
-    ``instance_type`` prices a target outside Kubernetes.
+    ``instance_type`` prices a target outside Kubernetes; ``machines`` says how its list names and prices each.
     """
 
     name: str
@@ -196,6 +199,7 @@ class Target(Struct, frozen=True):
     count: Command | None = None
     start: Command | None = None
     instance_type: str = ""
+    machines: Machines | None = None
 
     @property
     def outside(self) -> bool:
@@ -528,6 +532,7 @@ class KillPath:
     proof_said: bool = field(default=True, compare=False)
     #: What a queue's workers get done in an hour, all together; None: nobody counts.
     items_per_hour: float | None = None
+    items: Items | None = None
     #: What is meant to start targets again (CronJobs, ScaledObjects): until then it has to hold.
     starts: tuple[Ref, ...] = ()
     #: Extended resources (shell patterns) that are accelerators, or are none, whatever killcheck takes them for.
@@ -562,7 +567,8 @@ class KillPath:
     def commands(self) -> tuple[Command, ...]:
         """Every program that drilling it may run, each once."""
         targets = [c for t in self.targets for c in (t.count, t.start) if c is not None]
-        return tuple(dict.fromkeys([*targets, *(c for layer in self.layers for c in layer.commands)]))
+        items = [self.items.count] if self.items else []
+        return tuple(dict.fromkeys([*targets, *items, *(c for layer in self.layers for c in layer.commands)]))
 
     def beyond(self, layer: Layer) -> bool:
         """Whether a layer has no part in Kubernetes: neither it nor what it turns off."""

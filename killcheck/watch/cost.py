@@ -10,13 +10,15 @@ from msgspec import Struct, field
 
 from killcheck.capabilities.account import SpotPrices
 from killcheck.kube import gpus
-from killcheck.kube.objects import Obj, labels_of, name_of
+from killcheck.kube.objects import Obj, annotations_of, labels_of, name_of
 
-__all__ = ["Meter", "bill", "instance_type"]
+__all__ = ["MONTH_H", "USD_PER_HOUR", "Meter", "bill", "instance_type"]
 
 #: Dollars an hour of an instance type ('' capacity type: on demand); None: not known.
 Price = Callable[[str], float | None]
 
+#: On what stands for a machine outside Kubernetes: what its list says that it costs.
+USD_PER_HOUR = "killcheck.dev/usd-per-hour"
 #: Hours of a month as AWS' own calculator has them, and its nights.
 MONTH_H, MONTH_NIGHTS = 730.0, 30.0
 
@@ -48,7 +50,7 @@ class Meter(Struct):
     _from: dict[str, tuple[datetime, str]] = field(default_factory=dict)
     _until: dict[str, datetime] = field(default_factory=dict)
     _devices: dict[str, int] = field(default_factory=dict)
-    _spot_usd: dict[str, float] = field(default_factory=dict)
+    _own_usd: dict[str, float] = field(default_factory=dict)
 
     def usd_per_hour(self, kind: str) -> float | None:
         """The price of an instance type: the spec's override, or the catalogue's."""
@@ -60,10 +62,13 @@ class Meter(Struct):
         ``held``: how many devices its pods hold, where the node itself does not say (DRA).
         """
         name, kind = name_of(node), instance_type(node)
+        said = annotations_of(node).get(USD_PER_HOUR)
+        if said is not None and kind not in self.overrides:
+            self._own_usd.setdefault(name, float(said))
         if name not in self._from and self.spot is not None and _is_spot(node) and kind not in self.overrides:
             asked = self.spot(kind, labels_of(node).get("topology.kubernetes.io/zone", ""))
             if asked is not None:
-                self._spot_usd[name] = asked
+                self._own_usd[name] = asked
         self._from.setdefault(name, (since, kind))
         self._devices[name] = max(self._devices.get(name, 0), gpus.node_devices(node), held)
         self._until.pop(name, None)
@@ -109,7 +114,7 @@ class Meter(Struct):
         )
 
     def _node_usd(self, name: str, kind: str) -> float | None:
-        return self.overrides.get(name, self._spot_usd.get(name, self.usd_per_hour(kind)))
+        return self.overrides.get(name, self._own_usd.get(name, self.usd_per_hour(kind)))
 
     def _hours(self, name: str, since: datetime, now: datetime) -> float:
         return max(0.0, (min(self._until.get(name, now), now) - since).total_seconds()) / 3600.0
@@ -122,12 +127,14 @@ def bill(
     rate: float | None,
     until_next_chance: float | None = None,
     items_per_hour: float | None = None,
+    orchestrator_usd_per_hour: float | None = None,
 ) -> dict[str, Any]:
     """What a drill's outcome comes to, as the JSON document has it; None: a price is not known.
 
     ``rate``: dollars an hour of what was on at the trigger. ``usd_per_night``: until the layer's next chance, or until
     the watch ended. ``usd_per_month``: the same every night, at most the whole month. ``usd_per_item``: of a queue
     worker at ``items_per_hour``; ``items_idled``: what this night's dollars would have paid for.
+    ``orchestrator_usd_per_month``: what starts and stops them, day and night; it is in none of the others.
     """
     night = until_next_chance if until_next_chance is not None else usd
     month = None if night is None or rate is None else min(night * MONTH_NIGHTS, rate * MONTH_H)
@@ -138,6 +145,11 @@ def bill(
         "usd_per_month": _round(month),
         "usd_per_item": None if item is None else round(item, 8),
         "items_idled": None if not item or night is None else round(night / item),
+        **(
+            {"orchestrator_usd_per_month": _round(orchestrator_usd_per_hour * MONTH_H)}
+            if orchestrator_usd_per_hour is not None
+            else {}
+        ),
     }
 
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from killcheck.capabilities.cluster import Cluster
 from killcheck.kube.objects import Obj, dig, key_of, name_of, ref_of
 from killcheck.kube.resources import Resource
-from killcheck.machine.programs import again
+from killcheck.machine.programs import again, count_again
 from killcheck.safety.foreseen import going_s
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal, Undo
 from killcheck.safety.undo import recreatable
 from killcheck.spec.killpath import KillPath, Layer, Proof, Target
 from killcheck.watch import queues, wholeness
+from killcheck.watch.cost import USD_PER_HOUR
 from killcheck.watch.scene import Scene
 
 __all__ = ["asked_for", "instances", "nothing_on", "remember", "steady", "switch_on", "unsteady"]
@@ -122,11 +123,17 @@ def asked_for(scene: Scene, kill_path: KillPath, layer: Layer) -> dict[str, int]
 
 def instances(scene: Scene) -> list[Obj]:
     """What is counted outside Kubernetes as the meter knows it: a stand-in for a node, one for each that is on."""
-    return [
-        {"metadata": {"name": f"{t.name}-{i}", "labels": {"node.kubernetes.io/instance-type": t.instance_type}}}
-        for t in scene.census.targets
-        for i in range(scene.census.on(t))
-    ]
+    found: list[Obj] = []
+    for t in scene.census.targets:
+        listed = scene.census.counts[t.name].machines if scene.census.on(t) else ()
+        found += [_as_node(f"{t.name}-{one.id}", one.type or t.instance_type, one.usd_per_hour) for one in listed]
+        found += [_as_node(f"{t.name}-{i}", t.instance_type) for i in range(scene.census.on(t) - len(listed))]
+    return found
+
+
+def _as_node(name: str, instance_type: str, usd_per_hour: float | None = None) -> Obj:
+    said = {} if usd_per_hour is None else {"annotations": {USD_PER_HOUR: repr(usd_per_hour)}}
+    return {"metadata": {"name": name, "labels": {"node.kubernetes.io/instance-type": instance_type}, **said}}
 
 
 # -- remembering -------------------------------------------------------------------------------------------
@@ -147,8 +154,8 @@ def remember(
         for obj in scene.objects_of(target):
             _remember_object(scene, journal, target, obj, deleted)
     elif target.count is not None and target.start is not None and target in scene.census.targets:
-        number = scene.census.on(target)
-        body = [again(target.count), number, again(target.start), scene.kill_path.folder]
+        number = scene.census.meant.get(target.name, scene.census.on(target))
+        body = [count_again(target), number, again(target.start), scene.kill_path.folder]
         undo = Undo("call", "put_back", body, manual=str(target.start))
         with journal.change(f"{target.name} was on ({number})", undo, lever="programs"):
             pass

@@ -8,7 +8,7 @@ from killcheck.instances.catalogue import CatalogueError, load, shipped
 
 
 def test_every_file_says_where_it_is_from_and_of_when():
-    assert len(shipped().sources) == 3
+    assert len(shipped().sources) == 4
     for source in shipped().sources:
         assert "source:" in source
         assert "2026" in source
@@ -35,6 +35,7 @@ def test_every_file_says_where_it_is_from_and_of_when():
         ("a3-highgpu-8g", 8, 8, 88.49),
         ("Standard_ND96isr_H100_v5", 8, 8, 98.32),
         ("Standard_NV6ads_A10_v5", 1, 0, 0.454),
+        ("RTX_4090", 1, 1, 0.875),
     ],
 )
 def test_types_as_their_clouds_describe_them(name, devices, gpus, usd):

@@ -12,7 +12,8 @@ import pytest
 from killcheck.capabilities.errors import UndoProblem
 from killcheck.capabilities.programs import Ran
 from killcheck.clock import WallLoop, wall_now, wall_seconds
-from killcheck.machine.programs import CountUnknown, Files, LocalPrograms, again, counted, put_back
+from killcheck.machine.counting import CountUnknown, counted
+from killcheck.machine.programs import Files, LocalPrograms, again, put_back
 from killcheck.spec.killpath import Command
 
 

@@ -76,6 +76,10 @@ PROVEN = {
         "layers/test_single_controller.py::test_an_idle_monitor_that_is_kept_awake_by_its_own_probe_is_found",
         "layers/test_single_controller.py::test_the_idle_monitor_covers_for_a_stop_that_fails",
     ),
+    "worker-fleet": (
+        "layers/test_markets.py::test_nights_of_a_fleet",
+        "layers/test_markets.py::test_a_market_of_another_shape_by_requests_alone",
+    ),
     "spot-training": (
         "layers/test_spot_handler.py::test_work_that_starts_again_from_nothing_is_lost_and_counted",
         "layers/test_spot_handler.py::test_work_that_nobody_takes_up_again_is_found",

@@ -21,6 +21,7 @@ EVERY = [*ALL, *REHEARSED, ImageMissing(), ImageUnusable(None), CloudBills(), Au
 WITHOUT_A_CASE = {
     "audit-log",
     "cloud-bills",
+    "fleet-bounds",
     "image-missing",
     "image-unusable",
     "not-read",

@@ -47,7 +47,9 @@ def over_time():
 
 def test_alerts_and_dashboard_ask_for_metrics_that_there_are():
     told = story(
-        [result(), result(verdict="exposed", faults=["x"], seconds_to_drained=3.0)], findings=[FINDING], fences=[FENCE]
+        [result(bill={"usd_per_item_seen": 0.01}), result(verdict="exposed", faults=["x"], seconds_to_drained=3.0)],
+        findings=[FINDING],
+        fences=[FENCE],
     )
     written = set(re.findall(r"^(killcheck_\w+)\{", prometheus(told) + over_time(), re.MULTILINE))
     rules = RULES["groups"][0]["rules"]

@@ -19,6 +19,7 @@ from killcheck.spec.killpath import (
     Consent,
     Deadlines,
     FenceCeiling,
+    Items,
     KillPath,
     Layer,
     LayerType,
@@ -339,6 +340,7 @@ def kill_paths(draw: st.DrawFn) -> KillPath:
         cloud=draw(st.none() | clouds()),
         alarm=draw(st.none() | st.builds(Alarm, st.lists(texts, max_size=2).map(tuple), seconds)),
         items_per_hour=draw(st.sampled_from([None, 1200.0])),
+        items=draw(st.sampled_from([None, Items(Command(("count",)), 0.5), Items(Command(("count", "-a")))])),
     )
 
 

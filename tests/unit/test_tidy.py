@@ -30,7 +30,11 @@ def test_only_the_clock_reads_a_clock_or_sleeps():
     calls = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in PRODUCT
-        if path.name != "clock.py" and path.name not in INSIDE and "time." in (text := path.read_text())
+        # What example paths run is no part of the product: their programs have the clocks that machines have.
+        if "paths" not in path.parts
+        and path.name != "clock.py"
+        and path.name not in INSIDE
+        and "time." in (text := path.read_text())
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

@@ -14,7 +14,7 @@ from killcheck.capabilities.programs import Ran
 from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.machine.cli import MachineFault
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.machine.programs import again
+from killcheck.machine.programs import again, count_again
 from killcheck.safety.changes import Undo
 from killcheck.spec.killpath import Command, KillPath, Layer
 
@@ -174,7 +174,7 @@ class SecondController(MachineFault):
         for target in stage.kill_path.covered_by(layer.layer):
             if target.start is None or target.count is None:
                 continue
-            body = [again(target.count), 1, again(target.start), stage.kill_path.folder]
+            body = [count_again(target), 1, again(target.start), stage.kill_path.folder]
             with stage.journal.change(
                 f"another controller started {target.name}, as it was",
                 Undo("call", "put_back", body, manual=str(target.start)),

@@ -23,7 +23,7 @@ __all__ = ["check"]
 _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dead-man": (("cronJob", "container"), ("schedule", "timeZone")),
     "idle-monitor": (("cronJob", "workload", "command"), ("idle", "busy", "schedule", "timeZone")),
-    "self-terminating": ((), ("workload", "idle", "busy")),
+    "self-terminating": ((), ("workload", "command", "idle", "busy")),
     "scale-to-zero": (("scaler",), ("idle", "busy", "coldStart")),
     "spot-handler": ((), ("workload", "command", "notice", "checkpoint")),
     "sentinel": (("sentinel",), ()),
@@ -99,6 +99,8 @@ def _target(path: Path, target: dict[str, Any]) -> Iterator[Problem]:
         yield (*path, "namespace"), f"a container's namespace is {killpath.DOCKER}, whatever the engine: leave it out"
     if inside and "start" in target:
         yield (*path, "start"), "a target in Kubernetes is put back by the API; start is for one that a command counts"
+    if inside and "machines" in target:
+        yield (*path, "machines"), "machines are what the list of a count names: a target in Kubernetes has none"
     kind = target.get("kind")
     if inside and isinstance(kind, str) and "apiVersion" not in target and kind not in killpath.KINDS:
         yield (
@@ -169,9 +171,14 @@ def _commands(path: Path, node: Any) -> Iterator[Problem]:
         here = (*path, key)
         command = key in _COMMAND_KEYS or (path[-1:] == ("starters",) and isinstance(key, int))
         if command and isinstance(value, dict):
-            if ("argv" in value) == ("shell" in value):
-                found = "both" if "argv" in value else "neither"
-                yield here, f"expected argv (a list, no shell) or shell (a line for /bin/sh), found {found}"
+            given = [way for way in ("argv", "shell", "http") if way in value]
+            if len(given) != 1:
+                found = {0: "neither", 2: "both"}.get(len(given), "all of them")
+                yield (
+                    here,
+                    f"expected argv (a list, no shell) or shell (a line for /bin/sh), found {found}; "
+                    "or http (a request) alone",
+                )
         elif not isinstance(value, str):
             yield from _commands(here, value)
 

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile import cloud_section as clouds
+from killcheck.spec.specfile import fleet_section as fleet
 from killcheck.spec.specfile.errors import SpecError
 from killcheck.spec.specfile.shape import explained, one_document, read, surprises
 from killcheck.text.forms import fit, schema
@@ -161,6 +162,7 @@ def _kill_path(spec: m.SpecModel, *, proof_said: bool) -> k.KillPath:
         alarm=clouds.alarm(spec.alarm),
         noticed=clouds.noticed(spec.noticed),
         items_per_hour=spec.items_per_hour,
+        items=k.Items(_command(spec.items.count), spec.items.max_usd_per_item) if spec.items else None,
         starts=tuple(k.Ref(k.KINDS.get(s.kind, ""), s.kind, s.namespace, s.name) for s in spec.starts),
     )
 
@@ -181,8 +183,12 @@ def _command(command: m.CommandModel | None) -> k.Command | None:
     if command is None:
         return None
     argv = ("/bin/sh", "-c", command.shell) if command.shell is not None else tuple(command.argv or ())
+    passed = tuple(command.pass_env)
+    if command.http is not None:
+        argv, named = fleet.request(command.http, command.timeout)
+        passed = tuple(dict.fromkeys([*passed, *(name for name in named if name not in command.env)]))
     folder = "" if command.folder in (None, ".") else command.folder
-    return k.Command(argv, command.timeout, dict(command.env), tuple(command.pass_env), folder or "")
+    return k.Command(argv, command.timeout, dict(command.env), passed, folder or "")
 
 
 def _target(target: m.TargetModel) -> k.Target:
@@ -197,6 +203,7 @@ def _target(target: m.TargetModel) -> k.Target:
         count=_command(target.count),
         start=_command(target.start),
         instance_type=target.instance_type or "",
+        machines=fleet.machines(target.machines),
     )
 
 

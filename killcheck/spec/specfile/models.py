@@ -98,6 +98,15 @@ class _Model(Struct, rename="camel", forbid_unknown_fields=True):
     pass
 
 
+class HttpModel(_Model, kw_only=True):
+    """A request by curl; $NAMES in the URL and in the body are variables of killcheck's own environment."""
+
+    url: Annotated[str, Meta(pattern=r"^(https?://|\$)")]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "GET"
+    bearer: Annotated[EnvName | None, Meta(description="The variable that holds the token it is authorised by.")] = None
+    body: Annotated[Text | None, Meta(description="What is sent, as JSON.")] = None
+
+
 class CommandModel(_Model, kw_only=True):
     """A program to run where killcheck runs, in the folder of the spec or one below; no shell."""
 
@@ -105,6 +114,7 @@ class CommandModel(_Model, kw_only=True):
         list[Text] | None, Meta(min_length=1, description="The program and its arguments, as given to exec.")
     ] = None
     shell: Annotated[Text | None, Meta(description="Instead of argv: a line for /bin/sh -c.")] = None
+    http: Annotated[HttpModel | None, Meta(description="Instead of argv: a request.")] = None
     timeout: Annotated[Duration, Meta(description="How long it may take.")] = 60.0
     env: Annotated[dict[str, str], Meta(description="Variables beside PATH and HOME; nothing else is inherited.")] = {}
     pass_env: Annotated[
@@ -192,6 +202,28 @@ class ContainerModel(_Model, kw_only=True):
     ] = None
 
 
+class MachinesModel(_Model, kw_only=True):
+    """Machines that are rented one by one, as a target's count lists them; paths of fields have dots."""
+
+    items: Annotated[Text | None, Meta(description="Where the list is in the answer; none: it is the answer.")] = None
+    id: Text = "id"
+    type: Annotated[Text | None, Meta(description="The field with a machine's type, which prices it.")] = None
+    usd_per_hour: Annotated[Text | None, Meta(description="The field with its price, before its type's.")] = None
+    ended: Annotated[
+        dict[str, list[str]],
+        Meta(description="Fields, and the values with which it bills no GPU. All else is on."),
+    ] = {}
+    most: Annotated[int | None, Meta(ge=1, description="How many may be on at once: more is exposed.")] = None
+    max_usd_per_hour: Annotated[float | None, Meta(gt=0, description="Of one machine: dearer is exposed.")] = None
+    stand_in: Annotated[
+        Text | None,
+        Meta(description="A file beside the spec: what a market on loopback offers on the embedded cluster."),
+    ] = None
+    orchestrator_usd_per_hour: Annotated[
+        float | None, Meta(ge=0, description="What the machine costs that starts and stops them, day and night.")
+    ] = None
+
+
 class TargetModel(_Model, kw_only=True):
     """A workload that holds GPUs and must reach zero."""
 
@@ -209,6 +241,10 @@ class TargetModel(_Model, kw_only=True):
         CommandModel | None, Meta(description="Outside Kubernetes: puts it back on after a drill that turned it off.")
     ] = None
     instance_type: Annotated[Text | None, Meta(description="Prices a target outside Kubernetes.")] = None
+    machines: Annotated[
+        MachinesModel | None,
+        Meta(description="Outside Kubernetes: how the list that count prints names and prices each."),
+    ] = None
 
 
 class DeadlinesModel(_Model, kw_only=True):
@@ -402,6 +438,13 @@ class NoticedModel(_Model, kw_only=True):
     answers: Annotated[Duration, Meta(description="How long after an alert somebody acts on it, at any hour.")] = 900.0
 
 
+class ItemsModel(_Model, kw_only=True):
+    """What a queue's workers get done: counted before and after a drill, it prices an item by what was seen."""
+
+    count: Annotated[CommandModel, Meta(description="Prints how many items were done, an integer that only grows.")]
+    max_usd_per_item: Annotated[float | None, Meta(gt=0, description="What one may cost; above it is said.")] = None
+
+
 class StartModel(_Model, kw_only=True):
     """What is meant to start targets again: a CronJob, or a ScaledObject whose cron window opens."""
 
@@ -458,3 +501,4 @@ class SpecModel(_Model, kw_only=True):
         float | None,
         Meta(gt=0, description="What a queue's workers get done in an hour, all together: prices an item."),
     ] = None
+    items: ItemsModel | None = None

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile.cloud_section import written_alarm, written_cloud, written_noticed
+from killcheck.spec.specfile.fleet_section import written_machines
 from killcheck.text.durations import format_duration
 from killcheck.text.yamlfile import format_path, reads_as_text
 
@@ -86,6 +87,9 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "alarm": written_alarm(path.alarm),
         "noticed": written_noticed(path.noticed),
         "itemsPerHour": path.items_per_hour,
+        "items": _said(count=_command(path.items.count), maxUsdPerItem=path.items.max_usd_per_item)
+        if path.items
+        else None,
         "starts": [{"kind": ref.kind, "namespace": ref.namespace, "name": ref.name} for ref in path.starts],
     }
     return {key: value for key, value in spec.items() if value or key in ("proof", "layers")}
@@ -127,6 +131,7 @@ def _target(target: k.Target) -> dict[str, Any]:
         count=_command(target.count),
         start=_command(target.start),
         instanceType=target.instance_type,
+        machines=written_machines(target.machines),
     )
 
 

@@ -1,0 +1,167 @@
+"""What a market's list says is on: read as the spec says, and never zero where it is not understood."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+
+import pytest
+from killcheck.probes.fleet_bounds import FleetBounds
+
+from killcheck.capabilities.programs import Ran
+from killcheck.machine.counting import CountUnknown, Rented, rented
+from killcheck.machine.peaks import Peaks
+from killcheck.spec import specfile
+from killcheck.spec.killpath import Command
+from killcheck.spec.machines import Machines
+from killcheck.standins.rental import Market
+
+NOW = datetime(2026, 1, 15, tzinfo=UTC)
+LIST = Machines(items="data.list", type="gpu.name", usd_per_hour="price", ended={"state.now": ("off", "None")})
+
+
+def answered(answer: object, code: int = 0) -> Ran:
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    return Ran(Command(("count",)), NOW, NOW, code, text)
+
+
+def test_what_is_not_said_to_be_off_is_on():
+    entries = [
+        {"id": 1, "gpu": {"name": "L4"}, "price": "0.5", "state": {"now": "rebooting"}},
+        {"id": "b", "price": -1, "state": {"now": "off"}},
+        {"id": "c", "state": {"now": None}},
+        {"id": "d", "gpu": 7, "price": "free"},
+    ]
+    assert rented(answered({"data": {"list": entries}}), LIST) == (Rented("1", "L4", 0.5), Rented("d", "", None))
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("", "expected machines as JSON, found nothing"),
+        ("<html>", "expected machines as JSON"),
+        ([], "expected a list of machines at data.list"),
+        ({"data": {"list": {}}}, "expected a list of machines at data.list, found dict"),
+        ({"data": {"list": [{"name": "x"}]}}, "has no id"),
+        ({"data": {"list": [3]}}, "has no id"),
+        ({"data": {"list": [{"id": True}]}}, "has no id"),
+    ],
+)
+def test_a_list_that_is_none_is_unknown(answer: object, why: str):
+    with pytest.raises(CountUnknown, match=why):
+        rented(answered(answer), LIST)
+    with pytest.raises(CountUnknown, match="exit code 1"):
+        rented(answered({"data": {"list": []}}, code=1), LIST)
+
+
+def ask(market: Market, method: str, path: str, body: object = None, key: str = "account") -> tuple[int, object]:
+    said: list[str] = []
+    data = b"" if body is None else json.dumps(body).encode()
+    environ = {
+        "PATH_INFO": path.partition("?")[0],
+        "QUERY_STRING": path.partition("?")[2],
+        "REQUEST_METHOD": method,
+        "CONTENT_LENGTH": str(len(data)),
+        "wsgi.input": io.BytesIO(data),
+        "HTTP_AUTHORIZATION": f"Bearer {key}" if key else "",
+    }
+    text = b"".join(market(environ, lambda status, headers: said.append(status)))
+    return int(said[0].split()[0]), json.loads(text) if text else None
+
+
+def test_the_stand_in_of_a_market():
+    offers = [{"id": n, "gpu_name": f"C{n}", "dph_total": n / 10, "gpu_ram": n * 1000} for n in (1, 2, 3)]
+    market = Market(offers, lambda: NOW)
+    assert ask(market, "GET", "/api/v0/instances/", key="")[0] == 401
+    found = ask(market, "POST", "/api/v0/bundles/", {"q": {"gpu_ram": {"gte": 2000}, "dph_total": {"lt": 0.3}}})
+    assert [one["id"] for one in found[1]["offers"]] == [2]
+    assert ask(market, "GET", '/api/v0/bundles/?q={"gpu_ram": {"like": 1}}')[0] == 400
+    status, made = ask(market, "PUT", "/api/v0/asks/2/", {})
+    assert status == 200
+    assert ask(market, "PUT", "/api/v0/asks/2/", {})[0] == 400  # it is taken
+    name = made["new_contract"]
+    other = ask(market, "PUT", "/api/v0/asks/1/", {})[1]["new_contract"]
+    assert ask(market, "DELETE", f"/api/v0/instances/{other}/", key=f"own-{name}")[0] == 404
+    assert ask(market, "DELETE", f"/api/v0/instances/{name}/", key=f"own-{name}")[0] == 200
+    assert ask(market, "PUT", f"/api/v0/instances/{other}/", {"state": "stopped"})[0] == 200
+    assert [(one.id, one.by_itself) for one in market.ended] == [(str(name), True), (str(other), False)]
+    (left,) = ask(market, "GET", "/api/v0/instances/")[1]["instances"]
+    assert (left["id"], left["actual_status"], left["gpu_name"]) == (other, "stopped", "C1")
+
+
+SPEC = """
+apiVersion: killcheck/v1
+kind: KillPath
+name: p
+targets:
+  - name: fleet
+    count: {http: {url: "$BASE/list?a=`id`", bearer: KEY}}
+    machines: {MORE}
+layers:
+  - {name: look, type: idle-monitor, covers: [fleet], idle: 5m, command: {argv: [./look.sh], env: {ENV}}}
+  - {name: end, type: self-terminating, covers: [fleet], idle: 5m, command: {argv: [./work.sh]}}
+"""
+
+
+def test_a_request_is_a_command_whose_variables_alone_are_filled_in():
+    path = specfile.loads(SPEC.replace("{MORE}", "{}").replace("{ENV}", "{}"))
+    count = path.targets[0].count
+    assert count is not None
+    assert set(count.pass_env) == {"BASE", "KEY"}
+    assert count.argv[2].endswith('"${BASE:?it is not set}/list?a=\\`id\\`"')
+    assert "KEY:?" in count.argv[2]
+    assert specfile.loads(specfile.dump(path)) == path
+    with pytest.raises(specfile.SpecError, match="machines are what the list of a count names"):
+        specfile.loads(
+            "apiVersion: killcheck/v1\nkind: KillPath\nname: p\nlayers: []\n"
+            "targets: [{name: a, kind: Deployment, namespace: b, object: c, machines: {}}]\n"
+        )
+
+
+class World:
+    def __init__(self, path):
+        self.kill_path = path
+
+
+@pytest.mark.parametrize(
+    ("more", "env", "look", "work", "said"),
+    [
+        ("{most: 4}", "{}", "MAX_WORKERS=4", "curl -X DELETE $ME", []),
+        ("{}", "{}", "", "poweroff", ["nothing says how many machines may be on"]),
+        ("{most: 4}", "{MIN_INSTANCES: '1'}", "", "vastai destroy", ["MIN_INSTANCES keeps 1 machine(s) on for good"]),
+        ("{most: 4}", "{}", "MAX_MACHINES=8", "poweroff", ["MAX_MACHINES is 8, and the spec allows 4"]),
+        ("{most: 9}", "{MIN_GPUS: '0'}", 'MIN_GPUS = int(os.environ.get("MIN_GPUS", "2"))', "poweroff", []),
+        ("{most: 4}", "{}", "", "exit 0", ["its worker exits, and nothing in it ends the machine"]),
+        (
+            "{most: 4, maxUsdPerHour: 0.4, orchestratorUsdPerHour: 0.0685}",
+            "{}",
+            "",
+            "poweroff",
+            ["its orchestrator bills $50.01 a month, as much as 125 hours of its dearest machine"],
+        ),
+    ],
+)
+def test_bounds_are_read_in_spec_and_programs(tmp_path, more, env, look, work, said):
+    (tmp_path / "killcheck.yaml").write_text(SPEC.replace("{MORE}", more).replace("{ENV}", env))
+    (tmp_path / "look.sh").write_text(look)
+    (tmp_path / "work.sh").write_text(work)
+    found = list(FleetBounds().ask(World(specfile.load(tmp_path / "killcheck.yaml"))))
+    assert len(found) == len(said), [one.message for one in found]
+    assert all(words in one.message for words, one in zip(said, found, strict=True))
+
+
+def test_the_highest_and_the_dearest_are_kept():
+    peaks, path = (
+        Peaks(),
+        specfile.loads(SPEC.replace("{MORE}", "{most: 1, maxUsdPerHour: 0.4}").replace("{ENV}", "{}")),
+    )
+    target = path.targets[0]
+    assert peaks.passed(target) is None
+    from killcheck.machine.census import Count
+
+    peaks.notice(target, Count(1, NOW, NOW, "count", (Rented("a", "X", 0.5),)))
+    assert "took a machine at $0.50 an hour (X)" in peaks.passed(target).cause
+    peaks.notice(target, Count(2, NOW, NOW, "count", (Rented("a"), Rented("b"))))
+    peaks.notice(target, Count(0, NOW, NOW, "count"))
+    assert "2 of fleet were on" in peaks.passed(target).cause
