@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from killcheck.probes.base import Evidence, Finding, Probe
+from killcheck.probes.base import Evidence, Finding, Probe, Severity
 from killcheck.probes.world import World
 
 from killcheck.executor import scripts
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
-from killcheck.watch.cost import MONTH_H
 
 __all__ = ["FleetBounds"]
 
@@ -27,6 +26,8 @@ _ENDS = re.compile(
     r"|/stop\b|[\"']stopped[\"']|\b(?:poweroff|shutdown|halt)\b|runpodctl|vastai",
     re.IGNORECASE,
 )
+#: Hours of a month, as a bill has them.
+MONTH_H = 730.0
 #: An orchestrator that costs as many hours of the dearest machine a month is no small change.
 _MANY_H = MONTH_H / 10
 
@@ -104,6 +105,6 @@ class FleetBounds(Probe):
             yield self._finding(f"Layer/{layer.name}", said, shown)
 
     def _finding(
-        self, where: str, message: str, shown: Evidence, remedy: str = "", severity: str = "warning"
+        self, where: str, message: str, shown: Evidence, remedy: str = "", severity: Severity = "warning"
     ) -> Finding:
         return Finding(self.id, severity, where, message, remedy or self.remedy, (shown,), failures=self.failures)

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from msgspec import Struct
-
 from killcheck.capabilities.programs import Programs, Ran
 from killcheck.clock import Timer
-from killcheck.machine.counting import CountUnknown, Rented, counted, rented
+from killcheck.machine.counting import Count, CountUnknown, counted, rented
 from killcheck.machine.peaks import Peaks
 from killcheck.spec.killpath import Target
 
@@ -26,17 +24,6 @@ HOLDING_S = 60.0
 #: this factor from one to the next, up to so many seconds.
 SLOWER = 1.2
 RARELY_S = 300.0
-
-
-class Count(Struct, frozen=True):
-    """One answer. ``asked``: when the command that gave it was started; ``at``: when it had ended."""
-
-    number: int
-    asked: datetime
-    at: datetime
-    command: str
-    #: Each that is on, where the spec says how the list names them.
-    machines: tuple[Rented, ...] = ()
 
 
 def _count(target: Target, ran: Ran) -> Count:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
@@ -15,7 +16,7 @@ from killcheck.capabilities.programs import Ran
 from killcheck.kube.errors import KubeError
 from killcheck.spec.machines import Machines
 
-__all__ = ["CountUnknown", "Rented", "counted", "rented"]
+__all__ = ["Count", "CountUnknown", "Rented", "counted", "rented"]
 
 _ABSENT = object()
 
@@ -104,3 +105,14 @@ def _usd(price: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) and number >= 0 else None
+
+
+class Count(Struct, frozen=True):
+    """One answer. ``asked``: when the command that gave it was started; ``at``: when it had ended."""
+
+    number: int
+    asked: datetime
+    at: datetime
+    command: str
+    #: Each that is on, where the spec says how the list names them.
+    machines: tuple[Rented, ...] = ()

@@ -5,15 +5,10 @@ A ceiling in somebody's program is believed only as far as it was seen to hold.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct, field
 
-from killcheck.machine.counting import Rented
+from killcheck.machine.counting import Count, Rented
 from killcheck.spec.killpath import Target
-
-if TYPE_CHECKING:
-    from killcheck.machine.census import Count
 
 __all__ = ["Passed", "Peaks"]
 

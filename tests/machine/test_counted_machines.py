@@ -10,7 +10,7 @@ import pytest
 from killcheck.probes.fleet_bounds import FleetBounds
 
 from killcheck.capabilities.programs import Ran
-from killcheck.machine.counting import CountUnknown, Rented, rented
+from killcheck.machine.counting import Count, CountUnknown, Rented, rented
 from killcheck.machine.peaks import Peaks
 from killcheck.spec import specfile
 from killcheck.spec.killpath import Command
@@ -158,8 +158,6 @@ def test_the_highest_and_the_dearest_are_kept():
     )
     target = path.targets[0]
     assert peaks.passed(target) is None
-    from killcheck.machine.census import Count
-
     peaks.notice(target, Count(1, NOW, NOW, "count", (Rented("a", "X", 0.5),)))
     assert "took a machine at $0.50 an hour (X)" in peaks.passed(target).cause
     peaks.notice(target, Count(2, NOW, NOW, "count", (Rented("a"), Rented("b"))))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability, present
@@ -94,9 +95,12 @@ class WorkPilesUp(Fault):
         while loop.monotonic() < until and loop.monotonic() - since < self.settled_s:
             if any(census.peaks.passed(target) for target in census.targets):
                 return
-            loop.run_until(lambda before=last: self._counts(stage) != before, self.settled_s)
+            loop.run_until(partial(self._differs, stage, last), self.settled_s)
             if self._counts(stage) != last:
                 last, since = self._counts(stage), loop.monotonic()
+
+    def _differs(self, stage: Stage, before: dict[str, int]) -> bool:
+        return self._counts(stage) != before
 
     @staticmethod
     def _counts(stage: Stage) -> dict[str, int]:
