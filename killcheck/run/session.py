@@ -27,8 +27,9 @@ from killcheck.kube import gpus, manifests
 from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Skipped
-from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.kube.passed_over import Cause, names_accelerators
+from killcheck.run.hanging import as_drilled, marked
 from killcheck.run.rehearsing import known, rehearsed
 from killcheck.spec import specfile
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Proof, Ref
@@ -415,7 +416,7 @@ class Session:
 
         mode = self.exec_mode or ("shipped" if self.shipped else "none")
         self.kill_path  # noqa: B018 - found in all that could be read, before anything is passed over
-        objects = self._as_drilled(planned)
+        objects = as_drilled(self.kill_path, self.objects, self.kill_path.layer(planned.layer) if planned else None)
         hung = objects is not self.objects
         objects = self._with_monitors(objects)
         try:
@@ -457,25 +458,6 @@ class Session:
         own = (obj.get("kind"), namespace_of(obj) or "default", dig(obj, "metadata", "name"))
         return any((ref.kind, ref.namespace, ref.name) == own for ref in refs if ref is not None)
 
-    def _as_drilled(self, planned: PlannedDrill | None) -> list[Obj]:
-        """The manifests; a worker that ends itself hangs while another layer is drilled: it is for that day."""
-        layer = self.kill_path.layer(planned.layer) if planned else None
-        if layer is None or layer.type is LayerType.SELF_TERMINATING:
-            return self.objects
-        hung = {
-            (target.kind, target.namespace, target.object)
-            for other in self.kill_path.layers
-            if other.type is LayerType.SELF_TERMINATING
-            for target in self.kill_path.covered_by(other)
-            if target.kind  # what is rented runs: without workers no queue is ever empty
-        }
-        if not hung:
-            return self.objects
-        return [
-            _run(o, "false") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in hung else o
-            for o in self.objects
-        ]
-
     def _with_monitors(self, objects: list[Obj]) -> list[Obj]:
         """The same with idle monitors that are workloads as what they are: executors, whose programs run; and with
         loops beside them that are read to write to a target."""
@@ -486,7 +468,7 @@ class Session:
         named |= {(o["kind"], namespace_of(o), name_of(o)) for o in watchers(objects, self.kill_path.targets)}
         return (
             [
-                _run(o, "true") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in named else o
+                marked(o, "true") if (o.get("kind"), namespace_of(o), dig(o, "metadata", "name")) in named else o
                 for o in objects
             ]
             if named
@@ -594,14 +576,6 @@ def _last_before(cron_job: Obj, after: datetime, slot: datetime | None) -> datet
             break
         last = due
     return last
-
-
-def _run(workload: Obj, said: str) -> Obj:
-    """Whose containers run on the embedded cluster ("true"), or are on and do nothing, for ever ("false")."""
-    changed = copy(workload)
-    meta = changed["spec"]["template"].setdefault("metadata", {})
-    meta["annotations"] = {**(meta.get("annotations") or {}), "killcheck.dev/run": said}
-    return changed
 
 
 def _thrown_away(path: KillPath) -> KillPath:
