@@ -12,8 +12,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -31,21 +29,20 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.kube.passed_over import Cause, names_accelerators
 from killcheck.run.hanging import as_drilled, marked
 from killcheck.run.rehearsing import known, rehearsed
+from killcheck.run.which_night import night
 from killcheck.spec import specfile
-from killcheck.spec.killpath import KillPath, Layer, LayerType, Proof, Ref
+from killcheck.spec.killpath import KillPath, LayerType, Proof, Ref
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.embedded import LoadError
-    from killcheck.kube.schedule import Schedule
     from killcheck.run.planned import PlannedDrill
-
-#: The reference kill path whose image is kubectl alone.
-KIND_PATH = Path(__file__).parents[1] / "cluster" / "kind_path.yaml"
 
 __all__ = ["ExecMode", "NothingToDrill", "Session", "SessionError"]
 
+#: The reference kill path whose image is kubectl alone.
+KIND_PATH = Path(__file__).parents[1] / "cluster" / "kind_path.yaml"
 #: So many targets are named in a message before the rest is a number.
 _NAMED = 5
 
@@ -53,8 +50,6 @@ ExecMode = Literal["auto", "host", "docker", "none", "unisolated", "model"]
 
 #: How long the embedded cluster watches GPUs that nobody turns off: from the night's slot until somebody comes in.
 NIGHT_S = 7 * 3600.0
-#: The night that the embedded cluster lives through; the moment is set to just after the layer's slot.
-SOME_NIGHT = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 #: What to do where nothing names a kill path.
 NO_SPEC = (
     "there is no killcheck.yaml here or above: write one with killcheck init --manifests PATH (or --on CONTEXT), "
@@ -424,7 +419,7 @@ class Session:
                 cluster = EmbeddedDrillCluster(
                     objects,
                     exec_mode=mode,
-                    start=self._night(planned),
+                    start=night(self.kill_path, self.objects, planned),
                     inventory=self.inventory,
                     kubernetes_version=self.kill_path.kubernetes_version,
                 )
@@ -475,107 +470,11 @@ class Session:
             else objects
         )
 
-    def _night(self, planned: PlannedDrill | None) -> datetime:
-        """Just after the slot of the layer's schedule, so that its own next firing is a night away."""
-        from killcheck.kube import schedule
-
-        layer = self.kill_path.layer(planned.layer) if planned else None
-        if layer is not None and layer.schedule:
-            due = schedule.parse(layer.schedule, layer.time_zone or None).next(SOME_NIGHT)
-            return SOME_NIGHT if due is None else due + timedelta(seconds=1)
-        if layer is not None and layer.scaler is not None:
-            return self._window(layer.scaler)
-        if layer is None or layer.cron_job is None:
-            return SOME_NIGHT
-        name = layer.cron_job.name
-        found = (o for o in self.objects if o.get("kind") == "CronJob" and dig(o, "metadata", "name") == name)
-        cron_job = next(found, None)
-        try:
-            parsed = schedule.parse(
-                str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default=""))
-            )
-        except ValueError:
-            return SOME_NIGHT
-        for fault in planned.made() if planned else ():
-            eve = fault.night(cron_job or {}, SOME_NIGHT)
-            if eve is not None:
-                return self._once_others_fired(layer, eve, parsed)
-        slot = _before_the_longest(parsed, SOME_NIGHT)
-        return SOME_NIGHT if slot is None else slot + timedelta(seconds=1)
-
-    def _window(self, scaler: Ref) -> datetime:
-        """When the scaler's cron trigger holds its target on, where nothing else does."""
-        from killcheck.embedded import keda_triggers
-
-        named = (o for o in self.objects if o.get("kind") == scaler.kind and dig(o, "metadata", "name") == scaler.name)
-        scaled = next((o for o in named if (namespace_of(o) or "default") == scaler.namespace), None)
-        if scaled is None or keda_triggers.live(scaled):
-            return SOME_NIGHT
-        now = keda_triggers.read(scaled, SOME_NIGHT)
-        return SOME_NIGHT if now.desired or now.changes is None else now.changes + timedelta(seconds=1)
-
-    def _once_others_fired(self, layer: Layer, eve: datetime, own: Schedule) -> datetime:
-        """``eve``, or just after the last slot of other layers before the layer's own: what they turn off is off.
-
-        Only where the clocks of the layer's own zone do not change in between, which it would not live through then.
-        """
-        slot = own.next(eve)
-        last = eve
-        others = {(o.cron_job.namespace, o.cron_job.name) for o in self.kill_path.layers if o.cron_job and o != layer}
-        for obj in self.objects:
-            if obj.get("kind") == "CronJob" and (namespace_of(obj), dig(obj, "metadata", "name")) in others:
-                last = max(last, _last_before(obj, eve, slot))
-        began, fires = last.astimezone(own.tz), slot.astimezone(own.tz) if slot else None
-        before = eve.astimezone(own.tz)
-        same = fires is not None and before.utcoffset() == began.utcoffset() == fires.utcoffset()
-        return last + timedelta(seconds=1) if same and last > eve else eve
-
 
 _TIMELESS = (
     "{} turns targets off by a watch of its own, and is not drilled: after how long is not said. Name it under layers "
     "as an idle-monitor, with its workload and idle"
 )
-#: How far, and over how many slots, the longest time between two of them is looked for.
-WEEK, SLOTS = timedelta(days=7), 100
-#: What is longer than a night and a day: a weekend. What is shorter is the same night still.
-PAUSE, SAME_NIGHT = timedelta(hours=36), timedelta(hours=12)
-
-
-def _before_the_longest(when: Schedule, after: datetime) -> datetime | None:
-    """The first slot of the night after which nothing fires for longest, within a week; None: it never fires.
-
-    That night is the one that has to hold: a switch of the weekdays leaves the weekend to itself. Where nights are
-    alike it is the next one.
-    """
-    slots = [slot for slot in [when.next(after)] if slot is not None]
-    while slots and len(slots) < SLOTS and slots[-1] - after <= WEEK and (again := when.next(slots[-1])) is not None:
-        slots.append(again)
-    pauses = [later - slot for slot, later in pairwise(slots)]
-    if not pauses or max(pauses) < PAUSE:
-        return slots[0] if slots else None
-    last = pauses.index(max(pauses))
-    while last and pauses[last - 1] < SAME_NIGHT:
-        last -= 1
-    return slots[last]
-
-
-def _last_before(cron_job: Obj, after: datetime, slot: datetime | None) -> datetime:
-    """The last slot of a CronJob between two moments; the first of them where there is none."""
-    from killcheck.kube import schedule
-
-    try:
-        parsed = schedule.parse(
-            str(dig(cron_job, "spec", "schedule", default="")), str(dig(cron_job, "spec", "timeZone", default=""))
-        )
-    except ValueError:
-        return after
-    last = after
-    while slot is not None:
-        due = parsed.next(last)
-        if due is None or due >= slot:
-            break
-        last = due
-    return last
 
 
 def _thrown_away(path: KillPath) -> KillPath:

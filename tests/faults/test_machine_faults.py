@@ -15,6 +15,7 @@ from killcheck.cluster.equipment import equip
 from killcheck.drill.sequence import Drill, Options
 from killcheck.faults.shipped import MACHINE
 from killcheck.run.session import Session
+from killcheck.run.which_night import night
 from killcheck.safety.journal import Journal
 from killcheck.spec import specfile
 from killcheck.spec.killpath import Command
@@ -63,7 +64,9 @@ class MachineWorld:
         session = Session(spec=folder / "killcheck.yaml", exec_mode="host")
         from killcheck.run.planned import PlannedDrill
 
-        self.cluster = EmbeddedDrillCluster([], exec_mode="host", start=session._night(PlannedDrill(layer)))
+        self.cluster = EmbeddedDrillCluster(
+            [], exec_mode="host", start=night(session.kill_path, session.objects, PlannedDrill(layer))
+        )
         equip(self.cluster, self.kill_path, allowed=True)
         self.machine = self.cluster.machine
         self.seen = []
