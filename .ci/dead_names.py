@@ -26,6 +26,7 @@ CALLED = {
     r"visit_\w+": "ast.NodeVisitor",
     r"construct_yaml_\w+": "PyYAML, which is given them as constructors",
     r"_dir|_tmpfs|_seal|_proc": "embedded.nodes.rootfs, by the step's name",
+    r"_printable": "pydantic, as a validator",
     r"utcnow": "an executor's own program",
     r"server_bind|log_message|address_string|get_app|handle_error": "http.server",
     r"format_commands|on_broken_pipe": "click and rich",

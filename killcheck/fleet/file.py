@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
+from pydantic import BaseModel, ConfigDict, Field
 
 from killcheck.run.session import ExecMode
 from killcheck.spec import specfile
@@ -21,12 +22,12 @@ __all__ = ["EMBEDDED", "Fleet", "Shard", "load"]
 
 #: The context of what is drilled on a cluster in its own process.
 EMBEDDED = "embedded"
-_Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
-_Word = Annotated[str, Meta(min_length=1)]
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
+_Word = Annotated[str, Field(min_length=1)]
 
 
-class _Strict(Struct, rename="camel", forbid_unknown_fields=True):
-    pass
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
 
 
 class _Cluster(_Strict):
@@ -45,17 +46,17 @@ class _Path(_Strict):
     layers: list[_Word] = []
     under: list[_Word] = []
     matrix: bool = False
-    shards: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    shards: Annotated[int, Field(ge=1, le=10_000)] = 1
 
 
 class _Fleet(_Strict):
-    api_version: Literal["killcheck/v1"]
+    apiVersion: Literal["killcheck/v1"]
     kind: Literal["Fleet"]
     name: _Name
-    at_once: Annotated[int, Meta(ge=1, le=1000)]
+    atOnce: Annotated[int, Field(ge=1, le=1000)]
     results: _Word
-    clusters: Annotated[list[_Cluster], Meta(min_length=1)]
-    paths: Annotated[list[_Path], Meta(min_length=1)]
+    clusters: Annotated[list[_Cluster], Field(min_length=1)]
+    paths: Annotated[list[_Path], Field(min_length=1)]
 
 
 class Shard(Struct, frozen=True):
@@ -120,7 +121,7 @@ def load(file: Path) -> Fleet:
     shards = [shard for number, path in enumerate(said.paths) for shard in _shards(file, document, said, number, path)]
     _distinct(file, shards)
     results = said.results if "://" in said.results else str((file.parent / said.results).resolve())
-    return Fleet(file, said.name, said.at_once, results, tuple(shards))
+    return Fleet(file, said.name, said.atOnce, results, tuple(shards))
 
 
 def _shards(file: Path, document: Document, said: _Fleet, number: int, path: _Path) -> Iterator[Shard]:

@@ -408,7 +408,7 @@ def test_a_policy_names_the_causes_of_what_is_known():
     ("rule", "told"),
     [
         ("{fault: x}", "expected require"),
-        ("{fault: x, require: covered, cause: z}", "only a known exposure has a cause"),
+        ("{fault: x, require: covered, cause: y}", "only a known exposure has a cause"),
         ("{fault: x, cause: []}", "expected require"),
         ("{fault: x, require: known}", "expected cause: with require"),
         ("{fault: x, require: known, cause: []}", "so that no other is taken for it"),

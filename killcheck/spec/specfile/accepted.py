@@ -7,16 +7,15 @@ its last one it says nothing any more. What may *not* live here: what a drill fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from msgspec import Meta, Struct
+from typing import TYPE_CHECKING, Any
 
 from killcheck.spec.killpath import API_VERSION, Outcome, Rule
 from killcheck.spec.specfile import shape
 from killcheck.spec.specfile.shape import fitted, one_document
-from killcheck.text.forms import Parsed
+
+if TYPE_CHECKING:
+    from killcheck.spec.specfile.accepted_models import ExposureModel
 
 __all__ = ["beside", "dump", "read"]
 
@@ -29,36 +28,6 @@ kind: Accepted
 _WRITES = " (killcheck accept writes one)"
 
 
-def _day(value: Any) -> date:
-    try:
-        return date.fromisoformat(value)
-    except (TypeError, ValueError):
-        found = "nothing" if value is None else repr(value)
-        raise ValueError(f"expected a day, as 2027-01-31, found {found}") from None
-
-
-_Text = Annotated[str, Meta(min_length=1)]
-
-
-class _Exposure(Struct, forbid_unknown_fields=True):
-    """One exposure that somebody lives with: by layer, fault and cause, signed until a day."""
-
-    layer: _Text
-    fault: _Text
-    cause: Annotated[list[_Text], Meta(min_length=1)]
-    owner: Annotated[str, Meta(min_length=2)]
-    reason: Annotated[str, Meta(min_length=3)]
-    until: Annotated[date, Parsed(_day, {"format": "date", "type": "string"})]
-
-
-class _Accepted(Struct, rename="camel", forbid_unknown_fields=True):
-    """The whole file."""
-
-    api_version: Literal["killcheck/v1"]
-    kind: Literal["Accepted"]
-    exposures: list[_Exposure]
-
-
 def beside(spec: Path) -> Path:
     """Where the accepted exposures of a spec are: ``killcheck.accepted.yaml`` for ``killcheck.yaml``."""
     return spec.with_name(f"{spec.stem}.accepted.yaml")
@@ -68,8 +37,10 @@ def read(file: Path) -> tuple[Rule, ...]:
     """The rules of a file; none where there is no such file. Raises SpecError with every problem and its line."""
     if not file.exists():
         return ()
+    from killcheck.spec.specfile.accepted_models import AcceptedModel
+
     document = one_document(shape.read(file), str(file), what="file of accepted exposures", hint=_WRITES)
-    return tuple(_rule(one) for one in fitted(document, _Accepted).exposures)
+    return tuple(_rule(one) for one in fitted(document, AcceptedModel).exposures)
 
 
 def dump(rules: Iterable[Rule]) -> str:
@@ -91,5 +62,5 @@ def dump(rules: Iterable[Rule]) -> str:
     return _HEAD + safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _rule(one: _Exposure) -> Rule:
+def _rule(one: ExposureModel) -> Rule:
     return Rule(Outcome.KNOWN, one.layer, one.fault, tuple(one.cause), one.owner, one.reason, one.until)

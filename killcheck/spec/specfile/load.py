@@ -1,6 +1,7 @@
 """``killcheck.yaml`` at the file boundary: read into a :class:`~killcheck.spec.killpath.KillPath`, written, its schema.
 
-Every problem of a file is answered at once, each as ``file:line: path: what is wrong, what was expected``.
+Every problem of a file is answered at once, each as ``file:line: path: what is wrong, what was expected``. pydantic
+is imported only when a file is read.
 """
 
 from __future__ import annotations
@@ -10,14 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import asdict
-
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile import cloud_section as clouds
 from killcheck.spec.specfile import fleet_section as fleet
 from killcheck.spec.specfile.errors import SpecError
-from killcheck.spec.specfile.shape import explained, one_document, read, surprises
-from killcheck.text.forms import fit, schema
+from killcheck.spec.specfile.shape import misfits, one_document, read, surprises
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, format_path
@@ -50,15 +48,15 @@ def _with_accepted(found: k.KillPath, path: FilePath) -> k.KillPath:
 def loads(text: str, file: str = "killcheck.yaml") -> k.KillPath:
     """The kill path that a text declares; ``file`` names it in messages. Raises SpecError."""
     doc = one_document(text, file, what="spec", hint=" (killcheck init writes one)")
-    said = _without_nulls(doc.value)
+    spec = _without_nulls(doc.value)
     problems = [*surprises(doc), *_header(doc)]
-    spec = None
     if not any(problem.path in ("apiVersion", "kind") for problem in problems):
-        spec, more = _shape(doc, said)
-        problems += more
-    if problems or spec is None:
+        problems += _shape(doc, spec)
+    if problems:
         raise SpecError(sorted(_distinct(problems), key=lambda problem: problem.line))
-    return _kill_path(spec, proof_said="proof" in said)
+    from killcheck.spec.specfile.models import SpecModel
+
+    return _kill_path(SpecModel.model_validate(spec))
 
 
 def is_spec(value: Any) -> bool:
@@ -80,8 +78,9 @@ def json_schema() -> str:
     """The JSON Schema of spec files, for editors; published as ``killcheck/killcheck.schema.json``."""
     from killcheck.spec.specfile.models import SpecModel
 
+    schema = SpecModel.model_json_schema(by_alias=True)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "killcheck.schema.json"}
-    return json.dumps(head | schema(SpecModel), indent=2) + "\n"
+    return json.dumps(head | schema, indent=2) + "\n"
 
 
 # -- the text ----------------------------------------------------------------------------------------------
@@ -115,21 +114,19 @@ def _distinct(problems: Iterable[Problem]) -> list[Problem]:
 
 
 # -- the shape ---------------------------------------------------------------------------------------------
-def _shape(doc: Document, said: dict[str, Any]) -> tuple[m.SpecModel | None, list[Problem]]:
-    """What a spec says, where it fits, and what is wrong with it."""
+def _shape(doc: Document, spec: dict[str, Any]) -> Iterable[Problem]:
     from killcheck.spec.specfile.checks import check
     from killcheck.spec.specfile.models import SpecModel
 
-    spec, misfits = fit(SpecModel, said)
     booleans = {path for path, _, _ in doc.boolean_keys}
-    found = [(misfit.path, explained(doc, misfit)) for misfit in misfits if misfit.path not in booleans]
+    found = [(path, message) for path, message in misfits(doc, spec, SpecModel) if path not in booleans]
     broken = {path for path, _ in found}
-    found += [(path, message) for path, message in check(said) if path not in broken]
-    return spec, [Problem(doc.file, doc.line_of(path), format_path(path), message) for path, message in found]
+    found += [(path, message) for path, message in check(spec) if path not in broken]
+    return [Problem(doc.file, doc.line_of(path), format_path(path), message) for path, message in found]
 
 
 # -- the meaning -------------------------------------------------------------------------------------------
-def _kill_path(spec: m.SpecModel, *, proof_said: bool) -> k.KillPath:
+def _kill_path(spec: m.SpecModel) -> k.KillPath:
     deadlines = _deadlines(spec.deadlines, None)
     return k.KillPath(
         name=spec.name,
@@ -148,8 +145,8 @@ def _kill_path(spec: m.SpecModel, *, proof_said: bool) -> k.KillPath:
             for n in spec.nodes
         ),
         deadlines=deadlines,
-        proof=_proof(spec, said=proof_said),
-        proof_said=proof_said,
+        proof=_proof(spec),
+        proof_said="proof" in spec.model_fields_set,
         consent=_consent(spec.consent),
         prices=dict(spec.prices),
         accelerators=dict(spec.accelerators),
@@ -167,16 +164,16 @@ def _kill_path(spec: m.SpecModel, *, proof_said: bool) -> k.KillPath:
     )
 
 
-def _proof(spec: m.SpecModel, *, said: bool) -> frozenset[k.Proof]:
+def _proof(spec: m.SpecModel) -> frozenset[k.Proof]:
     """A Docker host stays on when its containers go: where only they are targets, P2 is not asked for unless said."""
-    if not said and all(target.kind == "Container" for target in spec.targets):
+    if "proof" not in spec.model_fields_set and all(target.kind == "Container" for target in spec.targets):
         return k.DEFAULT_PROOF - {k.Proof.P2}
     return frozenset(k.Proof(proof) for proof in spec.proof)
 
 
 def _deadlines(said: m.DeadlinesModel | None, base: k.Deadlines | None) -> k.Deadlines:
-    given = asdict(said) if said else {}
-    return k.Deadlines.fitted({f"{name}_s": at for name, at in given.items() if at is not None}, base)
+    given = said.model_dump(exclude_none=True) if said else {}
+    return k.Deadlines.fitted({f"{name}_s": seconds for name, seconds in given.items()}, base)
 
 
 def _command(command: m.CommandModel | None) -> k.Command | None:

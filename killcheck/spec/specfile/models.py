@@ -1,7 +1,7 @@
-"""The spec file's shape as forms: what a spec is read with, and what its JSON Schema is made of.
+"""The spec file's shape as pydantic models: what a spec is validated with, and what its JSON Schema is made of.
 
-Imported only when a spec is read or its schema made. What may *not* live here: meaning across fields (names that must
-exist, parts that a type needs); that is in :mod:`killcheck.spec.specfile.checks`.
+Imported only when a spec is read or its schema made (pydantic takes 50 ms). What may *not* live here: meaning across
+fields (names that must exist, parts that a type needs); that is in :mod:`killcheck.spec.specfile.checks`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from datetime import date
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_camel
 
 from killcheck.spec import killpath
 from killcheck.spec.working_hours import working_hours
 from killcheck.text import durations
-from killcheck.text.forms import Parsed
 
 __all__ = ["SpecModel"]
 
@@ -28,7 +28,7 @@ def _seconds(value: Any) -> float:
 
 
 def _need(condition: bool, expected: str, value: Any) -> None:
-    """ValueError, also for a wrong type: those are told, and no others."""
+    """ValueError, also for a wrong type: pydantic reports those and no others."""
     if not condition:
         raise ValueError(f"expected {expected}, found {value!r}")
 
@@ -70,17 +70,20 @@ def _selector(value: Any) -> str:
     return str(value)
 
 
-_TEXT = {"type": "string"}
-Duration = Annotated[float, Parsed(_seconds, {"minLength": 2, "pattern": durations.PATTERN, "type": "string"})]
-Day = Annotated[date, Parsed(_day, {"format": "date", "type": "string"})]
-Hours = Annotated[str, Parsed(_hours, _TEXT)]
-Zone = Annotated[str, Parsed(_zone, _TEXT)]
-Selector = Annotated[str, Parsed(_selector, _TEXT)]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=253)]
-Text = Annotated[str, Meta(min_length=1)]
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    WithJsonSchema({"type": "string", "pattern": durations.PATTERN, "minLength": 2}),
+]
+Day = Annotated[date, BeforeValidator(_day), WithJsonSchema({"type": "string", "format": "date"})]
+Hours = Annotated[str, BeforeValidator(_hours), WithJsonSchema({"type": "string"})]
+Zone = Annotated[str, BeforeValidator(_zone), WithJsonSchema({"type": "string"})]
+Selector = Annotated[str, BeforeValidator(_selector), WithJsonSchema({"type": "string"})]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=253)]
+Text = Annotated[str, Field(min_length=1)]
 #: As the API server takes it: a DNS label.
-Namespace = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
-EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Namespace = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
+EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 LayerKind = Literal[
     "dead-man",
     "idle-monitor",
@@ -94,64 +97,67 @@ OutcomeKind = Literal["survived", "covered", "known"]
 ProofKind = Literal["P1", "P2", "P3", "P4", "P5"]
 
 
-class _Model(Struct, rename="camel", forbid_unknown_fields=True):
-    pass
+class _Model(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", strict=True, allow_inf_nan=False, alias_generator=to_camel, defer_build=True
+    )
 
 
-class HttpModel(_Model, kw_only=True):
+class HttpModel(_Model):
     """A request by curl; $NAMES in the URL and in the body are variables of killcheck's own environment."""
 
-    url: Annotated[str, Meta(pattern=r"^(https?://|\$)")]
+    url: Annotated[str, Field(pattern=r"^(https?://|\$)")]
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"] = "GET"
-    bearer: Annotated[EnvName | None, Meta(description="The variable that holds the token it is authorised by.")] = None
-    body: Annotated[Text | None, Meta(description="What is sent, as JSON.")] = None
+    bearer: EnvName | None = Field(default=None, description="The variable that holds the token it is authorised by.")
+    body: Text | None = Field(default=None, description="What is sent, as JSON.")
 
 
-class CommandModel(_Model, kw_only=True):
+class CommandModel(_Model):
     """A program to run where killcheck runs, in the folder of the spec or one below; no shell."""
 
-    argv: Annotated[
-        list[Text] | None, Meta(min_length=1, description="The program and its arguments, as given to exec.")
-    ] = None
-    shell: Annotated[Text | None, Meta(description="Instead of argv: a line for /bin/sh -c.")] = None
-    http: Annotated[HttpModel | None, Meta(description="Instead of argv: a request.")] = None
-    timeout: Annotated[Duration, Meta(description="How long it may take.")] = 60.0
-    env: Annotated[dict[str, str], Meta(description="Variables beside PATH and HOME; nothing else is inherited.")] = {}
-    pass_env: Annotated[
-        list[EnvName], Meta(description="Variables of killcheck's own environment that it is given.")
-    ] = []
-    folder: Annotated[
-        Annotated[str, Parsed(_below)] | None,
-        Meta(description="The folder that it runs in, below the spec's: a machine's tree. Else the spec's own."),
-    ] = None
+    argv: list[Text] | None = Field(
+        default=None, min_length=1, description="The program and its arguments, as given to exec."
+    )
+    shell: Text | None = Field(default=None, description="Instead of argv: a line for /bin/sh -c.")
+    http: HttpModel | None = Field(default=None, description="Instead of argv: a request.")
+    timeout: Duration = Field(default=60.0, description="How long it may take.")
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Variables beside PATH and HOME; nothing else is inherited."
+    )
+    pass_env: list[EnvName] = Field(
+        default_factory=list, description="Variables of killcheck's own environment that it is given."
+    )
+    folder: Annotated[str, AfterValidator(_below)] | None = Field(
+        default=None, description="The folder that it runs in, below the spec's: a machine's tree. Else the spec's own."
+    )
 
 
-class CronJobModel(_Model, kw_only=True):
+class CronJobModel(_Model):
     """A CronJob by name."""
 
     namespace: Namespace
     name: Name
 
 
-class WorkloadModel(_Model, kw_only=True):
+class WorkloadModel(_Model):
     """An object by kind and name."""
 
-    api_version: Annotated[Text | None, Meta(description="Only for kinds that killcheck does not know.")] = None
+    api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
     kind: Text = "Deployment"
     namespace: Namespace
     name: Name
 
 
-class ScalerModel(_Model, kw_only=True):
+class ScalerModel(_Model):
     """What scales to zero: a KEDA ScaledObject, an HTTPScaledObject, an autoscaler."""
 
-    api_version: Annotated[Text | None, Meta(description="Only for kinds that killcheck does not know.")] = None
+    api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
     kind: Text = "ScaledObject"
     namespace: Namespace
     name: Name
 
 
-class ConfigMapModel(_Model, kw_only=True):
+class ConfigMapModel(_Model):
     """A ConfigMap by name, and the key that is the sentinel."""
 
     namespace: Namespace
@@ -159,95 +165,94 @@ class ConfigMapModel(_Model, kw_only=True):
     key: Text
 
 
-class AnnotationModel(_Model, kw_only=True):
+class AnnotationModel(_Model):
     """An object by kind and name, and the annotation that is the sentinel."""
 
-    api_version: Annotated[Text | None, Meta(description="Only for kinds that killcheck does not know.")] = None
+    api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
     kind: Text = "Deployment"
     namespace: Namespace
     name: Name
     key: Text
 
 
-class SentinelModel(_Model, kw_only=True):
+class SentinelModel(_Model):
     """What stops starters while it is set: a file on the host, a ConfigMap's key, an annotation."""
 
-    path: Annotated[Text | None, Meta(description="An absolute path on the host.")] = None
+    path: Text | None = Field(default=None, description="An absolute path on the host.")
     config_map: ConfigMapModel | None = None
     annotation: AnnotationModel | None = None
-    value: Annotated[Text, Meta(description="What the key holds while it is set.")] = "true"
-    starters: Annotated[list[CommandModel], Meta(description="The commands that must refuse.")] = []
-    start_jobs: Annotated[list[CronJobModel], Meta(description="The CronJobs that must refuse.")] = []
-    units: Annotated[
-        list[Text], Meta(description="Folders whose systemd units and crontabs are read for what starts targets.")
-    ] = []
-    stopped_within: Annotated[
-        Duration | None, Meta(description="Each starter fired alone must have been stopped by then.")
-    ] = None
+    value: Text = Field(default="true", description="What the key holds while it is set.")
+    starters: list[CommandModel] = Field(default_factory=list, description="The commands that must refuse.")
+    start_jobs: list[CronJobModel] = Field(default_factory=list, description="The CronJobs that must refuse.")
+    units: list[Text] = Field(
+        default_factory=list, description="Folders whose systemd units and crontabs are read for what starts targets."
+    )
+    stopped_within: Duration | None = Field(
+        default=None, description="Each starter fired alone must have been stopped by then."
+    )
 
 
-class CheckpointModel(_Model, kw_only=True):
+class CheckpointModel(_Model):
     """Where a worker's progress is read: an integer that only grows."""
 
     command: CommandModel | None = None
     config_map: ConfigMapModel | None = None
 
 
-class ContainerModel(_Model, kw_only=True):
+class ContainerModel(_Model):
     """A container of a Docker Engine: a new one like it runs at each firing, or argv inside it."""
 
     name: Name
-    argv: Annotated[
-        list[Text] | None, Meta(min_length=1, description="Run inside it at each firing (a cron container); no shell.")
-    ] = None
+    argv: list[Text] | None = Field(
+        default=None, min_length=1, description="Run inside it at each firing (a cron container); no shell."
+    )
 
 
-class MachinesModel(_Model, kw_only=True):
+class MachinesModel(_Model):
     """Machines that are rented one by one, as a target's count lists them; paths of fields have dots."""
 
-    items: Annotated[Text | None, Meta(description="Where the list is in the answer; none: it is the answer.")] = None
+    items: Text | None = Field(default=None, description="Where the list is in the answer; none: it is the answer.")
     id: Text = "id"
-    type: Annotated[Text | None, Meta(description="The field with a machine's type, which prices it.")] = None
-    usd_per_hour: Annotated[Text | None, Meta(description="The field with its price, before its type's.")] = None
-    ended: Annotated[
-        dict[str, list[str]],
-        Meta(description="Fields, and the values with which it bills no GPU. All else is on."),
-    ] = {}
-    most: Annotated[int | None, Meta(ge=1, description="How many may be on at once: more is exposed.")] = None
-    max_usd_per_hour: Annotated[float | None, Meta(gt=0, description="Of one machine: dearer is exposed.")] = None
-    stand_in: Annotated[
-        Text | None,
-        Meta(description="A file beside the spec: what a market on loopback offers on the embedded cluster."),
-    ] = None
-    orchestrator_usd_per_hour: Annotated[
-        float | None, Meta(ge=0, description="What the machine costs that starts and stops them, day and night.")
-    ] = None
+    type: Text | None = Field(default=None, description="The field with a machine's type, which prices it.")
+    usd_per_hour: Text | None = Field(default=None, description="The field with its price, before its type's.")
+    ended: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Fields, and the values with which it bills no GPU. All else is on.",
+    )
+    most: int | None = Field(default=None, ge=1, description="How many may be on at once: more is exposed.")
+    max_usd_per_hour: float | None = Field(default=None, gt=0, description="Of one machine: dearer is exposed.")
+    stand_in: Text | None = Field(
+        default=None,
+        description="A file beside the spec: what a market on loopback offers on the embedded cluster.",
+    )
+    orchestrator_usd_per_hour: float | None = Field(
+        default=None, ge=0, description="What the machine costs that starts and stops them, day and night."
+    )
 
 
-class TargetModel(_Model, kw_only=True):
+class TargetModel(_Model):
     """A workload that holds GPUs and must reach zero."""
 
     name: Name
-    api_version: Annotated[Text | None, Meta(description="Only for kinds that killcheck does not know.")] = None
-    kind: Annotated[Text | None, Meta(description="Deployment, StatefulSet, Pod, Container (Docker)...")] = None
+    api_version: Text | None = Field(default=None, description="Only for kinds that killcheck does not know.")
+    kind: Text | None = Field(default=None, description="Deployment, StatefulSet, Pod, Container (Docker)...")
     namespace: Namespace | None = None
-    object: Annotated[Name | None, Meta(description="The object's name; or give a selector.")] = None
-    selector: Annotated[Selector | None, Meta(description="A label selector, as kubectl takes it.")] = None
-    count: Annotated[
-        CommandModel | None,
-        Meta(description="Outside Kubernetes: prints how many accelerator instances are on, as an integer."),
-    ] = None
-    start: Annotated[
-        CommandModel | None, Meta(description="Outside Kubernetes: puts it back on after a drill that turned it off.")
-    ] = None
-    instance_type: Annotated[Text | None, Meta(description="Prices a target outside Kubernetes.")] = None
-    machines: Annotated[
-        MachinesModel | None,
-        Meta(description="Outside Kubernetes: how the list that count prints names and prices each."),
-    ] = None
+    object: Name | None = Field(default=None, description="The object's name; or give a selector.")
+    selector: Selector | None = Field(default=None, description="A label selector, as kubectl takes it.")
+    count: CommandModel | None = Field(
+        default=None, description="Outside Kubernetes: prints how many accelerator instances are on, as an integer."
+    )
+    start: CommandModel | None = Field(
+        default=None, description="Outside Kubernetes: puts it back on after a drill that turned it off."
+    )
+    instance_type: Text | None = Field(default=None, description="Prices a target outside Kubernetes.")
+    machines: MachinesModel | None = Field(
+        default=None,
+        description="Outside Kubernetes: how the list that count prints names and prices each.",
+    )
 
 
-class DeadlinesModel(_Model, kw_only=True):
+class DeadlinesModel(_Model):
     """By when each phase must have been seen, counted from the trigger; held alone is a length."""
 
     job_created: Duration | None = None
@@ -257,195 +262,186 @@ class DeadlinesModel(_Model, kw_only=True):
     container_started: Duration | None = None
     executor_finished: Duration | None = None
     scale_written: Duration | None = None
-    pods_gone: Annotated[Duration | None, Meta(description="No pod that holds a GPU is left.")] = None
+    pods_gone: Duration | None = Field(default=None, description="No pod that holds a GPU is left.")
     node_drained: Duration | None = None
     node_gone: Duration | None = None
     instance_gone: Duration | None = None
-    held: Annotated[Duration | None, Meta(description="How long everything must stay off before it counts.")] = None
+    held: Duration | None = Field(default=None, description="How long everything must stay off before it counts.")
 
 
-class LayerModel(_Model, kw_only=True):
+class LayerModel(_Model):
     """One independent way that targets get turned off."""
 
     name: Name
     type: LayerKind
-    covers: Annotated[list[Name], Meta(min_length=1, description="Names of targets.")]
+    covers: list[Name] = Field(min_length=1, description="Names of targets.")
     cron_job: CronJobModel | None = None
-    container: Annotated[ContainerModel | None, Meta(description="On a Docker Engine, in place of a CronJob.")] = None
+    container: ContainerModel | None = Field(default=None, description="On a Docker Engine, in place of a CronJob.")
     workload: WorkloadModel | None = None
     scaler: ScalerModel | None = None
     command: CommandModel | None = None
     sentinel: SentinelModel | None = None
-    idle: Annotated[Duration | None, Meta(description="How long a target must be idle before the layer acts.")] = None
-    busy: Annotated[CommandModel | None, Meta(description="Makes a request of the target, so that it is busy.")] = None
-    cold_start: Annotated[
-        Duration | None, Meta(description="By when a pod must be ready after the first request to what slept.")
-    ] = None
-    notice: Annotated[Duration | None, Meta(description="How long a spot notice leaves: AWS 2m, others 30s.")] = None
+    idle: Duration | None = Field(default=None, description="How long a target must be idle before the layer acts.")
+    busy: CommandModel | None = Field(default=None, description="Makes a request of the target, so that it is busy.")
+    cold_start: Duration | None = Field(
+        default=None, description="By when a pod must be ready after the first request to what slept."
+    )
+    notice: Duration | None = Field(default=None, description="How long a spot notice leaves: AWS 2m, others 30s.")
     checkpoint: CheckpointModel | None = None
-    schedule: Annotated[Text | None, Meta(description="When a command or container fires (cron).")] = None
+    schedule: Text | None = Field(default=None, description="When a command or container fires (cron).")
     time_zone: Text | None = None
-    deadlines: Annotated[DeadlinesModel | None, Meta(description="Where they differ from the path's.")] = None
+    deadlines: DeadlinesModel | None = Field(default=None, description="Where they differ from the path's.")
 
 
-class NodePoolModel(_Model, kw_only=True):
+class NodePoolModel(_Model):
     """GPU nodes, by Karpenter pool, label selector, or both."""
 
     name: Name
-    node_pool: Annotated[Name | None, Meta(description="A Karpenter NodePool's name.")] = None
-    selector: Annotated[Selector | None, Meta(description="A label selector on nodes, as kubectl takes it.")] = None
-    instance_type: Annotated[Text | None, Meta(description="Prices nodes that carry no instance-type label.")] = None
-    floor: Annotated[int, Meta(ge=0, description="Nodes that may stay on for good.")] = 0
-    removed_by: Annotated[
-        Text | None, Meta(description="Who takes an empty node away, where no manifest describes the pool.")
-    ] = None
-    removed_after: Annotated[Duration | None, Meta(description="How long after it is empty.")] = None
+    node_pool: Name | None = Field(default=None, description="A Karpenter NodePool's name.")
+    selector: Selector | None = Field(default=None, description="A label selector on nodes, as kubectl takes it.")
+    instance_type: Text | None = Field(default=None, description="Prices nodes that carry no instance-type label.")
+    floor: int = Field(default=0, ge=0, description="Nodes that may stay on for good.")
+    removed_by: Text | None = Field(
+        default=None, description="Who takes an empty node away, where no manifest describes the pool."
+    )
+    removed_after: Duration | None = Field(default=None, description="How long after it is empty.")
 
 
-class ConsentModel(_Model, kw_only=True):
+class ConsentModel(_Model):
     """What a drill may touch. Nothing is allowed that is not named here."""
 
-    namespaces: Annotated[
-        list[Namespace],
-        Meta(description="Each must carry the label killcheck.dev/consent=true too; none named: those that carry it."),
-    ] = []
-    pools: Annotated[list[Name], Meta(description="Names of entries of nodes; none named: all of nodes.")] = []
-    contexts: Annotated[
-        list[Text], Meta(description="Shell patterns over kubeconfig contexts; none named: no cluster is touched.")
-    ] = []
-    protected: Annotated[list[Text], Meta(description="Contexts that are refused whatever contexts says.")] = field(
-        default_factory=lambda: list(killpath.Consent().protected)
+    namespaces: list[Namespace] = Field(
+        default_factory=list,
+        description="Each must carry the label killcheck.dev/consent=true too; none named: those that carry it.",
     )
-    max_gpu_nodes: Annotated[int | None, Meta(ge=0)] = None
-    max_usd: Annotated[float | None, Meta(ge=0)] = None
-    commands: Annotated[
-        list[Text], Meta(description="Shell patterns over the spec's command lines that may be run.")
-    ] = []
+    pools: list[Name] = Field(default_factory=list, description="Names of entries of nodes; none named: all of nodes.")
+    contexts: list[Text] = Field(
+        default_factory=list, description="Shell patterns over kubeconfig contexts; none named: no cluster is touched."
+    )
+    protected: list[Text] = Field(
+        default_factory=lambda: list(killpath.Consent().protected),
+        description="Contexts that are refused whatever contexts says.",
+    )
+    max_gpu_nodes: int | None = Field(default=None, ge=0)
+    max_usd: float | None = Field(default=None, ge=0)
+    commands: list[Text] = Field(
+        default_factory=list, description="Shell patterns over the spec's command lines that may be run."
+    )
 
 
-class RuleModel(_Model, kw_only=True):
+class RuleModel(_Model):
     """What is required where layer and fault match (shell patterns); the first rule that matches counts."""
 
-    require: Annotated[OutcomeKind | None, Meta(description="The least outcome; known where cause is given.")] = None
+    require: OutcomeKind | None = Field(default=None, description="The least outcome; known where cause is given.")
     layer: Text = "*"
     fault: Text = "*"
-    cause: Annotated[
-        Text | list[Text],
-        Meta(
-            description="Of a known exposure: a part of the cause that it must have, or several (* stands for anything "
-            "in between). An exposure for another cause fails."
-        ),
-    ] = []
+    cause: Text | list[Text] = Field(
+        default_factory=list,
+        description="Of a known exposure: a part of the cause that it must have, or several (* stands for anything in "
+        "between). An exposure for another cause fails.",
+    )
 
 
-class PolicyModel(_Model, kw_only=True):
+class PolicyModel(_Model):
     """What a drill must end with."""
 
-    undisturbed: Annotated[Literal["survived", "covered"], Meta(description="Without any fault.")] = "survived"
-    faulted: Annotated[OutcomeKind, Meta(description="Under any fault that no rule speaks of.")] = "covered"
-    rules: list[RuleModel] = []
+    undisturbed: Literal["survived", "covered"] = Field(default="survived", description="Without any fault.")
+    faulted: OutcomeKind = Field(default="covered", description="Under any fault that no rule speaks of.")
+    rules: list[RuleModel] = Field(default_factory=list)
 
 
-class FencesModel(_Model, kw_only=True):
+class FencesModel(_Model):
     """The most that may ever be launched."""
 
-    max_devices_per_node: Annotated[int | None, Meta(ge=0, description="GPUs and accelerators of any kind.")] = None
-    max_usd_per_hour: Annotated[float | None, Meta(ge=0, description="Of everything together.")] = None
-    max_nodes: Annotated[int | None, Meta(ge=0)] = None
-    max_devices: Annotated[int | None, Meta(ge=0, description="Of all nodes together.")] = None
-    forbidden_types: Annotated[list[Text], Meta(description="Shell patterns over types, such as p5*.")] = []
-    catalogues: Annotated[
-        list[Text], Meta(description="Files with types and prices of your own (CSV or YAML), beside the spec.")
-    ] = []
+    max_devices_per_node: int | None = Field(default=None, ge=0, description="GPUs and accelerators of any kind.")
+    max_usd_per_hour: float | None = Field(default=None, ge=0, description="Of everything together.")
+    max_nodes: int | None = Field(default=None, ge=0)
+    max_devices: int | None = Field(default=None, ge=0, description="Of all nodes together.")
+    forbidden_types: list[Text] = Field(default_factory=list, description="Shell patterns over types, such as p5*.")
+    catalogues: list[Text] = Field(
+        default_factory=list, description="Files with types and prices of your own (CSV or YAML), beside the spec."
+    )
 
 
-class SuppressionModel(_Model, kw_only=True):
+class SuppressionModel(_Model):
     """A finding that someone decided to live with."""
 
     probe: Name
-    object: Annotated[Text, Meta(description="A shell pattern over Kind/namespace/name.")] = "*"
-    reason: Annotated[str, Meta(min_length=3)]
-    until: Annotated[Day, Meta(description="The last day on which it holds.")]
+    object: Text = Field(default="*", description="A shell pattern over Kind/namespace/name.")
+    reason: Annotated[str, Field(min_length=3)]
+    until: Day = Field(description="The last day on which it holds.")
 
 
-class AssumptionModel(_Model, kw_only=True):
+class AssumptionModel(_Model):
     """An object that killcheck does not model and that someone vouches for: it turns nothing on."""
 
-    kind: Annotated[Text, Meta(description="A shell pattern over kinds.")] = "*"
-    namespace: Annotated[str, Meta(description="A shell pattern over namespaces; empty for objects outside any.")] = "*"
-    name: Annotated[Text, Meta(description="A shell pattern over names.")] = "*"
-    reason: Annotated[str, Meta(min_length=3)]
-    until: Annotated[Day, Meta(description="The last day on which it holds; after it nothing is settled.")]
+    kind: Text = Field(default="*", description="A shell pattern over kinds.")
+    namespace: str = Field(default="*", description="A shell pattern over namespaces; empty for objects outside any.")
+    name: Text = Field(default="*", description="A shell pattern over names.")
+    reason: Annotated[str, Field(min_length=3)]
+    until: Day = Field(description="The last day on which it holds; after it nothing is settled.")
 
 
-class ExperimentModel(_Model, kw_only=True):
+class ExperimentModel(_Model):
     """An experiment of AWS FIS that interrupts spot instances."""
 
-    role: Annotated[str, Meta(pattern=r"^arn:aws[\w-]*:iam::\d{12}:role/.+$")]
-    stop_alarms: Annotated[
-        list[Annotated[str, Meta(pattern=r"^arn:aws[\w-]*:cloudwatch:.+$")]],
-        Meta(min_length=1, description="CloudWatch alarms that end it: FIS without a way to stop is not used."),
-    ]
-    max_targets: Annotated[int, Meta(ge=1, le=100)] = 1
+    role: Annotated[str, Field(pattern=r"^arn:aws[\w-]*:iam::\d{12}:role/.+$")]
+    stop_alarms: list[Annotated[str, Field(pattern=r"^arn:aws[\w-]*:cloudwatch:.+$")]] = Field(
+        min_length=1, description="CloudWatch alarms that end it: FIS without a way to stop is not used."
+    )
+    max_targets: int = Field(default=1, ge=1, le=100)
 
 
-class CloudModel(_Model, kw_only=True):
+class CloudModel(_Model):
     """Who is asked what is billed: EC2 (boto3), or an exported file or a program for other clouds."""
 
     region: Text | None = None
     profile: Text | None = None
-    endpoint: Annotated[
-        Annotated[str, Meta(pattern=r"^(stand-in|http://(127\.0\.0\.1|localhost)(:\d+)?)$")] | None,
-        Meta(description="A stand-in of AWS on loopback; 'stand-in' starts one (embedded cluster only)."),
-    ] = None
-    account: Annotated[
-        Annotated[str, Meta(pattern=r"^\d{12}$")] | None,
-        Meta(description="The only AWS account in which faults may change anything."),
-    ] = None
-    cluster: Annotated[Text | None, Meta(description="The EKS cluster's name: what is tagged for it is its own.")] = (
-        None
+    endpoint: Annotated[str, Field(pattern=r"^(stand-in|http://(127\.0\.0\.1|localhost)(:\d+)?)$")] | None = Field(
+        default=None, description="A stand-in of AWS on loopback; 'stand-in' starts one (embedded cluster only)."
     )
-    tags: Annotated[dict[str, str], Meta(description="Tags of the cluster's GPU instances.")] = {}
-    launch_templates: Annotated[list[Text], Meta(description="Ids of launch templates of its GPU nodes.")] = []
-    queue: Annotated[
-        Annotated[str, Meta(pattern=r"^https?://")] | None,
-        Meta(description="URL of the SQS queue from which interruptions are read."),
-    ] = None
+    account: Annotated[str, Field(pattern=r"^\d{12}$")] | None = Field(
+        default=None, description="The only AWS account in which faults may change anything."
+    )
+    cluster: Text | None = Field(default=None, description="The EKS cluster's name: what is tagged for it is its own.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Tags of the cluster's GPU instances.")
+    launch_templates: list[Text] = Field(default_factory=list, description="Ids of launch templates of its GPU nodes.")
+    queue: Annotated[str, Field(pattern=r"^https?://")] | None = Field(
+        default=None, description="URL of the SQS queue from which interruptions are read."
+    )
     experiment: ExperimentModel | None = None
-    states: Annotated[
-        Text | None,
-        Meta(description="A JSON file beside the spec: provider id to state, as exported from another cloud."),
-    ] = None
-    command: Annotated[CommandModel | None, Meta(description="A program that prints the same JSON.")] = None
-    results: Annotated[
-        list[Annotated[str, Meta(pattern=r"^s3://[^/]+/.+$")]],
-        Meta(description="S3 URLs at which a run must leave something (prefixes end in '/')."),
-    ] = []
+    states: Text | None = Field(
+        default=None, description="A JSON file beside the spec: provider id to state, as exported from another cloud."
+    )
+    command: CommandModel | None = Field(default=None, description="A program that prints the same JSON.")
+    results: list[Annotated[str, Field(pattern=r"^s3://[^/]+/.+$")]] = Field(
+        default_factory=list, description="S3 URLs at which a run must leave something (prefixes end in '/')."
+    )
 
 
-class AlarmModel(_Model, kw_only=True):
+class AlarmModel(_Model):
     """The alert that must be raised where GPUs stay on (P5)."""
 
-    alerts: Annotated[list[Text], Meta(description="Shell patterns over alert names; none: any on GPUs.")] = []
-    within: Annotated[Duration, Meta(description="How long after the trigger it may take to fire.")] = 3600.0
+    alerts: list[Text] = Field(default_factory=list, description="Shell patterns over alert names; none: any on GPUs.")
+    within: Duration = Field(default=3600.0, description="How long after the trigger it may take to fire.")
 
 
-class NoticedModel(_Model, kw_only=True):
+class NoticedModel(_Model):
     """Who notices that GPUs stayed on, and when: an exposed drill says the dollars until then."""
 
-    hours: Annotated[Hours, Meta(description="When somebody looks: weekdays and hours, such as Mon-Fri 09:00-17:30.")]
-    time_zone: Annotated[Zone, Meta(description="By whose clocks.")] = "Etc/UTC"
-    answers: Annotated[Duration, Meta(description="How long after an alert somebody acts on it, at any hour.")] = 900.0
+    hours: Hours = Field(description="When somebody looks: weekdays and hours, such as Mon-Fri 09:00-17:30.")
+    time_zone: Zone = Field(default="Etc/UTC", description="By whose clocks.")
+    answers: Duration = Field(default=900.0, description="How long after an alert somebody acts on it, at any hour.")
 
 
-class ItemsModel(_Model, kw_only=True):
+class ItemsModel(_Model):
     """What a queue's workers get done: counted before and after a drill, it prices an item by what was seen."""
 
-    count: Annotated[CommandModel, Meta(description="Prints how many items were done, an integer that only grows.")]
-    max_usd_per_item: Annotated[float | None, Meta(gt=0, description="What one may cost; above it is said.")] = None
+    count: CommandModel = Field(description="Prints how many items were done, an integer that only grows.")
+    max_usd_per_item: float | None = Field(default=None, gt=0, description="What one may cost; above it is said.")
 
 
-class StartModel(_Model, kw_only=True):
+class StartModel(_Model):
     """What is meant to start targets again: a CronJob, or a ScaledObject whose cron window opens."""
 
     kind: Literal["CronJob", "ScaledObject"] = "CronJob"
@@ -453,52 +449,43 @@ class StartModel(_Model, kw_only=True):
     name: Text
 
 
-class SpecModel(_Model, kw_only=True):
+class SpecModel(_Model):
     """A kill path: everything between 'the GPUs should be off' and 'the bill stops'."""
 
     api_version: Literal["killcheck/v1"]
     kind: Literal["KillPath"] = "KillPath"
     name: Name
-    targets: Annotated[list[TargetModel], Meta(min_length=1)]
+    targets: list[TargetModel] = Field(min_length=1)
     layers: list[LayerModel]
-    nodes: list[NodePoolModel] = []
+    nodes: list[NodePoolModel] = Field(default_factory=list)
     deadlines: DeadlinesModel | None = None
-    proof: Annotated[list[ProofKind], Meta(min_length=1, extra_json_schema={"default": ["P1", "P2", "P4"]})] = field(
-        default_factory=lambda: ["P1", "P2", "P4"]
-    )
+    proof: list[ProofKind] = Field(default=["P1", "P2", "P4"], min_length=1)
     consent: ConsentModel | None = None
-    prices: Annotated[
-        dict[str, Annotated[float, Meta(ge=0)]],
-        Meta(description="US dollars an hour by instance type, before the catalogue's."),
-    ] = {}
+    prices: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        default_factory=dict, description="US dollars an hour by instance type, before the catalogue's."
+    )
     policy: PolicyModel | None = None
     fences: FencesModel | None = None
-    suppress: list[SuppressionModel] = []
-    assume: Annotated[
-        list[AssumptionModel], Meta(description="What killcheck does not model and someone vouches for.")
-    ] = []
+    suppress: list[SuppressionModel] = Field(default_factory=list)
+    assume: list[AssumptionModel] = Field(
+        default_factory=list, description="What killcheck does not model and someone vouches for."
+    )
     cloud: CloudModel | None = None
     alarm: AlarmModel | None = None
     noticed: NoticedModel | None = None
-    starts: Annotated[
-        list[StartModel], Meta(description="What is meant to start targets again: it has to hold until then.")
-    ] = []
-    accelerators: Annotated[
-        dict[str, bool],
-        Meta(
-            description="Extended resources (shell patterns) that are accelerators (true) or none (false), where "
-            "killcheck takes them for the other."
-        ),
-    ] = {}
-    kubernetes_version: Annotated[
-        str | None,
-        Meta(
-            description="The Kubernetes that the embedded cluster is, as '1.34' or 'v1.34.3'. "
-            "A real cluster has its own."
-        ),
-    ] = None
-    items_per_hour: Annotated[
-        float | None,
-        Meta(gt=0, description="What a queue's workers get done in an hour, all together: prices an item."),
-    ] = None
+    starts: list[StartModel] = Field(
+        default_factory=list, description="What is meant to start targets again: it has to hold until then."
+    )
+    accelerators: dict[str, bool] = Field(
+        default_factory=dict,
+        description="Extended resources (shell patterns) that are accelerators (true) or none (false), where killcheck "
+        "takes them for the other.",
+    )
+    kubernetes_version: str | None = Field(
+        default=None,
+        description="The Kubernetes that the embedded cluster is, as '1.34' or 'v1.34.3'. A real cluster has its own.",
+    )
+    items_per_hour: float | None = Field(
+        default=None, gt=0, description="What a queue's workers get done in an hour, all together: prices an item."
+    )
     items: ItemsModel | None = None

@@ -1,26 +1,28 @@
-"""A YAML file of ours against the form of its kind: everything that does not fit, in the words of who wrote it.
+"""A YAML file of ours against the model of its kind: everything that does not fit, in the words of who wrote it.
 
-For the spec, for what lies beside it, and for fleets.
+For the spec, for what lies beside it, and for fleets. pydantic is imported only when a file is held against a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path as FilePath
-from typing import Any, TypeVar
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile.errors import SpecError
 from killcheck.text.files import text_of
-from killcheck.text.forms import Misfit, fit
 from killcheck.text.problems import Problem, not_utf8
+from killcheck.text.suggestions import did_you_mean
 from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
 
-Form = TypeVar("Form", bound=Struct)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_core import ErrorDetails
 
-__all__ = ["explained", "fitted", "one_document", "read", "surprises"]
+Model = TypeVar("Model", bound="BaseModel")
+
+__all__ = ["fitted", "misfits", "one_document", "read", "surprises"]
 
 
 def read(path: FilePath, *, absent: str = "", folder: str = "a folder: give the file in it") -> str:
@@ -72,36 +74,92 @@ def surprises(doc: Document) -> Iterator[Problem]:
         yield Problem(doc.file, line, format_path((*path[:-1], raw)), message)
 
 
-def fitted(doc: Document, form: type[Form]) -> Form:
-    """What a document says, as its form has it. Raises SpecError with all that does not fit."""
-    found, misfits = fit(form, doc.value)
-    told = [Problem(doc.file, doc.line_of(one.path), format_path(one.path), explained(doc, one)) for one in misfits]
-    problems = [*surprises(doc), *told]
-    if problems or found is None:
+def fitted(doc: Document, model: type[Model]) -> Model:
+    """What a document says, as its model has it. Raises SpecError with all that does not fit."""
+    found = [Problem(doc.file, doc.line_of(at), format_path(at), why) for at, why in misfits(doc, doc.value, model)]
+    problems = [*surprises(doc), *found]
+    if problems:
         raise SpecError(sorted(dict.fromkeys(problems), key=lambda problem: problem.line))
-    return found
+    return model.model_validate(doc.value)
 
 
-def explained(doc: Document, misfit: Misfit) -> str:
-    """What does not fit, with what was found there as its document spells it."""
-    if not misfit.found:
-        return misfit.words
-    value, raw, words = misfit.found[0], doc.raw(misfit.path), misfit.words
-    if words == "expected text" and isinstance(value, bool):
+def misfits(doc: Document, value: Any, model: type[BaseModel]) -> Iterable[tuple[Path, str]]:
+    """Where and how a value does not fit a model. ``doc``: the document that it is from."""
+    from pydantic import ValidationError
+
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=True)
+        return [(_real_path(one["loc"]), _explain(doc, _real_path(one["loc"]), one, model)) for one in details]
+    return []
+
+
+def _real_path(loc: tuple[str | int, ...]) -> Path:
+    """pydantic's location, without the marker it adds for a mapping's key."""
+    return tuple(step for step in loc if step != "[key]")
+
+
+def _explain(doc: Document, path: Path, detail: ErrorDetails, model: type[BaseModel]) -> str:
+    kind, value = detail["type"], detail.get("input")
+    if kind == "extra_forbidden":
+        return f"unknown field{did_you_mean(str(path[-1]), _fields_at(path[:-1], model))}"
+    if kind == "missing":
+        return "missing"
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    raw = doc.raw(path)
+    if kind == "literal_error":
+        allowed = str(detail["ctx"]["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
+        near = did_you_mean(str(value), allowed) if isinstance(value, str) else ""
+        return f"expected {' | '.join(allowed)}, found {_shown(value, raw)}{near if 'did you' in near else ''}"
+    expected = _EXPECTED.get(kind) or _bound(detail)
+    if kind == "string_pattern_mismatch" and str(detail["ctx"]["pattern"]).startswith("^[a-z0-9]"):
+        expected = "a name of lower-case letters, digits and '-'"
+    if kind == "string_pattern_mismatch" and (path[-1] == "namespace" or path[-2:-1] == ("namespaces",)):
+        expected = "the name of a namespace (lower-case letters, digits and '-')"
+    if kind == "string_too_short" and value:
+        expected = f"at least {detail['ctx']['min_length']} characters"
+    if kind == "string_type" and isinstance(value, bool):
         return f'YAML 1.1 reads {raw} as a boolean; write "{raw}" in quotes'
-    if words == "expected text" and isinstance(value, int | float):
+    if kind == "string_type" and isinstance(value, int | float):
         return f'expected text, found the number {raw}; write "{raw}" in quotes'
-    if words.startswith("expected a name") and _names_a_namespace(misfit.path):
-        words = "expected the name of a namespace (lower-case letters, digits and '-')"
-    return f"{words}, found {_shown(value, raw)}{misfit.near}"
+    if expected:
+        return f"expected {expected}, found {_shown(value, raw)}"
+    message = detail["msg"][0].lower() + detail["msg"][1:]
+    return f"{message}, found {_shown(value, raw)}"
 
 
-def _names_a_namespace(path: Path) -> bool:
-    return path[-1] == "namespace" or path[-2:-1] == ("namespaces",)
+def _bound(detail: ErrorDetails) -> str | None:
+    """The bound that a number is beyond."""
+    bounds = {"greater_than_equal": ("ge", "or more"), "less_than_equal": ("le", "or less")}
+    name, side = bounds.get(detail["type"], ("", ""))
+    return f"{detail['ctx'][name]} {side}" if name else None
 
 
 #: How much of a wrong value is quoted.
 _SHOWN = 80
+
+_DAY = "a day, as 2027-01-31"
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "bool_type": "true or false",
+    "model_attributes_type": "a mapping",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "string_pattern_mismatch": "a name of letters, digits, '-', '_' and '.'",
+    "string_too_short": "something",
+    "too_short": "at least one entry",
+    "date_type": _DAY,
+    "date_parsing": _DAY,
+    "date_from_datetime_parsing": _DAY,
+    "date_from_datetime_inexact": _DAY,
+}
 
 
 def _shown(value: Any, raw: str | None) -> str:
@@ -113,3 +171,22 @@ def _shown(value: Any, raw: str | None) -> str:
         return "nothing"
     text = f"{raw} (a boolean in YAML 1.1)" if isinstance(value, bool) and raw else repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(str(value))} characters)"
+
+
+def _fields_at(path: Path, model: type[BaseModel]) -> list[str]:
+    """The fields that the model at ``path`` has, as the file writes them."""
+    schema = model.model_json_schema(by_alias=True)
+    here: Any = schema
+    for step in path:
+        here = _resolved(here, schema)
+        here = here.get("items", {}) if isinstance(step, int) else here.get("properties", {}).get(step, {})
+    return list(_resolved(here, schema).get("properties", {}))
+
+
+def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    for choice in node.get("anyOf", []):
+        if choice.get("type") != "null":
+            node = choice
+    name = node.get("$ref", "").rpartition("/")[2]
+    found: dict[str, Any] = schema["$defs"][name] if name else node
+    return found
