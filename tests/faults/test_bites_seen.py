@@ -26,6 +26,7 @@ TRIED = {
     "disk-read-only",
     "lock-held",
     "lock-stale",
+    "orchestrator-dead",
     "podsecurity",
     "registry-quota",
     "registry-refuses",
