@@ -32,6 +32,7 @@ _FAMILIES = re.compile(r"(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?(\..+)?|(a2|a3
 
 #: The ConfigMap that describes node groups to the embedded cluster.
 _NODE_GROUPS = "killcheck.dev/node-groups"
+_UNREAD = "the cluster's node pools could not be read"
 _NOT_JUDGED = (
     "nodes are not judged, only pods: {}. To have them judged, say under nodes: who removes an empty node (removedBy) "
     "and by when (removedAfter), and add P2 to proof"
@@ -75,11 +76,11 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj], *, listed: Collection[s
     machines = ", ".join(ref_of(obj) for obj in objects if is_capacity(str(obj.get("kind"))) and mention(obj))
     nowhere = "the cluster has no node pool" if r.NODEPOOLS.kind in listed else "no node pool is in the manifests"
     if listed and r.NODEPOOLS.kind not in listed:
-        nowhere = "the cluster's node pools could not be read"
-    if selected:
-        nowhere = f"what makes the nodes of {', '.join(pool.name for pool in selected[:3])} is not there" + (
-            f" (nor of {len(selected) - 3} more)" if len(selected) > 3 else ""
-        )
+        nowhere = _UNREAD
+    if selected and nowhere != _UNREAD:
+        named = ", ".join(pool.name for pool in selected[:3])
+        more = f" (nor of {len(selected) - 3} more)" if len(selected) > 3 else ""
+        nowhere = f"{nowhere} that makes the nodes of {named}{more}"
     why = f"what makes these nodes is not modelled ({machines})" if machines else nowhere
     return Pools(selected, (), (_NOT_JUDGED.format(why),), described=False)
 

@@ -79,7 +79,7 @@ def test_bash_completes_a_layer(here):
         (("drill", "--under", "image-g"), ["image-gone"]),
         (("drill", "--under", "image-gone+pdb"), ["image-gone+pdb-blocks"]),
         (("accept", "--under", "image-g"), ["image-gone"]),
-        (("drill", "--on", ""), ["embedded", "kind", "docker", "staging-eu", "staging-us"]),
+        (("drill", "--on", ""), ["embedded", "kind", "docker", "envtest", "staging-eu", "staging-us"]),
         (("lint", "--on", "staging-e"), ["staging-eu"]),
         (("restore", "--on", "staging-u"), ["staging-us"]),
         (("gate", "--example", "two"), ["two-switches"]),

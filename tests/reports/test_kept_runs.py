@@ -67,7 +67,7 @@ def test_the_last_n_stay_and_what_is_not_over_or_not_put_back(killcheck, many):
 
 def test_no_runs_are_no_error(killcheck):
     done = killcheck("runs")
-    assert (done.exit_code, done.stdout) == (0, "there are no runs under .killcheck/runs\n")
+    assert (done.exit_code, done.stdout) == (0, "there are no runs under .killcheck/runs: killcheck drill makes one\n")
     assert killcheck("report").exit_code == 2
 
 
