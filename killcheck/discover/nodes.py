@@ -78,9 +78,9 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj], *, listed: Collection[s
     if listed and r.NODEPOOLS.kind not in listed:
         nowhere = _UNREAD
     if selected and nowhere != _UNREAD:
-        named = ", ".join(pool.name for pool in selected[:3])
+        first = ", ".join(pool.name for pool in selected[:3])
         more = f" (nor of {len(selected) - 3} more)" if len(selected) > 3 else ""
-        nowhere = f"{nowhere} that makes the nodes of {named}{more}"
+        nowhere = f"{nowhere} that makes the nodes of {first}{more}"
     why = f"what makes these nodes is not modelled ({machines})" if machines else nowhere
     return Pools(selected, (), (_NOT_JUDGED.format(why),), described=False)
 
