@@ -36,11 +36,14 @@ def told(page):
 
 
 def parsed(argv):
-    """Walk down to the command, and let it parse its words. Raises click.UsageError."""
-    command, context = main, click.Context(main, info_name="killcheck")
+    """Walk down to the command, and let it parse its words. Raises click.UsageError.
+
+    In contexts as the command makes them: the first one that is used decides what its help is called.
+    """
+    command, context = main, click.Context(main, info_name="killcheck", **main.context_settings)
     while isinstance(command, click.Group):
         name, command, argv = command.resolve_command(context, command.make_parser(context).parse_args(argv)[1])
-        context = click.Context(command, info_name=name, parent=context)
+        context = click.Context(command, info_name=name, parent=context, **command.context_settings)
     rest = command.make_parser(context).parse_args(list(argv))[1]
     if rest:
         raise click.UsageError(f"too many words: {shlex.join(rest)}")
