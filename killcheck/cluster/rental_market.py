@@ -20,6 +20,7 @@ from killcheck.spec.killpath import Command, KillPath, LayerType, Target
 from killcheck.standins.rental import BOOTS_S, SHAPES, Contract, Market
 from killcheck.standins.serving import serve
 from killcheck.text.durations import parse_duration
+from killcheck.text.files import enclosed, text_of
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import YamlError, documents
 
@@ -48,7 +49,7 @@ def equip_with_market(cluster: Cluster, kill_path: KillPath, layer: str) -> None
         raise ClusterError("one drill has one market: let every target's machines.standIn name the same file")
     target = named[0]
     assert target.machines is not None
-    market = _read(Path(kill_path.folder) / target.machines.stand_in, cluster)
+    market = _read(Path(kill_path.folder), target.machines.stand_in, cluster)
     own = next((one for one in kill_path.layers if one.name == layer), None)
     if _program(kill_path, target) is not None and own is not None and own.type is not LayerType.SELF_TERMINATING:
         market.own_keys = False
@@ -69,9 +70,12 @@ def _program(kill_path: KillPath, target: Target) -> Command | None:
     return None
 
 
-def _read(path: Path, cluster: EmbeddedDrillCluster) -> Market:
+def _read(folder: Path, name: str, cluster: EmbeddedDrillCluster) -> Market:
+    path = folder / name
+    if path.exists() and not enclosed(path, folder):
+        raise ClusterError(f"machines.standIn: {name} is no file of the spec's folder: let it lie beside the spec")
     try:
-        found = documents(path.read_text("utf-8"), str(path))
+        found = documents(text_of(path), str(path))
     except (OSError, UnicodeDecodeError, YamlError) as error:
         raise ClusterError(f"the market of machines.standIn cannot be read: {error}") from error
     said = found[0].value if len(found) == 1 else None
@@ -79,12 +83,17 @@ def _read(path: Path, cluster: EmbeddedDrillCluster) -> Market:
     if not isinstance(said, dict) or not isinstance(offers, list) or set(said) - _KNOWN:
         raise ClusterError(f"{path}: expected apiVersion killcheck/v1, kind Market, shape, boots and a list of offers")
     for i, offer in enumerate(offers):
-        if not isinstance(offer, dict) or not {"id", "gpu_name", "dph_total"} <= set(offer):
-            raise ClusterError(f"{path}: offers[{i}]: expected id, gpu_name and dph_total (US dollars an hour)")
+        if not isinstance(offer, dict) or not {"id", "gpu_name"} <= set(offer) or not _is_price(offer.get("dph_total")):
+            where = f"{path}:{found[0].line_of(('offers', i))}: offers[{i}]"
+            raise ClusterError(f"{where}: expected id, gpu_name and dph_total (US dollars an hour, a number)")
     shape = str(said.get("shape", SHAPES[0]))
     if shape not in SHAPES:
         raise ClusterError(f"{path}: shape: expected {' or '.join(SHAPES)}, found {shape!r}")
     return Market(offers, cluster.loop.now, shape, _boots_s(said, path))
+
+
+def _is_price(said: Any) -> bool:
+    return isinstance(said, int | float) and not isinstance(said, bool) and said >= 0
 
 
 def _boots_s(said: dict[str, Any], path: Path) -> float:

@@ -133,8 +133,9 @@ class IdleCommand(CommandLayer):
         """That it turned off all but some, and stopped there: a floor in its program, which no pool shows."""
         census = self.stage.scene.census
         for target in census.targets:
-            high, now = census.peaks.highest.get(target.name), census.counts[target.name].number
-            if high is not None and 0 < now < high.number:
+            high, last = census.peaks.highest.get(target.name), census.counts.get(target.name)
+            if high is not None and last is not None and 0 < last.number < high.number:
+                now = last.number
                 return Explanation(
                     f"a floor keeps {now} of {target.name} on: it went from {high.number} to {now} and no further",
                     (f"{high.command} counted {high.number} at {high.at:%H:%M:%S}",),

@@ -33,11 +33,12 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
         if what:
             why = f"{what} is among its resources, and what becomes of them is not what was drilled: {one.why}"
             yield Entry(one.place, Status.NOT_MODELLED, why, _SETTLES)
-    for one in inventory.loaded.skipped:
-        if one.cause is Cause.CHART and one.place not in told:
-            what = charts.concern(one, inventory, stakes)
-            if what:
-                yield Entry(one.place, Status.NOT_MODELLED, f"{what}, and it was not rendered: {one.why}", _SETTLES)
+    unmade = [one for one in inventory.loaded.skipped if one.cause is Cause.CHART and one.place not in told]
+    rendered = charts.rendered(inventory) if unmade else frozenset()
+    for one in unmade:
+        what = charts.concern(one, stakes, rendered)
+        if what:
+            yield Entry(one.place, Status.NOT_MODELLED, f"{what}, and it was not rendered: {one.why}", _SETTLES)
 
 
 def _first(skipped: Skipped, at_stake: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,9 @@ from killcheck.spec.machines import Machines
 __all__ = ["Count", "CountUnknown", "Rented", "counted", "rented"]
 
 _ABSENT = object()
+#: How APIs that answer in pages say that another one follows, and how many entries there are in all.
+_MORE = re.compile(r"^next|next_?(?:page|token|cursor|link)|has_?more|truncated$|cursor$", re.IGNORECASE)
+_TOTAL = re.compile(r"^total(?:_?(?:count|items|results|instances|pods|records|elements))?$", re.IGNORECASE)
 
 
 class CountUnknown(KubeError):
@@ -82,7 +86,23 @@ def rented(ran: Ran, machines: Machines) -> tuple[Rented, ...]:
     if not isinstance(items, list):
         where = f"at {machines.items}" if machines.items else "in the answer"
         raise CountUnknown(f"{ran.command}: expected a list of machines {where}, found {type(items).__name__}")
+    more = _goes_on(answer, len(items))
+    if more:
+        raise CountUnknown(f"{ran.command}: its list is one page of several ({more}): let it print all of them")
     return tuple(_machine(ran, machines, entry) for entry in items if not _is_off(machines, entry))
+
+
+def _goes_on(answer: Any, length: int) -> str:
+    """What of an answer says that its list is not the whole; empty: nothing. Lists themselves are not looked into."""
+    for name, said in answer.items() if isinstance(answer, dict) else ():
+        if isinstance(said, dict):
+            if within := _goes_on(said, length):
+                return f"{name}.{within}"
+        elif _TOTAL.search(name) and isinstance(said, int) and said > length:
+            return f"{name} is {said}, and {length} are listed"
+        elif _MORE.search(name) and said and not isinstance(said, list):
+            return f"{name} is given"
+    return ""
 
 
 def _is_off(machines: Machines, entry: Any) -> bool:

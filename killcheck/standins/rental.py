@@ -115,7 +115,7 @@ class Market(Struct):
         except ValueError:
             return 400, {"success": False, "error": "invalid_args", "msg": "expected JSON"}
         found = (_VAST if self.shape == "vast" else _RUNPOD).fullmatch(path)
-        if found is None or not isinstance(sent, dict):
+        if found is None or not isinstance(sent, dict) or not isinstance(query["q"], dict):
             return 404, {"success": False, "error": "not_found", "msg": f"this stand-in has no {path}"}
         return (
             self._vast(method, found, sent, query["q"], who)
@@ -172,7 +172,7 @@ class Market(Struct):
 
         def fits(offer: Mapping[str, Any]) -> bool:
             return all(
-                name in offer and all(_TESTS[test](offer[name], wanted) for test, wanted in tests.items())
+                name in offer and all(_holds(test, offer[name], wanted) for test, wanted in tests.items())
                 for name, tests in asked.items()
             )
 
@@ -194,7 +194,8 @@ class Market(Struct):
     def _vast(self, method: str, found: re.Match[str], sent: dict[str, Any], query: Any, who: str) -> tuple[int, Any]:
         what, number = found[1], found[2] or ""
         if what == "bundles":
-            offers = self._wanted(sent.get("q", sent) if method == "POST" else query)
+            search = sent.get("q", sent) if method == "POST" else query
+            offers = self._wanted(search) if isinstance(search, dict) else "expected a search with fields"
             if isinstance(offers, str):
                 return 400, {"success": False, "error": "invalid_args", "msg": offers}
             return 200, {"offers": [{**one, "rentable": True} for one in offers]}
@@ -254,6 +255,14 @@ class Market(Struct):
             if isinstance(asked, list) and asked:
                 return 201, _as_pod(self.rent(asked[0], str(sent.get("name") or "")))
         return 500, {"error": "There are no instances currently available", "status": 500}
+
+
+def _holds(test: str, found: Any, wanted: Any) -> bool:
+    """Whether a value is as a search has it; what cannot be compared is not."""
+    try:
+        return _TESTS[test](found, wanted)
+    except TypeError:
+        return False
 
 
 def _as_vast(contract: Contract) -> dict[str, Any]:

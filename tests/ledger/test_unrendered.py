@@ -51,7 +51,26 @@ CHARTS = {
     "a template that names it": ({"templates/a.yaml": WARM + "# kubectl scale deploy/llama\n"}, "names Deployment"),
     "values that name it": ({"templates/a.yaml": WARM, "values.yaml": "target: llama\n"}, "names Deployment"),
     "a right over its kind": ({"templates/a.yaml": WARM, "templates/b.yaml": ROLE}, "right to write deployments"),
+    "what a library makes of values": (
+        {"templates/all.yaml": '{{- include "common.all" . }}\n', "values.yaml": "args: [scale, deploy/llama]\n"},
+        "names Deployment",
+    ),
+    "a library beside a Service": (
+        {"templates/all.yaml": 'kind: Service\n---\n{{ include "common.all" . }}\n', "values.yaml": "of: llama\n"},
+        "names Deployment",
+    ),
+    "what only other charts make": (
+        {"values.yaml": "on: {args: [scale, deploy/llama]}\n", "Chart.yaml": "name: x\ndependencies: [{name: on}]\n"},
+        "names Deployment",
+    ),
     "something else": ({"templates/a.yaml": WARM}, ""),
+    "a guarded ConfigMap and helpers": (
+        {
+            "templates/a.yaml": '{{- if .Values.llama }}\n# llama\nkind: ConfigMap\ndata: {{ include "x" . }}\n{{- end }}\n',
+            "templates/_helpers.tpl": '{{- define "x" -}}llama{{- end }}\n',
+        },
+        "",
+    ),
     "its Service alone": ({"templates/a.yaml": "kind: Service\nmetadata: {name: llama}\n"}, ""),
 }
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from killcheck.probes.fleet_bounds import FleetBounds
 
+from killcheck.capabilities.cluster import ClusterError
 from killcheck.capabilities.programs import Ran
+from killcheck.cluster import rental_market
 from killcheck.machine.counting import Count, CountUnknown, Rented, rented
 from killcheck.machine.peaks import Peaks
 from killcheck.spec import specfile
@@ -46,6 +50,10 @@ def test_what_is_not_said_to_be_off_is_on():
         ({"data": {"list": [{"name": "x"}]}}, "has no id"),
         ({"data": {"list": [3]}}, "has no id"),
         ({"data": {"list": [{"id": True}]}}, "has no id"),
+        ({"data": {"list": [], "total": 3}}, "one page of several \\(data.total is 3, and 0 are listed\\)"),
+        ({"data": {"list": []}, "next_token": "abc"}, "next_token is given"),
+        ({"data": {"list": []}, "links": {"pages": {"next": "https://x/?page=2"}}}, "links.pages.next is given"),
+        ({"data": {"list": [], "hasMore": True}}, "data.hasMore is given"),
     ],
 )
 def test_a_list_that_is_none_is_unknown(answer: object, why: str):
@@ -53,6 +61,32 @@ def test_a_list_that_is_none_is_unknown(answer: object, why: str):
         rented(answered(answer), LIST)
     with pytest.raises(CountUnknown, match="exit code 1"):
         rented(answered({"data": {"list": []}}, code=1), LIST)
+
+
+def test_the_last_page_is_the_whole():
+    whole = {"data": {"list": [], "total": 0, "next": None, "has_more": False}, "links": {}, "cursor": ""}
+    assert rented(answered(whole), LIST) == ()
+
+
+def test_a_market_lies_beside_its_spec_and_has_prices(tmp_path: Path):
+    spec, cluster = tmp_path / "spec", SimpleNamespace(loop=SimpleNamespace(now=lambda: NOW))
+    spec.mkdir()
+    (tmp_path / "out.yaml").write_text("offers: []\n")
+    with pytest.raises(ClusterError, match=r"\.\./out\.yaml is no file of the spec's folder"):
+        rental_market._read(spec, "../out.yaml", cluster)
+    (spec / "market.yaml").write_text("offers:\n- {id: 1, gpu_name: L4, dph_total: free}\n")
+    with pytest.raises(ClusterError, match=r"market\.yaml:2: offers\[0\]: expected id, gpu_name and dph_total"):
+        rental_market._read(spec, "market.yaml", cluster)
+
+
+def test_what_cannot_be_compared_is_not_offered():
+    market = Market([{"id": 1, "gpu_name": "L4", "dph_total": 0.5}], lambda: NOW)
+    found = [
+        ask(market, "POST", "/api/v0/bundles/", {"q": {"gpu_name": {"gt": 3}}}),
+        ask(market, "POST", "/api/v0/bundles/", {"q": [1]}),
+    ]
+    assert [status for status, _ in found] == [200, 400]
+    assert found[0][1] == {"offers": []}
 
 
 def ask(market: Market, method: str, path: str, body: object = None, key: str = "account") -> tuple[int, object]:
