@@ -34,11 +34,10 @@ __all__ = ["Judged"]
 _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
-def _orchestrators(kill_path: KillPath) -> float | None:
-    """What the machines cost an hour that start and stop fleets; None: nobody says."""
-    said = [t.machines.orchestrator_usd_per_hour for t in kill_path.targets if t.machines]
-    known = [price for price in said if price is not None]
-    return sum(known) if known else None
+def _orchestrator(kill_path: KillPath) -> float | None:
+    """What the machine costs an hour that starts and stops fleets, however many of them; None: nobody says."""
+    said = (t.machines.orchestrator_usd_per_hour for t in kill_path.targets if t.machines)
+    return next((price for price in said if price is not None), None)
 
 
 def _orchestrator_told(usd_per_hour: float | None) -> str | None:
@@ -133,7 +132,7 @@ class Judged(Watched):
     def _count_items(self) -> None:
         """What an item came to, up to now."""
         self.items.end(self.meter.usd(self._settled or self.cluster.loop.now()))
-        for said in (self.items.told(), _orchestrator_told(_orchestrators(self.kill_path))):
+        for said in (self.items.told(), _orchestrator_told(_orchestrator(self.kill_path))):
             if said:
                 self._note(said)
 
@@ -416,7 +415,7 @@ class Judged(Watched):
                 rate=self._usd_per_hour,
                 until_next_chance=cast("float | None", until_next_chance),
                 items_per_hour=self.kill_path.items_per_hour,
-                orchestrator_usd_per_hour=_orchestrators(self.kill_path),
+                orchestrator_usd_per_hour=_orchestrator(self.kill_path),
             )
             | self.items.bill()
         )

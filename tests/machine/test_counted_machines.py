@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +17,7 @@ from killcheck.probes.fleet_bounds import FleetBounds
 from killcheck.capabilities.cluster import ClusterError
 from killcheck.capabilities.programs import Ran
 from killcheck.cluster import rental_market
+from killcheck.drill import judgement
 from killcheck.machine.counting import Count, CountUnknown, Rented, rented
 from killcheck.machine.peaks import Peaks
 from killcheck.spec import specfile
@@ -143,14 +147,53 @@ def test_a_request_is_a_command_whose_variables_alone_are_filled_in():
     count = path.targets[0].count
     assert count is not None
     assert set(count.pass_env) == {"BASE", "KEY"}
-    assert count.argv[2].endswith('"${BASE:?it is not set}/list?a=\\`id\\`"')
-    assert "KEY:?" in count.argv[2]
+    assert '"${BASE}/list?a=\\`id\\`"' in count.argv[2]
+    assert ': "${KEY:?it is not set}"' in count.argv[2]
     assert specfile.loads(specfile.dump(path)) == path
     with pytest.raises(specfile.SpecError, match="machines are what the list of a count names"):
         specfile.loads(
             "apiVersion: killcheck/v1\nkind: KillPath\nname: p\nlayers: []\n"
             "targets: [{name: a, kind: Deployment, namespace: b, object: c, machines: {}}]\n"
         )
+
+
+HTTP = """
+apiVersion: killcheck/v1
+kind: KillPath
+name: p
+layers: []
+targets:
+  - name: one
+    count: {http: {url: "$BASE/put?key=$SECRET", method: POST, bearer: KEY, body: '{"k": "$SECRET", "n": 1}'}}
+    machines: {orchestratorUsdPerHour: 0.01}
+  - {name: two, count: {argv: [./count.sh]}, machines: {orchestratorUsdPerHour: OTHER}}
+"""
+
+
+def test_what_is_secret_in_a_request_stands_in_no_list_of_processes(tmp_path):
+    """A curl that writes down how it was called, and what it read."""
+    curl = tmp_path / "curl"
+    curl.write_text(
+        '#!/bin/sh\nfor w in "$@"; do echo "word $w"; done\nfor n in 5 6 7; do echo; cat /dev/fd/$n; done\n'
+    )
+    curl.chmod(0o755)
+    command = specfile.loads(HTTP.replace("OTHER", "0.01")).targets[0].count
+    given = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "BASE": "http://b", "SECRET": "s3cret", "KEY": "t0ken"}
+    words, *read = subprocess.run(command.argv, env=given, check=True, capture_output=True, text=True).stdout.split(
+        "\n\n"
+    )
+    assert not {"s3cret", "t0ken"} & set(re.findall(r"\w+", words))
+    assert "\n".join(read) == ('Authorization: Bearer t0ken\n{"k": "s3cret", "n": 1}\nurl = "http://b/put?key=s3cret"')
+    del given["SECRET"]
+    missing = subprocess.run(command.argv, env=given, check=False, capture_output=True, text=True)
+    assert (missing.returncode != 0, missing.stdout) == (True, "")
+    assert "SECRET: it is not set" in missing.stderr
+
+
+def test_the_orchestrator_of_two_fleets_is_counted_once():
+    assert judgement._orchestrator(specfile.loads(HTTP.replace("OTHER", "0.01"))) == 0.01
+    with pytest.raises(specfile.SpecError, match="0[.]02 here and 0[.]01 before"):
+        specfile.loads(HTTP.replace("OTHER", "0.02"))
 
 
 class World:

@@ -30,7 +30,8 @@ VALUED = {
     "--data-ascii": "data", "--data-raw": "raw", "--data-binary": "binary", "--json": "json", "-o": "output",
     "--output": "output", "-w": "written", "--write-out": "written", "--cacert": "cacert", "-m": "limit",
     "--max-time": "limit", "--connect-timeout": "connect", "--connect-to": "to", "-A": "agent",
-    "--user-agent": "agent", "--url": "url", "--retry": "", "--retry-delay": "", "--retry-max-time": "",
+    "--user-agent": "agent", "--url": "url",
+    "-K": "config", "--config": "config", "--retry": "", "--retry-delay": "", "--retry-max-time": "",
 }  # fmt: skip
 #: What the variables of ``--write-out`` stand for, by name.
 WRITTEN = {"%{http_code}": "{0:03d}", "%{response_code}": "{0:03d}", "\\n": "\n", "\\t": "\t"}
@@ -116,9 +117,7 @@ def headers(options: dict[str, list[str]]) -> dict[str, str]:
         sent |= {"content-type": "application/json", "accept": "application/json"}
     elif options.keys() & {"data", "raw", "binary"}:
         sent["content-type"] = "application/x-www-form-urlencoded"
-    for line in options.get("header", ()):
-        if line.startswith("@"):
-            beyond("-H @FILE")
+    for line in given_headers(options):
         name, colon, value = line.partition(":")
         if colon and not value.strip():
             sent.pop(name.strip().lower(), None)
@@ -127,6 +126,25 @@ def headers(options: dict[str, list[str]]) -> dict[str, str]:
         else:
             sent[name.rstrip(";").lower()] = ""
     return sent
+
+
+def given_headers(options: dict[str, list[str]]) -> list[str]:
+    """Each ``-H``, and each line of the files that ``-H @FILE`` names."""
+    found = []
+    for line in options.get("header", ()):
+        text = read(line[1:]).decode("utf-8", "surrogateescape") if line.startswith("@") else line
+        found += text.splitlines() if line.startswith("@") else [text]
+    return found
+
+
+def configured(options: dict[str, list[str]]) -> None:
+    """Take the URL of a ``-K FILE`` that has nothing else; whatever else one may say is a limit."""
+    for name in options.pop("config", ()):
+        for line in read(name).decode("utf-8", "surrogateescape").splitlines():
+            key, _, value = line.partition("=")
+            if key.strip() != "url" or not (value := value.strip()).startswith('"') or "\\" in value:
+                beyond("-K FILE with more than a URL")
+            options.setdefault("url", []).append(value.strip('"'))
 
 
 def trust(options: dict[str, list[str]]) -> ssl.SSLContext:
@@ -276,6 +294,7 @@ def filled(form: str, status: int) -> str:
 def main(argv: list[str]) -> int:
     """As curl: the exit code of the last transfer."""
     options = parsed(argv)
+    configured(options)
     form = options.get("written", [""])[-1]
     if "%{" in filled(form, 0) or form.startswith("@"):
         beyond(f"--write-out {form}")

@@ -61,6 +61,7 @@ def check(spec: dict[str, Any]) -> Iterator[Problem]:
         yield from _layer(("layers", i), layer, names)
         yield from _order(("layers", i, "deadlines"), layer.get("deadlines"))
     yield from _order(("deadlines",), spec.get("deadlines"))
+    yield from _orchestrator(targets)
     yield from _nodes(spec)
     yield from _held(spec)
     yield from _rules(spec)
@@ -110,6 +111,20 @@ def _target(path: Path, target: dict[str, Any]) -> Iterator[Problem]:
                 + did_you_mean(kind, killpath.KINDS)
             ),
         )
+
+
+def _orchestrator(targets: list[tuple[int, dict[str, Any]]]) -> Iterator[Problem]:
+    """One machine starts and stops all fleets of a path, and has one price: the bill counts it once."""
+    key, first = "orchestratorUsdPerHour", None
+    for i, target in targets:
+        said = machines.get(key) if isinstance(machines := target.get("machines"), dict) else None
+        first = said if first is None else first
+        if said != first and said is not None:
+            yield (
+                ("targets", i, "machines", key),
+                f"{said} here and {first} before: the orchestrator of a path is counted once. Give one figure, of all"
+                " its machines together",
+            )
 
 
 def _layer(path: Path, layer: dict[str, Any], targets: list[str]) -> Iterator[Problem]:

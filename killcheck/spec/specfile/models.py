@@ -226,7 +226,9 @@ class MachinesModel(_Model):
         description="A file beside the spec: what a market on loopback offers on the embedded cluster.",
     )
     orchestrator_usd_per_hour: float | None = Field(
-        default=None, ge=0, description="What the machine costs that starts and stops them, day and night."
+        default=None,
+        ge=0,
+        description="What the machine costs that starts and stops them, day and night. Counted once in a path.",
     )
 
 

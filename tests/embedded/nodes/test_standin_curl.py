@@ -85,6 +85,7 @@ def places(tmp_path_factory):
     folder = tmp_path_factory.mktemp("curl")
     (folder / "ca.pem").write_text(PKI.ca_pem)
     (folder / "body").write_text('{"a":\n1}\n')
+    (folder / "heads").write_text("X-Key: k\nX-More: m\n")
     (folder / "both.pem").write_text(PKI.server.certificate_pem + PKI.server.key_pem)
     plain = Server(("127.0.0.1", 0), Echo)
     safe = Server(("127.0.0.1", 0), Echo)
@@ -94,6 +95,7 @@ def places(tmp_path_factory):
     threads = [threading.Thread(target=server.serve_forever, args=(0.01,)) for server in (plain, safe)]
     for thread in threads:
         thread.start()
+    (folder / "url").write_text(f'url = "http://127.0.0.1:{plain.server_port}/k?a=b"')
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         yield {
@@ -123,6 +125,7 @@ CASES = [
     ("-sS --data-binary @@folder/body @plain/p", 0, True),
     ("-sS -d a=b -d c=d --url @plain", 0, True),
     ("-sS --json {} @plain/j", 0, True),
+    ("-sS -H @@folder/heads -K @folder/url --data-binary @@folder/body", 0, True),
     ("-sS -H Accept: -H X-Empty; -H Content-Type:a/b -d x @plain/h", 0, True),
     ("-sSo /dev/null -w %{http_code}\\n @plain/418", 0, True),
     ("-fsS -w %{http_code} @plain/401", 22, True),
