@@ -158,6 +158,9 @@ def test_an_on_demand_node_in_its_place_is_a_flaw(drilled, edited):
         if obj["kind"] != "NodePool":
             return []
         obj["spec"] |= {"limits": {"nvidia.com/gpu": 1}, "weight": 10}
+        # The zone that was interrupted is the only one: there is no other spot machine of the type for a while.
+        zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1b"]}
+        obj["spec"]["template"]["spec"]["requirements"].append(zone)
         other = copy(obj)
         other["metadata"]["name"] = "gpu-fallback"
         other["spec"]["weight"] = 1

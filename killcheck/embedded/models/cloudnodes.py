@@ -129,7 +129,8 @@ class CloudNodes(Controller):
         if instance.type.provider != "aws":  # nodes of GKE and AKS are named after their machines
             return instance.instance_id
         octets = self.cloud.rng.getrandbits(16)
-        suffix = "ec2.internal" if self.cloud.region == "us-east-1" else f"{self.cloud.region}.compute.internal"
+        region = instance.zone[:-1] or self.cloud.region
+        suffix = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
         return f"ip-10-0-{octets >> 8}-{octets & 255}.{suffix}"
 
     def _changed(self, instance: Instance, _before: str) -> None:

@@ -152,7 +152,22 @@ def test_a_claim_made_by_hand_launches_without_any_pool():
     assert len(world.nodes()) == 1
 
 
-def test_no_capacity_is_said_and_another_type_is_taken():
+@pytest.mark.parametrize("zones", [["us-east-1b"], ["ap-southeast-2a", "ap-southeast-2c"]], ids=len)
+def test_an_interruption_in_any_region_is_heard_and_marks_its_own_zone_alone(zones):
+    spot = ("karpenter.sh/capacity-type", "In", "spot", "on-demand")
+    where = ("topology.kubernetes.io/zone", "In", *zones)
+    world = running(pool("gpu", (TYPE, "In", "g5.xlarge"), spot, where), pods=[pod(gpus=1)])
+    first = world.cloud.billed()[0]
+    world.cloud.interrupt(first.instance_id)
+    world.kube.create(r.PODS, pod(name="again", gpus=1))
+    world.run(20)
+    (second,) = [one for one in world.cloud.billed() if one is not first]
+    assert (first.zone, second.zone) == (zones[0], zones[-1])
+    assert second.capacity_type == ("spot" if len(zones) > 1 else "on-demand")
+    assert all(zones[0][:-1] in node["metadata"]["labels"]["topology.kubernetes.io/region"] for node in world.nodes())
+
+
+def test_another_type_is_taken_where_one_has_no_capacity_and_none_at_all_is_said():
     world = World()
     world.cloud.exhausted.add("g5.xlarge")
     world.kube.create(
@@ -161,6 +176,11 @@ def test_no_capacity_is_said_and_another_type_is_taken():
     )
     world.kube.create(r.PODS, pod(gpus=1))
     world.until(on(world))
+    assert launched(world) == ["g5.2xlarge"]
+    assert world.events("InsufficientCapacityError") == []
+    world.cloud.exhausted.add("g5.2xlarge")
+    world.kube.create(r.PODS, pod(name="second", gpus=1))
+    world.run(60)
     assert launched(world) == ["g5.2xlarge"]
     assert "InsufficientInstanceCapacity" in world.events("InsufficientCapacityError")[0]
 

@@ -108,9 +108,8 @@ class Interruption(Part):
     def _handle(self, meaning: tuple[str, str, str], instance_id: str) -> None:
         assert self.state is not None
         state = self.state
-        provider_ids = {f"aws:///{zone}/{instance_id}" for zone in state.cloud.zones}
         for claim in state.claims.values():
-            if dig(claim, "status", "providerID") not in provider_ids:
+            if dig(claim, "status", "providerID", default="").rpartition("/")[2] != instance_id:
                 continue
             node = state.node_of(claim)
             for about in (claim, node):
@@ -118,7 +117,7 @@ class Interruption(Part):
                     state.events.publish(about, *meaning)
             if meaning == _SPOT:
                 labels = labels_of(claim)
-                state.mark_unavailable(labels.get(n.INSTANCE_TYPE, ""), "spot")
+                state.mark_unavailable(labels.get(n.INSTANCE_TYPE, ""), "spot", labels.get(n.ZONE, ""))
             if meaning == _REBALANCE or dig(claim, "metadata", "deletionTimestamp"):
                 continue
             state.delete_claim(claim)

@@ -135,32 +135,33 @@ class Lifecycle(Part):
         return {**resolved_labels(instance, _prefix(claim)), **labels_of(claim)}
 
     def _run_instance(self, claim: Obj) -> Instance:
-        state = self.state
-        one, kind, zone = select_type(state, claim)
-        if kind == "":
-            raise CloudError(
-                "InsufficientInstanceCapacity", "all requested instance types were unavailable during launch"
-            )
+        """One fleet request: every offering of the capacity type that is tried first, until one is to be had."""
+        state, tried = self.state, ""
+        refused = CloudError(
+            "InsufficientInstanceCapacity", "all requested instance types were unavailable during launch"
+        )
         pool = labels_of(claim).get(n.NODEPOOL, "")
         tags = {"Name": f"{pool or 'nodeclaim'}/karpenter", "karpenter.sh/nodeclaim": name_of(claim)}
         if pool:
             tags[n.NODEPOOL] = pool
-        node = {
-            "labels": {**labels_of(claim), n.CAPACITY_TYPE: kind},
-            "taints": [
-                *dig(claim, "spec", "taints", default=()),
-                *dig(claim, "spec", "startupTaints", default=()),
-                n.UNREGISTERED_TAINT,
-            ],
-        }
-        try:
-            return state.cloud.launch(
-                one.name, by=f"karpenter/{pool or name_of(claim)}", capacity_type=kind, zone=zone, tags=tags, node=node
-            )
-        except CloudError as error:
-            if error.code == "InsufficientInstanceCapacity":
-                state.mark_unavailable(one.name, kind)
-            raise
+        taints = [
+            *dig(claim, "spec", "taints", default=()),
+            *dig(claim, "spec", "startupTaints", default=()),
+            n.UNREGISTERED_TAINT,
+        ]
+        while True:
+            one, kind, zone = select_type(state, claim)
+            if kind == "" or (tried and kind != tried):
+                raise refused
+            tried, by = kind, f"karpenter/{pool or name_of(claim)}"
+            node = {"labels": {**labels_of(claim), n.CAPACITY_TYPE: kind}, "taints": taints}
+            try:
+                return state.cloud.launch(one.name, by=by, capacity_type=kind, zone=zone, tags=tags, node=node)
+            except CloudError as error:
+                if error.code != "InsufficientInstanceCapacity":
+                    raise
+                state.mark_unavailable(one.name, kind, zone)
+                refused = error
 
     def _launch_failed(self, claim: Obj, error: CloudError) -> None:
         if error.code == "InsufficientInstanceCapacity":
@@ -353,21 +354,15 @@ def select_type(state: State, claim: Obj) -> tuple[InstanceType, str, str]:
         if offered is not None and not offered.has(kind):
             continue
         for one in plain if plain and not has_minimum else fitting:
-            if kind in one.usage and not without.get(kind, 0) & types.bits[one.name]:
-                return one, kind, _zone(state, requirements)
+            zone = without.zone_for(types.bits[one.name], kind, requirements.get(n.ZONE))
+            if kind in one.usage and zone is not None:
+                return one, kind, zone
     return nothing, "", ""
 
 
 def _fits(one: InstanceType, needs: dict[str, float]) -> bool:
     room = allocatable(one)
     return all(value <= room.get(name, 0.0) for name, value in needs.items() if value)
-
-
-def _zone(state: State, requirements: Requirements) -> str:
-    wanted = requirements.get(n.ZONE)
-    named = sorted(wanted.values) if wanted is not None and not wanted.complement else []
-    zones = [*state.cloud.zones, *named]
-    return next((zone for zone in zones if wanted is None or wanted.has(zone)), zones[0])
 
 
 def _prefix(claim: Obj) -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from killcheck.embedded.models.karpenter.pods import alternatives, anti_affine, requests, tolerates
 from killcheck.embedded.models.karpenter.pool import Pool
+from killcheck.embedded.models.karpenter.shortage import Shortage
 from killcheck.instances.amounts import text, total
 from killcheck.instances.catalogue import InstanceType
 from killcheck.instances.launchable import Launchable, well_known
@@ -89,7 +90,7 @@ class Packing:
         remaining: Mapping[str, Mapping[str, float]],
         existing: Sequence[Existing],
         daemons: Sequence[Obj],
-        unavailable: Mapping[str, int],
+        unavailable: Shortage,
     ) -> None:
         self.types = types
         offered = {pool.name: types.select(pool.requirements, pool.prefix).certain for pool in pools}
@@ -99,7 +100,7 @@ class Packing:
         self.remaining = {name: dict(left) for name, left in remaining.items()}
         self.existing = existing
         self.daemons = daemons
-        #: Masks of types without capacity at the moment, by capacity type.
+        #: Types without capacity at the moment.
         self.unavailable = unavailable
         self.fresh: list[Fresh] = []
         self._allocatable: dict[str, dict[str, float]] = {}
@@ -178,9 +179,11 @@ class Packing:
     def _offered(self, requirements: Requirements, prefix: str) -> int:
         """Types that pass and have capacity in a capacity type that is allowed."""
         mask = self.types.select(requirements, prefix).certain
-        allowed = requirements.get("karpenter.sh/capacity-type")
+        allowed, zones = requirements.get("karpenter.sh/capacity-type"), requirements.get("topology.kubernetes.io/zone")
         without = [
-            self.unavailable.get(kind, 0) for kind in ("spot", "on-demand") if allowed is None or allowed.has(kind)
+            self.unavailable.everywhere(kind, zones)
+            for kind in ("spot", "on-demand")
+            if allowed is None or allowed.has(kind)
         ]
         for one in without[:1]:
             lacking = one

@@ -20,6 +20,7 @@ from killcheck.embedded.models.karpenter.pods import (
     is_reschedulable,
 )
 from killcheck.embedded.models.karpenter.pool import Pool, PoolError, read_pool
+from killcheck.embedded.models.karpenter.shortage import Shortage
 from killcheck.instances.amounts import amounts, total
 from killcheck.instances.launchable import Launchable, launchable
 from killcheck.kube import resources as r
@@ -77,7 +78,7 @@ class State:
     disrupting: set[str] = field(default_factory=set)
     #: The pods (by uid) that a NodeClaim's node is expected to get, and until when at least, by the claim's name.
     nominated: dict[str, tuple[datetime, frozenset[str]]] = field(default_factory=dict)
-    _unavailable: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    _unavailable: dict[tuple[str, str, str], datetime] = field(default_factory=dict)
     _pools: dict[tuple[str, str], Pool | PoolError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -174,18 +175,16 @@ class State:
         held["nodes"] = float(len(counted))
         return held
 
-    def without_capacity(self) -> dict[str, int]:
-        """Masks of the types that had no capacity lately, by capacity type."""
+    def without_capacity(self) -> Shortage:
+        """The types that had no capacity lately."""
         now = self.loop.now()
         self._unavailable = {key: until for key, until in self._unavailable.items() if until > now}
-        found: dict[str, int] = {}
-        for name, kind in self._unavailable:
-            found[kind] = found.get(kind, 0) | self.types.bits.get(name, 0)
-        return found
+        marked = ((self.types.bits.get(name, 0), kind, zone) for name, kind, zone in self._unavailable)
+        return Shortage.of(self.cloud.zones, marked)
 
-    def mark_unavailable(self, name: str, capacity_type: str) -> None:
-        """Do not ask for this type for a while."""
-        self._unavailable[name, capacity_type] = self.loop.now() + timedelta(seconds=UNAVAILABLE_S)
+    def mark_unavailable(self, name: str, capacity_type: str, zone: str) -> None:
+        """Do not ask for this type there for a while."""
+        self._unavailable[name, capacity_type, zone] = self.loop.now() + timedelta(seconds=UNAVAILABLE_S)
 
     # -- writing -------------------------------------------------------------------------------------------
     def write_status(self, resource: Resource, obj: Obj) -> None:
