@@ -34,7 +34,7 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
             why = f"{what} is among its resources, and what becomes of them is not what was drilled: {one.why}"
             yield Entry(one.place, Status.NOT_MODELLED, why, _SETTLES)
     unmade = [one for one in inventory.loaded.skipped if one.cause is Cause.CHART and one.place not in told]
-    rendered = charts.rendered(inventory) if unmade else frozenset()
+    rendered = charts.rendered(inventory) if unmade else {}
     for one in unmade:
         what = charts.concern(one, stakes, rendered)
         if what:

@@ -47,6 +47,10 @@ ROLE = (
     "kind: ClusterRole\nmetadata: {name: {{ .Release.Name }}}\nrules:\n"
     "- {apiGroups: [apps], resources: [deployments/scale], verbs: [patch]}\n"
 )
+BINDING = (
+    "kind: RoleBinding\nmetadata: {name: {{ .Release.Name }}}\nroleRef:\n  kind: ClusterRole\n  name: %s\n"
+    "subjects: [{kind: ServiceAccount, name: {{ .Release.Name }}}]\n"
+)
 CHARTS = {
     "a template that names it": ({"templates/a.yaml": WARM + "# kubectl scale deploy/llama\n"}, "names Deployment"),
     "values that name it": ({"templates/a.yaml": WARM, "values.yaml": "target: llama\n"}, "names Deployment"),
@@ -63,6 +67,12 @@ CHARTS = {
         {"values.yaml": "on: {args: [scale, deploy/llama]}\n", "Chart.yaml": "name: x\ndependencies: [{name: on}]\n"},
         "names Deployment",
     ),
+    "a right by a role that every cluster has": (
+        {"templates/a.yaml": WARM, "templates/b.yaml": BINDING % "edit"},
+        "binds",
+    ),
+    "a right by a role of somebody": ({"templates/a.yaml": WARM, "templates/b.yaml": BINDING % "ops"}, "binds"),
+    "a right to look": ({"templates/a.yaml": WARM, "templates/b.yaml": BINDING % "view"}, ""),
     "something else": ({"templates/a.yaml": WARM}, ""),
     "a guarded ConfigMap and helpers": (
         {
@@ -81,10 +91,18 @@ def test_a_chart_that_may_light_it_is_open(what: str, tmp_path: Path) -> None:
     assert _charted(tmp_path, files, "all.yaml") == ([said] if said else [])
 
 
-@pytest.mark.parametrize("mark", ["# Source: warm/templates/a.yaml\n", ""])
+@pytest.mark.parametrize("mark", ["# Source: warm/templates/a.yaml\n", "", "# Source: warm/README.md\n"])
 def test_a_chart_whose_output_is_here_was_rendered(mark: str, tmp_path: Path) -> None:
     files, said = CHARTS["a template that names it"]
-    assert _charted(tmp_path, files, "all.yaml", mark) == ([] if mark else [said])
+    assert _charted(tmp_path, files, "all.yaml", mark) == ([] if "templates" in mark else [said])
+
+
+@pytest.mark.parametrize("guard", ["", "{{- if .Values.warm }}\n"])
+def test_a_template_without_a_condition_whose_output_is_missing_was_not_rendered(guard: str, tmp_path: Path) -> None:
+    files, said = CHARTS["a template that names it"]
+    (warm,) = files.values()
+    beside = {"templates/a.yaml": guard + warm, "templates/b.yaml": "kind: Service\nmetadata: {name: b}\n"}
+    assert _charted(tmp_path, beside, "all.yaml", "# Source: warm/templates/b.yaml\n") == ([] if guard else [said])
 
 
 def _charted(folder: Path, files: dict[str, str], name: str, mark: str = "") -> list[str]:
