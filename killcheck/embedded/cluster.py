@@ -47,6 +47,7 @@ from killcheck.embedded.models.metadata import InstanceMetadata
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
+from killcheck.embedded.models.serving import InferenceServices, KnativeInferenceServices, KnativeServices
 from killcheck.embedded.nodes import NodeAgents
 from killcheck.embedded.nodes.external_endpoints import Place
 from killcheck.embedded.nodes.host_runtime import HostRuntime
@@ -89,6 +90,9 @@ MODELS: tuple[type[Component], ...] = (
     RayJobs,
     RayServices,
     TrainJobs,
+    KnativeServices,
+    InferenceServices,
+    KnativeInferenceServices,
 )
 
 #: From the end of an instance to the end of the kubelet on it: what an operating system needs to stop its services.

@@ -34,6 +34,9 @@ CONTROLLERS = {
     "kedacore/http-add-on-operator": "keda-http-add-on-operator",
     "argoproj/argocd": "argocd-application-controller",
     "kueue/kueue": "kueue",
+    "kserve/kserve-controller": "kserve-controller-manager",
+    "serving/cmd/controller": "knative-serving",
+    "serving/cmd/autoscaler": "knative-serving",
     "autoscaling/cluster-autoscaler": "cluster-autoscaler",
     "aws-ec2/aws-node-termination-handler": "aws-node-termination-handler",
 }

@@ -30,6 +30,7 @@ _EXACT = frozenset(
         "RayCluster",
         "RayJob",
         "RayService",
+        "InferenceService",
         "Notebook",
     }
 )
