@@ -354,16 +354,31 @@ def test_pool_that_has_no_room_for_all_is_named(tmp_path):
     assert "raise the limits of NodePool looms, or ask for less" in result.why
 
 
-def test_devices_of_a_driver_that_no_manifest_shows_are_asked_for(tmp_path):
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
-    spec = {"spec": {"devices": {"requests": [request]}}}
+ABOVE = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('%s')) >= 0"
+
+
+@pytest.mark.parametrize(
+    ("asked", "verdict"),
+    [
+        ({"deviceClassName": "gpu.nvidia.com"}, "survived"),
+        ({"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": ABOVE % "40Gi"}}]}, "survived"),
+        ({"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": ABOVE % "1Ti"}}]}, "inconclusive"),
+        ({"deviceClassName": "fpga.example.com"}, "inconclusive"),
+    ],
+)
+def test_devices_that_no_manifest_shows_are_assumed_as_claims_ask_for_them(tmp_path, asked, verdict):
+    """A class that a driver's chart brings, too; what would satisfy another is asked for."""
+    spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": asked}]}}}
     claim = workload("ResourceClaimTemplate", spec, "resource.k8s.io/v1", name="gpu")
     server = pod({"claims": [{"name": "gpu"}]}, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])
     target = replicated()
     target["spec"]["template"]["spec"] = server
     drill = drilled(tmp_path, claim, target, *scaled("deployment/loom"))
-    assert str(drill.verdict) == "inconclusive"
-    assert "add DeviceClass gpu.nvidia.com, and the ResourceSlices and Nodes of its driver" in drill.why
+    assert str(drill.verdict) == verdict, drill.why
+    if verdict == "survived":
+        assert [note for note in drill.notes if "device(s) of gpu.nvidia.com are assumed" in note]
+    else:
+        assert "ResourceSlices and Nodes of its driver" in drill.why
 
 
 SCALED_JOB = workload(

@@ -7,7 +7,7 @@ as nodes with GPUs are: no other pod lands on it. Nothing here removes one, unle
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,13 +16,15 @@ from msgspec import Struct
 from killcheck.embedded.api.admission.request import AdmissionRequest
 from killcheck.embedded.api.http import Request, Response
 from killcheck.embedded.controllers.runtime import Controller
+from killcheck.embedded.controllers.scheduler.claims import claim_names
+from killcheck.embedded.models import assumeddevices
 from killcheck.embedded.models.karpenter.pods import is_active, is_daemon, is_provisionable, requests
 from killcheck.embedded.nodes.execution import ASSUMED
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, owners, uid_of
 from killcheck.kube.selectors import labels_selected
 
 __all__ = ["ASSUMED", "AssumedNodes", "Assumptions", "Described", "DeviceTolerations", "node"]
@@ -36,6 +38,8 @@ AFTER_OTHERS_S = 120.0
 _HOST = "kubernetes.io/hostname"
 _TYPE = "node.kubernetes.io/instance-type"
 _ZONE = "topology.kubernetes.io/zone"
+#: The name of a DRA device as an extended resource: by it a node is known to have some.
+_OF_CLASS = "deviceclass.resource.kubernetes.io/"
 #: Labels that every kubelet gives its node.
 _EVERYWHERE = frozenset({"kubernetes.io/arch", "kubernetes.io/os"})
 #: Resources that every node has.
@@ -65,6 +69,9 @@ class Assumptions(Struct):
     made: dict[str, str] = {}
     #: Labels (``key=value``) that no manifest gives a node and that a pod without GPUs selects: in which namespace.
     selected: dict[str, str] = {}
+    #: Devices that are assumed on nodes, by driver, and DeviceClasses that no manifest has.
+    devices: dict[str, int] = {}
+    classes: set[str] = set()
 
     def notes(self) -> list[str]:
         """What was assumed of nodes, one sentence a kind."""
@@ -75,6 +82,11 @@ class Assumptions(Struct):
                 f"no node pool is in the manifests: {count['gpu']} node(s) with GPUs are assumed, one for each "
                 "pod, tainted as such nodes are; " + self._removed()
             )
+        told += [
+            f"no ResourceSlice is in the manifests: {number} device(s) of {driver} are assumed, as the claims ask"
+            for driver, number in self.devices.items()
+        ]
+        told += [f"DeviceClass {name} is assumed, as its driver's chart has it" for name in sorted(self.classes)]
         if count.get("cpu"):
             told.append(f"{count['cpu']} CPU node(s) more are assumed, with the room and labels that pods ask for")
         told += [
@@ -124,10 +136,18 @@ class AssumedNodes(Controller):
         self._were: set[str] = set()
         self.nodes = self.listen(r.NODES, self._node)
         self.node_pools = self.informers.of(r.NODEPOOLS, optional=True)
+        self.claims = self.follow(r.RESOURCECLAIMS, self._claim, optional=True)
+        self.classes = self.informers.of(r.DEVICECLASSES, optional=True)
+        #: Claims that devices were made for, by uid: pods may share one.
+        self._claims_served: set[str] = set()
         self.pods = self.follow(r.PODS, self._pod)
 
     def _node(self, _change: Change, _old: Obj | None, new: Obj) -> None:
         self._were.add(name_of(new))
+
+    def _claim(self, _change: Change, _old: Obj | None, claim: Obj) -> list[tuple[str, str]]:
+        """The pod that a claim was made for."""
+        return [(namespace_of(claim), str(one.get("name"))) for one in owners(claim) if one.get("kind") == "Pod"]
 
     def _pod(self, change: Change, old: Obj | None, new: Obj) -> list[tuple[str, str]]:
         ours = self.assumptions
@@ -152,8 +172,40 @@ class AssumedNodes(Controller):
             selected = labels_selected(pod["spec"])
             pool = next((one for one in self.assumptions.pools if one.suits(selected)), Described({}))
             self._make(pod, "gpu", _gpu_node(pod, asked, self._number("gpu"), pool))
+        elif not asked and self.assumptions.gpu_nodes and pod["spec"].get("resourceClaims"):
+            self._devices_for(key, pod)
         elif not asked and self.assumptions.cpu_nodes:
             self._room_for(key, pod)
+
+    def _devices_for(self, key: tuple[str, str], pod: Obj) -> None:
+        """Make a node with the devices that a pod's claims ask for, and DeviceClasses that drivers' charts bring."""
+        claims = assumeddevices.claims_at(self.claims.values(), key[0], claim_names(pod))
+        if claims is None:
+            return  # they are made from their templates: then it comes again
+        fresh = [claim for claim in claims if not dig(claim, "status", "allocation")]
+        if not fresh or any(uid_of(claim) in self._claims_served for claim in fresh):
+            return
+        found = assumeddevices.devices_for(fresh, self._class)
+        if not found:
+            return
+        self._claims_served |= {uid_of(claim) for claim in fresh}
+        made = _device_node(pod, found, self._number("gpu"))
+        for devices in found:
+            self.kube.create(r.RESOURCESLICES, assumeddevices.slice_of(devices, name_of(made)))
+            known = self.assumptions.devices
+            known[devices.driver] = known.get(devices.driver, 0) + len(devices.entries)
+        self._make(pod, "gpu", made)
+
+    def _class(self, name: str) -> Obj | None:
+        """A DeviceClass; one that is not there and that a driver's chart brings is made."""
+        found = self.classes.get(name)
+        if found is not None or name not in assumeddevices.KNOWN_CLASSES:
+            return found
+        body = assumeddevices.device_class(name)
+        if name not in self.assumptions.classes:
+            self.assumptions.classes.add(name)
+            self.kube.create(r.DEVICECLASSES, body)
+        return body
 
     def _room_for(self, key: tuple[str, str], pod: Obj) -> None:
         needs = requests(pod["spec"])
@@ -240,7 +292,7 @@ class DeviceTolerations:
         known = {one.get("key") for one in given}
         given += [
             {"key": name, "operator": "Exists", "effect": "NoSchedule"}
-            for name in gpus.requests(obj["spec"])
+            for name in (*gpus.requests(obj["spec"]), *([ASSUMED] if obj["spec"].get("resourceClaims") else []))
             if name not in known
         ]
 
@@ -273,6 +325,22 @@ def _gpu_node(pod: Obj, asked: Mapping[str, int], number: int, pool: Described) 
         devices={**_others(needs), **asked},
         labels={**pool.labels, **_labels(pod, number)},
         taints=taints,
+    )
+
+
+def _device_node(pod: Obj, found: Collection[assumeddevices.Devices], number: int) -> Obj:
+    """A node whose devices are a DRA driver's."""
+    count = max(len(one.entries) for one in found)
+    known = any(one.driver.endswith("nvidia.com") for one in found)
+    needs = requests(pod["spec"])
+    return node(
+        f"gpu-{number}",
+        GPU_TYPES[min((c for c in GPU_TYPES if c >= count), default=8)] if known else "",
+        cpu=_at_least(96, needs.get("cpu", 0.0)),
+        memory=f"{_gib(1152, needs)}Gi",
+        devices={**_others(needs), **{f"{_OF_CLASS}{one.driver}": len(one.entries) for one in found}},
+        labels=_labels(pod, number),
+        taints=[{"key": ASSUMED, "value": "devices", "effect": "NoSchedule"}],
     )
 
 
