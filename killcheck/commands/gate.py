@@ -12,7 +12,7 @@ import click
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
-from killcheck.commands.saying import say
+from killcheck.commands.saying import NEXT, say
 
 if TYPE_CHECKING:
     from killcheck.fence import FenceReport
@@ -275,7 +275,7 @@ def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:
 
     color = False if options["no_color"] else None
     if gate.lint is not None:
-        findings_terminal.show(gate.lint, color=color)
+        findings_terminal.show(gate.lint, color=color, verbose=options["verbose"])
         say()
     if gate.preflight is not None and gate.preflight.findings:
         findings_terminal.show(gate.preflight, color=color)
@@ -291,14 +291,17 @@ def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:
         say(f"killcheck: {line}")
     for layer in gate.undrillable:
         say(f"killcheck: {layer} cannot be drilled here: nothing is proven of it", err=True)
-    if gate.nothing_to_drill:
-        say(f"killcheck: {gate.nothing_to_drill}")
+    said, _, step = (gate.nothing_to_drill or "").partition(f"\n{NEXT}")
+    if said:
+        say(f"killcheck: {said}")
     for one in gate.assumptions:
         say(f"killcheck: assumed until {one['until']}: {one['object']}: {one['because']}")
     parts = ", ".join(f"{name} {word}" for name, word in gate.to_json()["parts"].items())
     left_out = f"; left out: {', '.join(gate.skipped)}" if gate.skipped else ""
     assumed = f"; {len(gate.assumptions)} assumption(s)" if gate.assumptions else ""
     say(f"\ngate: {gate.verdict} ({parts}{left_out}{assumed})")
+    if step:
+        say(f"{NEXT}{step}")
 
 
 def _of_certificate(said: dict[str, Any] | None) -> list[str]:

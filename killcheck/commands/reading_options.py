@@ -32,7 +32,10 @@ def reading_options(function: _F) -> _F:
             help="With a Helm chart as --manifests: set one of its values, as helm takes it (repeatable).",
         ),
         click.option(
-            "--verbose", "-v", is_flag=True, help="Every file that was not read, rather than one line a class."
+            "--verbose",
+            "-v",
+            is_flag=True,
+            help="Each finding, and each file that was not read, rather than one line a class.",
         ),
         click.option(
             "--strict/--keep-going",

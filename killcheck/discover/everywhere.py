@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from killcheck import executor
 from killcheck.executor import ApiCall
-from killcheck.kube.gpus import spec_devices
+from killcheck.kube.gpus import spec_devices, unaccounted
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.workloads import templates
 
-__all__ = ["turned_off"]
+__all__ = ["how_it_holds", "turned_off"]
 
 
 def turned_off(objects: Sequence[Obj]) -> Iterator[Obj]:
@@ -36,3 +36,9 @@ def _is_about(call: ApiCall, obj: Obj) -> bool:
         return not call.marks and call.about(home, name_of(obj), labels_of(obj))
     pods = dict(dig(obj, "spec", "template", "metadata", "labels", default={}))
     return call.resource == "pods" and bool(call.selector) and call.about(home, "", pods)
+
+
+def how_it_holds(obj: Obj) -> str:
+    """What a DaemonSet that holds GPUs does: most ask for them, an exporter or a feature finder reaches them so."""
+    how = next((said for one in templates(obj) if (said := unaccounted(one.spec))), None)
+    return f"may use the GPUs of each node and asks for none ({how})" if how else "asks for GPUs on each node"

@@ -17,6 +17,7 @@ from killcheck.discover import deadlines as deadline_sums
 from killcheck.discover import everywhere, machines, made_runs
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
+from killcheck.discover.everywhere import how_it_holds
 from killcheck.discover.unknown import Unknown, referenced_devices, templates_among, unknown_holders
 from killcheck.kube import gpus
 from killcheck.kube.custom_holders import STARTERS, TEMPLATES, is_capacity, mention
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from killcheck.rehearsal.record import Rehearsed
 
 #: What renders a chart or a kustomization by hand, as it is told.
-_RENDER = re.compile(r"(?:helm template|kubectl kustomize) (?!\.\.\. )\S[^()]*? > rendered\.yaml")
+_RENDER = re.compile(r"(?:helm template|kubectl kustomize|envsubst <) (?!\.\.\. )\S[^()]*? > rendered\.yaml")
 
 __all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders"]
 
@@ -321,7 +322,7 @@ def _odd_holders(objects: list[Obj]) -> list[str]:
     notes = []
     for obj in objects:
         if obj.get("kind") == "DaemonSet" and devices_of(obj, wanted=True):
-            notes.append(f"{ref_of(obj)} asks for GPUs on each node, and is no target: name it if it is to go off")
+            notes.append(f"{ref_of(obj)} {how_it_holds(obj)}, and is no target: name it if it is to go off")
         if obj.get("kind") in STARTERS and devices_of(obj, wanted=True):
             notes.append(f"{ref_of(obj)} starts Jobs that hold GPUs: it can light them again after they went off")
         if obj.get("kind") == "DaemonSet" or dig(obj, "metadata", "ownerReferences"):
@@ -355,11 +356,11 @@ def _no_target(
     looked = ", ".join(f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in sorted(count.items()))
     named = [one for one in unseen if one.names_gpus]
     patterns = [obj for obj in objects if obj.get("kind") in STARTERS | TEMPLATES and devices_of(obj, wanted=True)]
-    everywhere = [obj for obj in objects if obj.get("kind") == "DaemonSet" and devices_of(obj, wanted=True)]
+    daemons = [obj for obj in objects if obj.get("kind") == "DaemonSet" and devices_of(obj, wanted=True)]
     said = [
         *map(str, unknown),
         *(f"{ref_of(obj)} is a pattern for what asks for GPUs" for obj in patterns),
-        *(f"{ref_of(obj)} asks for GPUs on each node: name it under targets: if it is to go off" for obj in everywhere),
+        *(f"{ref_of(obj)} {how_it_holds(obj)}: name it under targets: if it is to go off" for obj in daemons),
     ]
     if not said and not named:
         message = f"no target found: nothing here asks for a GPU (looked at {looked or 'no workload at all'})"
@@ -391,8 +392,11 @@ def _next(unseen: Sequence[Skipped]) -> str:
     first = sorted(unseen, key=lambda one: not one.names_gpus)
     render = next((found[0] for one in first if (found := _RENDER.search(one.why))), None)
     if render:
-        return f"next: {render} && killcheck drill --manifests rendered.yaml --exec host"
+        beside = "   (with its variables set)" if render.startswith("envsubst") else ""
+        return f"next: {render} && killcheck drill --manifests rendered.yaml --exec host{beside}"
     broken = next((one for one in first if one.cause.is_fault), None)
+    if broken and broken.cause is Cause.TEMPLATE:
+        return f"next: render {broken.place}, and give what comes of it to killcheck drill --manifests"
     if broken:
         return f"next: mend {broken.place}"
     return "next: give --manifests the folder with your GPU workloads, or see how it works with killcheck demo"

@@ -58,7 +58,7 @@ from killcheck.embedded.transport import InProcessTransport
 from killcheck.entries import Doubt
 from killcheck.kube import releases
 from killcheck.kube.client import Kube
-from killcheck.kube.errors import ApiError, Conflict, KubeError, NotFound
+from killcheck.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 
@@ -121,10 +121,14 @@ _FIRST = (
 
 
 class LoadError(KubeError):
-    """A manifest was refused; the message names the object and says why in the API server's words. ``obj``: which."""
+    """A manifest was refused; the message names the object and says why in the API server's words. ``obj``: which.
 
-    def __init__(self, obj: Obj, why: str) -> None:
-        self.obj, self.why = obj, why
+    ``invalid``: for what it says itself, whatever else there is. ``refused``: this, and all others that are invalid.
+    """
+
+    def __init__(self, obj: Obj, why: str, *, invalid: bool = False) -> None:
+        self.obj, self.why, self.invalid = obj, why, invalid
+        self.refused: tuple[LoadError, ...] = (self,)
         super().__init__(f"{ref_of(obj)}: {why}")
 
 
@@ -309,18 +313,27 @@ class Cluster:
         """Create manifests, and the ground they stand on where they bring none (nodes, namespaces, what holders name).
 
         Objects of a kind that no CustomResourceDefinition declares are left out, and that is noted: nothing here would
-        act on them. Raises LoadError for the first that the API server refuses.
+        act on them. Raises LoadError for the first that the API server refuses, with all that are invalid whatever
+        else there is: whoever goes on without them need not find them one by one.
         """
         objects = [copy(obj) for obj in objects]
+        refused: list[LoadError] = []
         with self.loop.entered():
             extra, notes = default_objects.missing_objects(objects, self.kube, self.assumed)
             self.notes += notes
             self._stand_in(objects)
             self.git.projects += [obj for obj in objects if obj.get("kind") == "AppProject"]
             for obj in sorted([*extra, *objects], key=_order):
-                stored = self._create(obj)
+                try:
+                    stored = self._create(obj)
+                except LoadError as error:
+                    refused.append(error)
+                    continue
                 if stored is not None:
                     self.git.add(obj, stored)
+        if refused:
+            refused[0].refused = (refused[0], *(one for one in refused[1:] if one.invalid))
+            raise refused[0]
 
     def _stand_in(self, objects: Iterable[Obj]) -> None:
         """Schedulers that manifests name and nobody models: where pods go is not what turns them off."""
@@ -365,7 +378,8 @@ class Cluster:
         except NotFound as error:
             raise LoadError(obj, error.message) from error
         except KubeError as error:
-            raise LoadError(obj, error.message if isinstance(error, ApiError) else str(error)) from error
+            why = error.message if isinstance(error, ApiError) else str(error)
+            raise LoadError(obj, why, invalid=isinstance(error, Invalid)) from error
 
     def _served_later(self, obj: Obj) -> int | None:
         """The first release that serves a built-in type which this one does not; None: it is none of them."""

@@ -16,6 +16,7 @@ from killcheck.kube import outside_schedules
 from killcheck.kube.manifest_text import is_definition, is_template_of_objects
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
 from killcheck.text.files import enclosed, text_of
+from killcheck.text.values import replace
 from killcheck.text.yamlfile import YamlError, documents
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def kustomize_command(folder: Path, spec: Mapping[str, Any] | None = None) -> st
 class Folders(Struct):
     """Walks what was named. ``exclude``: patterns of what to leave out; ``skipped`` and ``notes`` are what it says.
 
-    ``reached``: every kustomization that was read, with those that lead to it.
+    ``reached``: every kustomization that was read, with those that lead to it; ``commands`` render each by hand.
     """
 
     exclude: Sequence[str] = ()
@@ -87,6 +88,8 @@ class Folders(Struct):
     notes: list[str] = field(default_factory=list)
     reached: dict[Path, set[Path]] = field(default_factory=dict)
     below: dict[Path, list[Path]] = field(default_factory=dict)  # the files of a kustomization's resources
+    commands: dict[Path, str] = field(default_factory=dict)
+    _components: set[Path] = field(default_factory=set)  # kustomizations that others have to use
     _plain: list[Path] = field(default_factory=list)  # files that no kustomization names
     _root: Path = Path()
     _left_out: PathSpec[Any] | None = None
@@ -116,24 +119,54 @@ class Folders(Struct):
     @property
     def overlays(self) -> list[str]:
         """The folders of overlays, where what was named holds nothing but them and what they share; else empty."""
-        tops = [str(file.parent) for file, led_by in self.reached.items() if not led_by]
+        tops = [str(file.parent) for file in self._tops()]
         shared = any(len(led_by) > 1 for led_by in self.reached.values())
         return tops if shared and len(tops) > 1 and not any(map(_looks_like_an_object, self._plain)) else []
 
     def tops(self, changing: Collection[str]) -> list[tuple[Path, frozenset[Path], frozenset[Path]]]:
         """Kustomizations that no other leads to and that change something, or lead to one of ``changing`` that does.
 
-        Each is (folder, its files, the kustomizations in it), and shares none of these with another one.
+        Each is (folder, its files, the kustomizations in it), and shares with others none of these that has a file:
+        patches alone are nobody's objects.
         """
-        led = {top: frozenset(self._led_to(top)) for top, led_by in self.reached.items() if not led_by}
+        led = {top: frozenset(self._led_to(top)) for top in self._tops()}
         shared = Counter(one for below in led.values() for one in below)
         return [
             (top.parent, frozenset(self.below.get(top, ())), below)
             for top, below in led.items()
             if not (top.parent / "Chart.yaml").is_file()  # helm's
             and not below.isdisjoint(map(_normal, map(Path, changing)))
-            and all(shared[one] == 1 for one in below)
+            and all(shared[one] == 1 or not self.below.get(one) for one in below)
         ]
+
+    def told(self) -> Iterator[Skipped]:
+        """What was passed over. A component has the command of what uses it: alone it has nothing to change."""
+        for one in self.skipped:
+            file = _normal(Path(one.file))
+            component = one.cause is Cause.KUSTOMIZATION and file in self._components
+            user = self._user(file) if component else None
+            if user is not None:
+                yield replace(one, why=f"a component of {user.parent} ({self.commands[user]})")
+            elif component and not self.below[file]:
+                yield replace(one, why="a component that no kustomization here uses")
+            else:
+                yield one
+
+    def _user(self, component: Path) -> Path | None:
+        """The first kustomization that uses a component and is none itself; None: there is none."""
+        above, seen = [component], {component}
+        while above:
+            by = sorted(self.reached[above.pop(0)] - seen)
+            found = next((one for one in by if one not in self._components), None)
+            if found is not None:
+                return found
+            seen.update(by)
+            above += by
+        return None
+
+    def _tops(self) -> list[Path]:
+        """The kustomizations that no other leads to, and that are something by themselves."""
+        return [file for file, led_by in self.reached.items() if not led_by and file not in self._components]
 
     def _led_to(self, top: Path) -> Iterator[Path]:
         """A kustomization and all that it leads to."""
@@ -246,6 +279,9 @@ class Folders(Struct):
             return
         spec: dict[str, Any] = found[0].value if found and isinstance(found[0].value, dict) else {}
         below = self.below.setdefault(here, [])
+        self.commands[here] = kustomize_command(file.parent, spec)
+        if spec.get("kind") == "Component":
+            self._components.add(here)
         away = []
         for entry in (entry for key in _NAMING for entry in self._listed(spec, key, file)):
             target = _normal(file.parent / str(entry))
@@ -265,7 +301,7 @@ class Folders(Struct):
         """What a kustomization would do to its resources: a patch of it may ask for GPUs that they do not."""
         undone = sorted(key for key, value in spec.items() if key not in _NEUTRAL and value)
         if undone:
-            why = f"not rendered here: {', '.join(undone)} ({kustomize_command(file.parent, spec)})"
+            why = f"not rendered here: {', '.join(undone)} ({self.commands[_normal(file)]})"
             used = _used_files(file.parent, {key: spec[key] for key in undone if key not in _NAMING})
             self._parts |= used
             gpus = any(_names_accelerators(one) for one in (file, *used))

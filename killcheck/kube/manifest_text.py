@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,8 @@ _CONFIGURATION = re.compile(
 IGNORE = "killcheck:ignore"
 #: What a program of its own has too.
 _SHELL = ("'${', a variable of a shell or of Terraform", re.compile(r"\$\{|\$\(|\$[A-Za-z_]\w*"))
+#: A text of a shell's variables, which envsubst fills in; Terraform's have small letters.
+_VARIABLES = re.compile(r"(?:[^${}]*(?:\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*\}))+[^${}]*")
 #: A variable where a value, an item or a key begins.
 _FOR_A_VALUE = re.compile(r"(?:^\s*|[:,\[{-]\s*)\$[{(]?[A-Za-z_]")
 #: The marks of template engines, the surest first.
@@ -289,6 +292,12 @@ def _how(engine: str) -> str:
     return " (helm template ... > rendered.yaml)" if "Helm" in engine else ""
 
 
+def _unrendered(engine: str, text: str, file: str) -> str:
+    """That a value is a placeholder still, and what fills it in: a shell's variables are what envsubst knows."""
+    by_hand = f" (envsubst < {shlex.quote(file)} > rendered.yaml)" if _VARIABLES.fullmatch(text) else _how(engine)
+    return f"a template ({engine}) that was not rendered: render it first{by_hand}"
+
+
 # -- one document ------------------------------------------------------------------------------------------
 def _document(doc: Document, found: Found, lines: _Lines) -> None:
     cause, reason = _no_object(doc.value) or (None, "")
@@ -365,6 +374,10 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[tuple[Caus
     if not isinstance(obj, dict) or not isinstance(obj.get("kind"), str) or "apiVersion" not in obj:
         yield problem((), "an item of a List without kind and apiVersion")
         return
+    whole = obj.get("metadata")
+    if isinstance(whole, str) and (engine := _engine(whole)):
+        yield problem(("metadata",), _unrendered(engine, whole, doc.file), Cause.TEMPLATE)
+        return
     if all(dig(obj, "metadata", key) in (None, "") for key in ("name", "generateName")):
         yield problem(("metadata",), f"{obj['kind']} without a metadata.name: no API server would take it")
         return
@@ -377,9 +390,8 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[tuple[Caus
             yield problem(where, f"longer than {most} characters: no API server would take it")
             return
     for path, engine in _templated(obj):
-        yield problem(
-            path, f"a template ({engine}) that was not rendered: render it first{_how(engine)}", Cause.TEMPLATE
-        )
+        text = str(dig(obj, *path, default=""))
+        yield problem(path, _unrendered(engine, text, doc.file), Cause.TEMPLATE)
     for path, message in _type_surprises(doc, base, obj):
         yield problem(path, message)
 

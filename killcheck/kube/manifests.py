@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path as FilePath
 
@@ -31,7 +31,7 @@ from killcheck.text.values import replace
 
 __all__ = ["BY_HAND", "STUMBLES", "Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
 
-#: So many kustomizations further down are rendered: those of a whole repository would take minutes.
+#: So many kustomizations further down are rendered, each in a sixth of a second: a repository may have hundreds.
 _MOST_RENDERED = 12
 #: How Python says that a value is not what a reader took it for.
 STUMBLES = (AttributeError, TypeError, ValueError, KeyError, IndexError)
@@ -206,25 +206,40 @@ def _read(path: FilePath | str, exclude: Sequence[str], filling: Filling, readin
 
 
 def _render_deeper(folders: Folders, written: _Reading) -> None:
-    """Put what the kustomizations further down become in the place of what they list: of a few, of their own files."""
-    changing = {one.file for one in written.skipped if one.cause is Cause.KUSTOMIZATION}
+    """Put what the kustomizations further down become in the place of what they list: of a few, of their own files.
+
+    Where there are more, the first that name GPUs. What one that was not rendered uses too is still told.
+    """
+    changing = {one.file: one.names_gpus for one in written.skipped if one.cause is Cause.KUSTOMIZATION}
+    telling = {_normal(file) for file, named in changing.items() if named}
     tops = folders.tops(changing)
-    for folder, files, within in tops if len(tops) <= _MOST_RENDERED else ():
-        own = [one for one in written.manifests if _normal(one.file) in files]
-        if not own:
-            continue
-        made = _Reading(written.schemas, manifests=own)
-        made.skipped = [one for one in written.skipped if _normal(one.file) in within]
-        others = [one for one in written.skipped if _normal(one.file) not in within]
-        _render(folder, Filling(), made)
-        written.notes += made.notes
-        if made.manifests is not own:
-            ours = {id(one) for one in own}
-            first = next(i for i, one in enumerate(written.manifests) if id(one) in ours)
-            written.manifests = [one for one in written.manifests if id(one) not in ours]
-            written.manifests[first:first] = made.manifests
-            written.skipped = others + made.skipped
-            written.surprises += made.surprises
+    wanted = tops if len(tops) <= _MOST_RENDERED else [top for top in tops if not telling.isdisjoint(top[2])]
+    done, left = set[FilePath](), set[FilePath]()
+    for top in tops:
+        budgeted = top in wanted[:_MOST_RENDERED]
+        (done if budgeted and _render_one(top[0], top[1], written) else left).update(top[2])
+    written.skipped = [
+        one for one in written.skipped if one.cause is not Cause.KUSTOMIZATION or _normal(one.file) not in done - left
+    ]
+
+
+def _render_one(folder: FilePath, files: Collection[FilePath], written: _Reading) -> bool:
+    """Put what one kustomization becomes in the place of its files; whether that could be had."""
+    own = [one for one in written.manifests if _normal(one.file) in files]
+    if not own:
+        return False
+    made = _Reading(written.schemas, manifests=own)
+    _render(folder, Filling(), made)
+    written.notes += made.notes
+    if made.manifests is own:
+        return False
+    ours = {id(one) for one in own}
+    first = next(i for i, one in enumerate(written.manifests) if id(one) in ours)
+    written.manifests = [one for one in written.manifests if id(one) not in ours]
+    written.manifests[first:first] = made.manifests
+    written.skipped += made.skipped
+    written.surprises += made.surprises
+    return True
 
 
 def _normal(file: str) -> FilePath:
@@ -275,7 +290,7 @@ def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Readin
         if real not in reading.seen and not folders.is_part(file):
             reading.seen.add(real)
             _read_file(file, reading)
-    reading.skipped += folders.skipped
+    reading.skipped += folders.told()
     reading.notes += folders.notes
     reading.overlays += folders.overlays
     return folders

@@ -11,6 +11,7 @@ from datetime import date, datetime
 
 from killcheck.capabilities.inventory import Inventory
 from killcheck.discover import nodes as pools
+from killcheck.discover.everywhere import how_it_holds
 from killcheck.discover.finding import holders
 from killcheck.entries import Entry, Status
 from killcheck.kube import gpus
@@ -100,10 +101,10 @@ def _on_each_node(objects: Iterable[Obj], stakes: Stakes) -> Iterator[Entry]:
         if obj.get("kind") != "DaemonSet" or _is_named(obj, stakes.kill_path) or not devices_of(obj, wanted=True):
             continue
         if home_of(obj) in stakes.kill_path.namespaces:
-            said = "it asks for GPUs on each node, is no target, and whether those nodes go is not judged"
+            said = f"it {how_it_holds(obj)}, is no target, and whether those nodes go is not judged"
             yield Entry(ref_of(obj), Status.NOT_MODELLED, said, _NAMED_OR_NODES)
         else:
-            said = "it asks for GPUs on each node, and the spec names it nowhere: taken to be out of scope"
+            said = f"it {how_it_holds(obj)}, and the spec names it nowhere: taken to be out of scope"
             yield Entry(ref_of(obj), Status.ASSUMED, said)
 
 

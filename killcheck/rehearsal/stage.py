@@ -48,8 +48,6 @@ START_S = 300.0
 WALL_S = 20.0
 #: So many programs of one stage are under way at once: each waits for its processes half of its time.
 AT_ONCE = 2
-#: Objects that are refused are left out, one by one; so many at most.
-LEFT_OUT = 20
 #: How much of a container's log is kept, in characters.
 LOG_KEPT = 2000
 _WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -67,7 +65,7 @@ def rehearse(
 
     ``now``: from when on their schedules are read. ``pool``: who does it side by side, ``share`` of them. Nothing
     outside the sandboxes of the programs is changed. ``kubernetes_version``: which Kubernetes they act on. Raises
-    LoadError where hardly any of the objects can be had.
+    LoadError where what it stands on, and no manifest brought, is refused.
     """
     found = programs(objects)
     tasks = [(objects, group, now, kubernetes_version) for group in together(objects, found, now, share)]
@@ -446,10 +444,10 @@ def _booted(objects: list[Obj], start: datetime, version: str) -> Cluster:
             cluster.load([obj for obj in objects if not any(obj is other for other in left_out)])
         except LoadError as error:
             cluster.close()
-            refused = next((obj for obj in objects if _same(obj, error.obj)), None)
-            if refused is None or len(left_out) >= LEFT_OUT:
-                raise
-            left_out.append(refused)
+            refused = [obj for one in error.refused for obj in objects if _same(obj, one.obj)]
+            if all(any(obj is other for other in left_out) for obj in refused):
+                raise  # it is none of theirs
+            left_out += refused
         except BaseException:
             cluster.close()
             raise

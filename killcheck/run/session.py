@@ -43,8 +43,6 @@ __all__ = ["ExecMode", "NothingToDrill", "Session", "SessionError"]
 
 #: The reference kill path whose image is kubectl alone.
 KIND_PATH = Path(__file__).parents[1] / "cluster" / "kind_path.yaml"
-#: So many targets are named in a message before the rest is a number.
-_NAMED = 5
 
 ExecMode = Literal["auto", "host", "docker", "none", "unisolated", "model"]
 
@@ -136,10 +134,12 @@ class Session:
         """The names of the layers to drill. Raises NothingToDrill where there is none, and what ``kill_path`` does."""
         path = self.kill_path
         if not path.layers:
+            from killcheck.run.no_layer import nothing_is_drilled
+
+            who, objects = self.spec_file or "what was found", self._objects or ()
+            said = nothing_is_drilled(str(who), path.targets, objects, self.unseen, self._not_understood)
             raise NothingToDrill(
-                f"nothing is drilled, and nothing is proven: {self.spec_file or 'what was found'} names no layer"
-                f"{self._off_by_whom(path)}. Name under layers: what does, and drill again; killcheck lint says what "
-                "else is missing" + self._write_one() + "".join(f"\n{_TIMELESS.format(ref)}" for ref in self._watching)
+                "\n".join([said, *(_TIMELESS.format(ref) for ref in self._watching)]) + self._write_one()
             )
         return [layer.name for layer in path.layers]
 
@@ -151,16 +151,6 @@ class Session:
         if Path("killcheck.yaml").exists():
             return f"\nnext: killcheck drill killcheck.yaml {words}   (once it names that layer)"
         return f"\nnext: killcheck init {words} -o killcheck.yaml"
-
-    def _off_by_whom(self, path: KillPath) -> str:
-        """What is left on where there is no layer: by nobody, or by what was not read or is not understood."""
-        more = f", and {len(path.targets) - _NAMED} more" if len(path.targets) > _NAMED else ""
-        targets = f"{', '.join(str(target) for target in path.targets[:_NAMED])}{more}"
-        may = [*(f"{one.place} ({one.why})" for one in self.unseen), *self._not_understood]
-        if not may:
-            return f", so nothing turns off {targets}"
-        more = f", and {len(may) - _NAMED} more" if len(may) > _NAMED else ""
-        return f" for {targets}. What turns it off may be in what was not read: {'; '.join(may[:_NAMED])}{more}"
 
     def _find_kill_path(self) -> KillPath:
         if self.spec is not None:
@@ -424,7 +414,8 @@ class Session:
                     kubernetes_version=self.kill_path.kubernetes_version,
                 )
         except LoadError as error:
-            self._pass_over(error)
+            for one in error.refused:
+                self._pass_over(one)
             return self._embedded(planned)
         cluster.embedded.notes += [f"{one.place}: not read: {one.why}" for one, _ in self.refused]
         if hung:

@@ -52,9 +52,18 @@ def _drilled(folder: Path) -> str:
     return ended.output.splitlines()[-1].strip()
 
 
-def test_where_nothing_turns_them_off_a_spec_is_written(tmp_path):
+def test_where_nothing_turns_them_off_they_are_counted_and_a_spec_is_written(tmp_path):
+    """In a drill and in a gate, whose last line it is; many findings that are mended the same way are one."""
+    one = "names no layer, so nothing turns off Deployment/gpu/a (1 GPU)"
     (tmp_path / "gpu.yaml").write_text(GPU)
-    assert _drilled(tmp_path) == f"next: killcheck init --manifests {tmp_path} -o killcheck.yaml"
+    drilled = CliRunner().invoke(main, ["drill", "--manifests", str(tmp_path)]).output
+    (tmp_path / "more.yaml").write_text("---\n".join(GPU.replace("name: a,", f"name: {name},") for name in "bcde"))
+    gated = CliRunner().invoke(main, ["gate", "--manifests", str(tmp_path)]).output
+    last = f"next: killcheck init --manifests {tmp_path} -o killcheck.yaml"
+    assert (one in drilled, drilled.splitlines()[-1], gated.splitlines()[-1]) == (True, last, last)
+    assert "names no layer, so nothing turns off 5 targets:" in gated
+    assert gated.count("holds 1 GPU, and no layer turns it off") == 5
+    assert gated.count("Add it to what a layer turns off") == 1
 
 
 def test_where_nothing_asks_for_a_gpu(tmp_path):
@@ -65,6 +74,35 @@ def test_where_nothing_asks_for_a_gpu(tmp_path):
 def test_where_the_holder_is_broken(tmp_path):
     (tmp_path / "gpu.yaml").write_text(GPU.replace("namespace: gpu", "namespace: n"))
     assert _drilled(tmp_path) == f"next: mend {tmp_path / 'gpu.yaml'}:3"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "$TEAM-a",
+            "next: envsubst < {} > rendered.yaml && killcheck drill --manifests rendered.yaml --exec host   (with",
+        ),
+        ("'{{ team }}'", "next: render {}:3, and give what comes of it to killcheck drill --manifests"),
+    ],
+)
+def test_where_the_holder_is_a_template(tmp_path, name, said):
+    (tmp_path / "gpu.yaml").write_text(GPU.replace("name: a,", f"name: {name},", 1))
+    assert _drilled(tmp_path).startswith(said.format(tmp_path / "gpu.yaml"))
+
+
+def test_a_component_is_rendered_by_what_uses_it(tmp_path):
+    files = {
+        "top/kustomization.yaml": "resources: [web.yaml, https://example.com/x]\ncomponents: [../used]\n",
+        "top/web.yaml": GPU.replace("nvidia.com/gpu", "cpu"),
+    }
+    for name in ("a-spare", "used"):
+        files[f"{name}/kustomization.yaml"] = "kind: Component\npatches: [{path: gpu.yaml}]\n"
+        files[f"{name}/gpu.yaml"] = GPU
+    for file, text in files.items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(text)
+    assert _drilled(tmp_path).startswith(f"next: kubectl kustomize {tmp_path}/top > rendered.yaml && killcheck drill ")
 
 
 def test_a_chart_among_others_is_rendered_first(tmp_path):

@@ -357,13 +357,25 @@ def test_every_holder_whose_name_is_generated_counts():
     assert sum("bare-... holds GPUs and has neither a name nor labels" in note for note in discovery.notes) == 1
 
 
-def test_a_daemonset_that_asks_for_gpus_is_told_beside_targets():
+@pytest.mark.parametrize(
+    ("reaches", "said"),
+    [
+        ("resources: {limits: {nvidia.com/gpu: 2}}", "asks for GPUs on each node"),
+        (
+            "env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]",
+            "may use the GPUs of each node and asks for none (contai",
+        ),
+    ],
+)
+def test_a_daemonset_that_holds_gpus_is_told_beside_targets(reaches, said):
     daemon = (
         GENERATED.replace("Job", "DaemonSet")
         .replace("batch/v1", "apps/v1")
         .replace("generateName: GENERATED", "name: d")
+        .replace("resources: {limits: {nvidia.com/gpu: 2}}", reaches)
     )
     discovery = discover.from_objects(
         manifests.loads(generated(("a-", "{app: a}")) + daemon.replace("LABELS", "{}")).objects, complete=False
     )
-    assert any("DaemonSet/ml/d asks for GPUs on each node, and is no target" in note for note in discovery.notes)
+    [note] = [note for note in discovery.notes if note.startswith(f"DaemonSet/ml/d {said}")]
+    assert note.endswith(", and is no target: name it if it is to go off")

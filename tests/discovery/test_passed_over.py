@@ -39,6 +39,7 @@ STRANGERS = [
     ("helm.yaml", HOLDER.replace("NAME", "{{ .Release.Name }}-x"), Cause.TEMPLATE, True),
     ("shell.yaml", HOLDER.replace("NAME", "${MODEL}-x"), Cause.TEMPLATE, True),
     ("dollar.yaml", HOLDER.replace("NAME", "$JOB_NAME"), Cause.TEMPLATE, True),
+    ("whole.yaml", HOLDER.replace("{name: NAME, namespace: serving}", "${METADATA}"), Cause.TEMPLATE, True),
     ("angle.yaml", HOLDER.replace("NAME", "<<MODEL>>"), Cause.TEMPLATE, True),
     ("spruce.yaml", HOLDER.replace("NAME", '"((model))"'), Cause.TEMPLATE, True),
     ("azure.yaml", HOLDER.replace("NAME", '"#{Model}#"'), Cause.TEMPLATE, True),

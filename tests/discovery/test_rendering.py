@@ -125,6 +125,19 @@ def test_overlays_that_share_a_base_are_not_rendered_together(tools: Path, tmp_p
     assert changed == {str(tmp_path / name / "kustomization.yaml"): base for name in ("dev", "prod")}
 
 
+def test_overlays_that_share_patches_alone_are_rendered_each(tools: Path, tmp_path: Path):
+    """A component without a file of its own is nobody's object; one that is not rendered keeps it told."""
+    installed(tools, "kubectl", DEPLOYMENT)
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu/kustomization.yaml").write_text("kind: Component\nnamePrefix: gpu-\n")
+    for name in ("dev", "prod"):
+        kustomization(tmp_path / name, "resources: [d.yaml]\ncomponents: [../gpu]\n")
+    assert manifests.load(tmp_path).unseen == ()
+    (tmp_path / "prod/kustomization.yaml").write_text("resources: [d.yaml, gone.yaml]\ncomponents: [../gpu]\n")
+    told = [one.why for one in manifests.load(tmp_path).unseen if one.cause is Cause.KUSTOMIZATION]
+    assert told == [f"a component of {tmp_path}/dev (kubectl kustomize {tmp_path}/dev > rendered.yaml)"]
+
+
 def test_a_kustomization_that_only_lists_is_read_without_any_program(tools: Path, tmp_path: Path):
     loaded = manifests.load(kustomization(tmp_path / "base", "resources: [d.yaml]\n"))
     assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/chat"]

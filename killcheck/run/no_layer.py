@@ -1,0 +1,55 @@
+"""What a run without a layer says first: what holds GPUs and nothing turns off, and where the switch may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from killcheck.discover.finding import holders
+from killcheck.kube.objects import Obj, name_of, namespace_of
+from killcheck.kube.passed_over import Skipped
+from killcheck.spec.killpath import Target
+
+__all__ = ["nothing_is_drilled"]
+
+#: So many of a list are named.
+_NAMED = 5
+
+
+def nothing_is_drilled(
+    who: str,
+    targets: Sequence[Target],
+    objects: Sequence[Obj],
+    unseen: Sequence[Skipped],
+    not_understood: Sequence[str],
+) -> str:
+    """Lines that say so. ``who`` names no layer: a spec's file, or what was found in ``objects``.
+
+    ``unseen`` and ``not_understood`` may turn the targets off: then it is not said that nothing does.
+    """
+    may = [*(f"{one.place} ({one.why})" for one in unseen), *not_understood]
+    named = list(_named(targets, objects))
+    which = f" {named[0]}" if len(named) == 1 else f" {len(named)} targets:"
+    lines = [
+        f"nothing is drilled, and nothing is proven: {who} names no layer"
+        f"{' for' if may else ', so nothing turns off'}{which}",
+        *(_first(named) if len(named) > 1 else ()),
+        *(["What turns off GPUs here may be in what was not read:", *_first(may)] if may else ()),
+        "Name under layers: what does, and drill again; killcheck lint says what else is missing",
+    ]
+    return "\n".join(lines)
+
+
+def _named(targets: Sequence[Target], objects: Sequence[Obj]) -> Iterator[str]:
+    """The targets, each with its GPUs where ``objects`` say how many: those with the most first."""
+    held = {
+        (one.obj["kind"], namespace_of(one.obj) or "default", name_of(one.obj)): one.devices for one in holders(objects)
+    }
+    with_gpus = [(held.get((one.kind, one.namespace, one.object), 0), str(one)) for one in targets]
+    for devices, name in sorted(with_gpus, key=lambda one: -one[0]):
+        yield f"{name} ({devices} GPU{'s' if devices != 1 else ''})" if devices else name
+
+
+def _first(lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"  {line}" for line in lines[:_NAMED])
+    if len(lines) > _NAMED:
+        yield f"  and {len(lines) - _NAMED} more"
