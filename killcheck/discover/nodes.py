@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from killcheck.kube import gpus
+from killcheck.instances.provided import is_provided
+from killcheck.kube import gpus, provider_pools
 from killcheck.kube import resources as r
 from killcheck.kube.custom_holders import is_capacity, mention
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
@@ -60,6 +61,9 @@ def find(objects: Sequence[Obj], targets: Sequence[Obj], *, listed: Collection[s
     if chosen:
         pools = tuple(NodePool(name_of(pool), node_pool=name_of(pool)) for pool in chosen)
         return Pools(pools, tuple(chosen), tuple(_pool_notes(chosen)))
+    provided = [obj for obj in objects if is_provided(obj)]
+    if provided:
+        return Pools(tuple(NodePool(name_of(p), selector=provider_pools.selector(p)) for p in provided), ())
     sliced = {str(dig(o, "spec", "nodeName")) for o in objects if o.get("kind") == "ResourceSlice" and _of_gpus(o)}
     nodes = [obj for obj in objects if obj.get("kind") == "Node" and (gpus.node_devices(obj) or name_of(obj) in sliced)]
     if nodes:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from killcheck import events
 from killcheck.kube.informer import Change
+from killcheck.kube.node_shutdown import shutting_down
 from killcheck.kube.objects import Obj, dig, name_of, parse_time
 from killcheck.layers.base import writer_of
 from killcheck.spec.killpath import MOMENTS, KillPath, Layer, Proof
@@ -344,7 +345,7 @@ def _machine(node: Obj) -> tuple[str, str]:
 
 
 def _cordoned(node: Obj) -> bool:
-    if "deletionTimestamp" in node["metadata"] or dig(node, "spec", "unschedulable"):
+    if "deletionTimestamp" in node["metadata"] or dig(node, "spec", "unschedulable") or shutting_down(node):
         return True
     return any(
         taint.get("key")

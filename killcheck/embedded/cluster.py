@@ -56,10 +56,12 @@ from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport
 from killcheck.entries import Doubt
+from killcheck.instances.provided import is_provided
 from killcheck.kube import releases
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
+from killcheck.kube.provider_pools import GKE_POOL
 from killcheck.kube.workloads import templates
 
 __all__ = ["Cluster", "LoadError"]
@@ -323,7 +325,7 @@ class Cluster:
             self.notes += notes
             self._stand_in(objects)
             self.git.projects += [obj for obj in objects if obj.get("kind") == "AppProject"]
-            for obj in sorted([*extra, *objects], key=_order):
+            for obj in sorted([*extra, *(o for o in objects if not is_provided(o))], key=_order):
                 try:
                     stored = self._create(obj)
                 except LoadError as error:
@@ -420,7 +422,12 @@ class Cluster:
         return _BILLING[instance.state]
 
     def _machine_changed(self, instance: Instance, _before: str) -> None:
-        """A machine that no longer runs takes its kubelet and its containers with it; the API is told nothing."""
+        """A machine that no longer runs takes its kubelet and its containers with it; the API is told nothing.
+
+        GKE's kubelets hear of a notice: the machine is told to power off as it is given.
+        """
+        if instance.notice and instance.node_name and GKE_POOL in instance.node.get("labels", {}):
+            self.nodes.shut_down(instance.node_name)
         if instance.state in ("shutting-down", "stopping") and instance.node_name:
             self.loop.call_later(SHUTDOWN_S, self.nodes.power_off, instance.node_name)
 

@@ -5,11 +5,14 @@ Everything made here is said in a note: a drill on it rests on these assumptions
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from killcheck.embedded import standins
 from killcheck.embedded.models.assumednodes import ASSUMED, Assumptions, node
 from killcheck.embedded.models.nodegroups import SELECTOR as NODE_GROUPS
+from killcheck.instances.provided import provided
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -38,8 +41,17 @@ def missing_objects(objects: Iterable[Obj], kube: Kube, assumptions: Assumptions
             extra.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             notes.append(f"namespace {name} is in no manifest: made without labels, quotas or policies")
     made, told = standins.missing(objects, kube)
+    groups = list(provided(objects))
+    if groups:
+        made.append(_described(groups))
+        notes += [_told(one) for one in groups]
     nodes = [o for o in objects if o.get("kind") == "Node"] + kube.list(r.NODES).items
-    pools = [*objects, *kube.list(r.NODEPOOLS).items, *kube.list(r.CONFIGMAPS, labels=f"{NODE_GROUPS}=true").items]
+    pools = [
+        *objects,
+        *made,
+        *kube.list(r.NODEPOOLS).items,
+        *kube.list(r.CONFIGMAPS, labels=f"{NODE_GROUPS}=true").items,
+    ]
     if not nodes:
         made += [
             node(f"cpu-{number}", "m6i.xlarge", cpu=4, memory="16Gi", labels={ASSUMED: "true"})
@@ -50,6 +62,20 @@ def missing_objects(objects: Iterable[Obj], kube: Kube, assumptions: Assumptions
         assumptions.gpu_nodes = True
         made += list(_for_daemons(objects, assumptions))
     return [*extra, *made], [*notes, *told]
+
+
+def _described(groups: Sequence[dict[str, Any]]) -> Obj:
+    """What the models of node groups and of their autoscaler read; JSON is YAML."""
+    metadata = {"name": "killcheck-node-pools", "namespace": "kube-system", "labels": {NODE_GROUPS: "true"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"groups": json.dumps(groups)}}
+
+
+def _told(group: dict[str, Any]) -> str:
+    size = f"{group['min']} to {group['max']}" if group["min"] != group["max"] else f"always {group['min']}"
+    return (
+        f"node pool {group['name']}: {size} of {group['instanceType']}, {group['capacityType']}; its provider's "
+        "autoscaler is modelled, which takes a node away when it was not needed for 10 min"
+    )
 
 
 def _for_daemons(objects: Sequence[Obj], assumptions: Assumptions) -> Iterator[Obj]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from killcheck.kube import outside_schedules, secret_text
+from killcheck.kube import outside_schedules, provider_pools, secret_text
 from killcheck.kube.custom_holders import floors
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, names_accelerators
@@ -134,7 +134,8 @@ def read(text: str, file: str, *, schemas: bool = True) -> Found:
     """
     found = Found()
     if not _may_hold_objects(text):
-        found.skipped.append(_no_manifest(text, file))
+        found.manifests += [Manifest(obj, file, 1, doc) for obj, doc in provider_pools.exported(text, file)]
+        found.skipped += [] if found.manifests else [_no_manifest(text, file)]
         return found
     whole, gaps = text, _NO_GAPS
     if not schemas and is_definition(text):

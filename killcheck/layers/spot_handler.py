@@ -21,6 +21,7 @@ from killcheck.instances.reclaims import NAMES, NOTICE_S, cloud_of
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
+from killcheck.kube.node_shutdown import shutting_down
 from killcheck.kube.objects import (
     Obj,
     annotations_of,
@@ -34,6 +35,7 @@ from killcheck.kube.objects import (
     ref_of,
 )
 from killcheck.kube.permissions import Permission
+from killcheck.kube.provider_pools import GKE_POOL
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.machine.counting import CountUnknown, counted
 from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer, LayerType
@@ -66,6 +68,10 @@ _HANDS = {
     "remediator.kubernetes.azure.com/unschedulable": "AKS' node auto-drain",
     "remediator.aks.microsoft.com/unschedulable": "AKS' node auto-drain",
 }
+#: What AKS labels the nodes of a pool with.
+_AKS_POOL = "kubernetes.azure.com/agentpool"
+#: Whose hand it is that shuts a node down gracefully.
+_SHUTDOWN = "the kubelet's graceful shutdown"
 #: Who may go on at which price is said by pools.
 _TWO_POOLS = (
     "let the pool take spot alone; or make the on-demand one a pool of its own, with a lower weight and limits, and "
@@ -82,7 +88,7 @@ _CHECKPOINT = "let the worker write down how far it is, every few minutes and wh
 _EARS = {
     "aws": "give Karpenter its interruption queue (settings.interruptionQueue) or run a node termination handler on "
     "every spot node",
-    "gcp": "let the kubelet shut the node down gracefully (GKE does, 15 s for pods that are not critical), or poll "
+    "gcp": "let the kubelet shut the node down gracefully (GKE's does, 15 s for pods that are not critical), or poll "
     "instance/preempted on every spot node, and drain it",
     "azure": "poll Scheduled Events for Preempt every second on every spot node, drain it, and approve the event; AKS' "
     "node auto-drain does so as best it can",
@@ -177,18 +183,30 @@ class SpotHandler(LayerRun):
         return name_of(self.node) if self.node else None
 
     def unproven(self) -> str | None:
-        """Nothing spot is there, or its checkpoint could not be read."""
-        return self._unproven
+        """Nothing spot is there, its checkpoint could not be read, or who may have heard the notice is not modelled."""
+        return self._unproven or self._unheard()
 
-    @leaves("clouds", "graceful shutdown as GKE's nodes have it", Becomes.SAID)
+    @leaves("clouds", "AKS' node auto-drain at a notice (best effort)", Becomes.OPEN)
+    def _unheard(self) -> str | None:
+        """AKS has an ear of its own, best effort by its documentation (learn.microsoft.com, node auto-drain)."""
+        if self.stage.cluster.real or self._noticed is None or self._hand or _AKS_POOL not in labels_of(self.node):
+            return None
+        return (
+            f"nobody whom this cluster runs acted on the notice to node {self.only_node()}, and AKS' node auto-drain, "
+            "which drains as best it can, is not modelled"
+        )
+
+    @leaves("clouds", "a GKE node pool's own time for graceful shutdown, where it is not the default", Becomes.SAID)
     def doubts(self) -> Sequence[Entry]:
-        """What the node's own kubelet does at a notice is not modelled where its cloud has it do something.
-
-        Source: GKE "Preemptible VMs": graceful node shutdown is on; pods that are not the system's get 25 of the 30 s.
-        """
-        if self.node is None or cloud_of(self._provider_id()) != "gcp":
+        """How long GKE's kubelets give pods is a setting of the node pool; what others there do is not known."""
+        if self.stage.cluster.real or cloud_of(self._provider_id()) != "gcp":
             return super().doubts()
-        said = "with the notice GKE's kubelet begins to end pods itself, within 25 s as far as it can: not modelled"
+        if self._hand == _SHUTDOWN:
+            said = "GKE's kubelet gives pods that are not critical 15 s: its default, which a node pool may change"
+        elif GKE_POOL not in labels_of(self.node):
+            said = f"with the notice GKE's kubelet begins to end pods itself; a node without {GKE_POOL} is none of its"
+        else:
+            return super().doubts()
         return [*super().doubts(), Entry(f"layer {self.layer.name}", Status.ASSUMED, said)]
 
     def before_trigger(self) -> str | None:
@@ -330,6 +348,7 @@ class SpotHandler(LayerRun):
                 self.node = new
             keys = {t.get("key") for t in dig(new, "spec", "taints", default=[])}
             self._hand = self._hand or next((hand for key, hand in _HANDS.items() if key in keys), "")
+            self._hand = self._hand or (_SHUTDOWN if shutting_down(new) else "")
         elif change == "added" and self.stage.scene.in_pool(new) and not is_spot(new):
             self._flaw = self._flaw or (
                 f"on-demand node {name_of(new)} ({self._machine(new)}) came in the place of spot node "

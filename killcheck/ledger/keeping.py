@@ -11,6 +11,7 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.clock import wall_now
 from killcheck.embedded import keda_triggers
 from killcheck.entries import Becomes, Entry, Ledger, Status, leaves
+from killcheck.instances.provided import is_provided
 from killcheck.kube import blame
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -248,6 +249,8 @@ class _Book:
         held = self.stakes.is_target(obj)
         if held is not None:
             return Entry(ref, Status.MODELLED, "a target: its pods are counted")
+        if not self.live and is_provided(obj):
+            return Entry(ref, Status.MODELLED, "its machines and its provider's autoscaler are modelled")
         why = self._misread(obj) or concern(obj, self.stakes) or gpus_in(obj) or workloads.power_of(obj, self.stakes)
         why = why or engines.about_a_switch(obj, self.stakes)
         if not why:

@@ -26,7 +26,8 @@ from killcheck.instances.reclaims import NOTICE_S
 
 __all__ = ["Cloud", "Timing"]
 
-#: How machines of clouds are called that name them.
+#: Where machines of other clouds are launched of which nobody says it, and how those clouds name them.
+_ELSEWHERE: Mapping[str, str] = {"azure": "eastus-1", "gcp": "us-central1-a"}
 _NAMED: Mapping[str, str] = {"azure": "aks-gpu", "gcp": "gke-dev-gpu"}
 
 
@@ -110,6 +111,10 @@ class Cloud:
         self.region = region
         self.zones = tuple(f"{region}{letter}" for letter in "abc")
 
+    def zone_of(self, provider: str) -> str:
+        """Where a machine is launched of which nobody says it."""
+        return _ELSEWHERE.get(provider, self.zones[0])
+
     @property
     def catalogue(self) -> Catalogue:
         """What can be launched; read when first asked for."""
@@ -140,7 +145,7 @@ class Cloud:
                 "InsufficientInstanceCapacity",
                 f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}).",
             )
-        where, spot = zone or self.zones[0], capacity_type == "spot"
+        where, spot = zone or self.zone_of(kind.provider), capacity_type == "spot"
         if kind.provider != "aws":
             instance_id = f"{_NAMED[kind.provider]}-{self.rng.getrandbits(32):08x}"
         elif self.machines:

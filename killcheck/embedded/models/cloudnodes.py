@@ -37,7 +37,7 @@ def node_object(instance: Instance, name: str, version: str) -> Obj:
         "kubernetes.io/hostname": name,
         "node.kubernetes.io/instance-type": one.name,
         "topology.kubernetes.io/zone": instance.zone,
-        "topology.kubernetes.io/region": instance.zone[:-1],
+        "topology.kubernetes.io/region": instance.region,
         **instance.node.get("labels", {}),
     }
     taints = [dict(taint) for taint in instance.node.get("taints", ())]
@@ -129,7 +129,7 @@ class CloudNodes(Controller):
         if instance.type.provider != "aws":  # nodes of GKE and AKS are named after their machines
             return instance.instance_id
         octets = self.cloud.rng.getrandbits(16)
-        region = instance.zone[:-1] or self.cloud.region
+        region = instance.region or self.cloud.region
         suffix = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
         return f"ip-10-0-{octets >> 8}-{octets & 255}.{suffix}"
 

@@ -213,11 +213,11 @@ class ClusterAutoscaler(Controller):
         sample = Instance(
             "i-template",
             kind,
-            self.cloud.zones[0],
+            group.zone(self.cloud),
             group.capacity_type,
             self.loop.now(),
             "template",
-            node={"labels": {"eks.amazonaws.com/nodegroup": group.name, **group.labels}},
+            node={"labels": group.labels_of_nodes(self.cloud)},
         )
         node = node_object(sample, "template", self.informers.release.version)
         return Existing(group.name, labels_of(node), group.taints, amounts(node["status"]["allocatable"]))

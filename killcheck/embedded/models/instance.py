@@ -51,6 +51,11 @@ class Instance(Struct):
     node: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def region(self) -> str:
+        """Of its zone: ``us-east-1`` of us-east-1a, ``europe-west4`` of europe-west4-a, ``eastus`` of eastus-1."""
+        return self.zone[:-1] if self.type.provider == "aws" else self.zone.rpartition("-")[0]
+
+    @property
     def provider_id(self) -> str:
         """``aws:///us-east-1a/i-0123...``, as Node.spec.providerID has it; another cloud's is in its own form."""
         if self.type.provider == "azure":

@@ -9,6 +9,7 @@ A ConfigMap with the label ``killcheck.dev/node-groups: "true"``, in any namespa
       max: 10
       desired: 0          # at the start (default: min); afterwards the cloud's
       capacityType: on-demand
+      zones: [us-east-1a] # where its machines are launched, by turns (default: the cloud's first)
       labels: {pool: gpu}
       taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
       tags: {aws-node-termination-handler/managed: ""}    # propagated to its instances
@@ -60,6 +61,19 @@ class NodeGroup(Struct):
     taints: list[Obj] = []
     tags: dict[str, str] = {}
     hook: Hook | None = None
+    zones: list[str] = []
+
+    def labels_of_nodes(self, cloud: Cloud) -> dict[str, str]:
+        """What its nodes carry: EKS' own label where they are EC2's."""
+        kind = cloud.catalogue.get(self.instance_type)
+        own = {"eks.amazonaws.com/nodegroup": self.name} if kind is None or kind.provider == "aws" else {}
+        return {**own, **self.labels}
+
+    def zone(self, cloud: Cloud) -> str:
+        """Where its next machine is launched: its zones by turns."""
+        kind = cloud.catalogue.get(self.instance_type)
+        zones = self.zones or [cloud.zone_of(kind.provider if kind else "")]
+        return zones[len(self.members(cloud)) % len(zones)]
 
     def members(self, cloud: Cloud) -> list[Instance]:
         """Its instances that are not on their way out, oldest first."""
@@ -96,6 +110,7 @@ def _group(entry: Mapping[str, Any]) -> NodeGroup:
         "taints",
         "tags",
         "lifecycleHook",
+        "zones",
     }
     unknown = sorted(set(entry) - known)
     if unknown or "name" not in entry or "instanceType" not in entry:
@@ -113,6 +128,7 @@ def _group(entry: Mapping[str, Any]) -> NodeGroup:
         list(entry.get("taints") or []),
         dict(entry.get("tags") or {}),
         _hook(entry.get("lifecycleHook")),
+        [str(zone) for zone in entry.get("zones") or ()],
     )
 
 
@@ -196,11 +212,9 @@ class NodeGroups(Controller):
             group.instance_type,
             by=f"asg/{group.name}",
             capacity_type=group.capacity_type,
+            zone=group.zone(self.cloud),
             tags={**group.tags, GROUP_TAG: group.name, "Name": group.name},
-            node={
-                "labels": {"eks.amazonaws.com/nodegroup": group.name, **group.labels},
-                "taints": group.taints,
-            },
+            node={"labels": group.labels_of_nodes(self.cloud), "taints": group.taints},
         )
 
     def _resized(self, group: str) -> None:

@@ -22,7 +22,7 @@ from killcheck.kube.objects import Obj, annotations_of, dig, format_time, labels
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.node_agent import NodeAgent
 
-__all__ = ["HEARTBEAT", "LEASES", "READY_AFTER", "Heartbeat"]
+__all__ = ["HEARTBEAT", "LEASES", "NOT_READY", "READY_AFTER", "Heartbeat"]
 
 HEARTBEAT = "killcheck.dev/heartbeat"
 #: On a Node: seconds from its kubelet's start to Ready (the network plugin's time).
@@ -44,10 +44,12 @@ _CONDITIONS = (
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 )
 _READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
+#: The reason of a Ready condition that is not True.
+NOT_READY = "KubeletNotReady"
 _NOT_READY = (
     "Ready",
     "False",
-    "KubeletNotReady",
+    NOT_READY,
     "container runtime network not ready: NetworkReady=false "
     "reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
 )
@@ -101,6 +103,13 @@ class Heartbeat:
         """The node is gone: say nothing any more."""
         self._gone = True
         self._silence()
+
+    def say(self, ready: tuple[str, str, str, str]) -> None:
+        """Report another Ready condition: (type, status, reason, message). An API server that refuses hears it not."""
+        try:
+            self._show(ready)
+        except KubeError:
+            return
 
     # -- inside --------------------------------------------------------------------------------------------
     def _wait(self) -> None:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from killcheck.clock import Loop
 from killcheck.embedded.api import status
 from killcheck.embedded.containerlog import ContainerLog
+from killcheck.embedded.nodes import shutdown
 from killcheck.embedded.nodes.container_access import Connection
 from killcheck.embedded.nodes.execution import RUN, Enterable, Launch, NetworkPolicy, Runtime
-from killcheck.embedded.nodes.heartbeat import Heartbeat
+from killcheck.embedded.nodes.heartbeat import NOT_READY, Heartbeat
 from killcheck.embedded.nodes.node_agent import NodeAgent
 from killcheck.embedded.nodes.podlife import PodLife
 from killcheck.embedded.nodes.registry import Registry
+from killcheck.kube import node_shutdown
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
 
@@ -64,6 +66,8 @@ class Kubelet(NodeAgent):
             ran=ran,
         )
         self.pods: dict[str, PodLife] = {}
+        #: Whether its machine is about to go (graceful node shutdown).
+        self.shutting_down = False
         self.heartbeat = Heartbeat(self)
 
     # -- life ----------------------------------------------------------------------------------------------
@@ -100,6 +104,19 @@ class Kubelet(NodeAgent):
         for life in self.pods.values():
             life.vanish()
 
+    def shut_down(self) -> None:
+        """The machine is about to go: say so, and end what runs; critical pods last."""
+        if self.stopped or self.shutting_down:
+            return
+        self.shutting_down = True
+        self.heartbeat.say(("Ready", "False", NOT_READY, node_shutdown.MESSAGE))
+        shutdown.end(list(self.pods.values()), critical=False)
+        self.loop.call_later(shutdown.OTHERS_S, self._end_critical)
+
+    def _end_critical(self) -> None:
+        if not self.stopped:
+            shutdown.end(list(self.pods.values()), critical=True)
+
     def vanish(self) -> None:
         """The machine and its Node are gone: everything on it ends without a word."""
         self.stopped = True
@@ -117,6 +134,8 @@ class Kubelet(NodeAgent):
         life = self.pods.get(uid_of(pod))
         if life is not None:
             life.update(pod)
+        elif self.shutting_down:
+            shutdown.reject(self, pod)
         elif dig(pod, "status", "phase") not in ("Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
             life = self.pods[uid_of(pod)] = PodLife(self, pod)
             life.begin()

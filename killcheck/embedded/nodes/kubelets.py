@@ -203,6 +203,12 @@ class NodeAgents:
         if kubelet is not None:
             kubelet.power_off()
 
+    def shut_down(self, node: str) -> None:
+        """The machine is about to go, and its kubelet hears of it. Unknown nodes: nothing."""
+        kubelet = self.kubelets.get(node)
+        if kubelet is not None:
+            kubelet.shut_down()
+
     # -- watching ------------------------------------------------------------------------------------------
     def _node_changed(self, change: Change, _old: Obj | None, node: Obj) -> None:
         name = name_of(node)

@@ -58,6 +58,8 @@ class PodWorker(ABC):
         self.final = False
         self.terminating = False
         self.evicted: tuple[str, str] | None = None
+        #: The condition that says that the kubelet ended it for its node's sake.
+        self.disrupted: Obj | None = None
         self.gone = False
         self._passes = 0
         self._pass: Timer | None = None
@@ -239,6 +241,7 @@ class PodWorker(ABC):
             "phase": self.phase,
             "conditions": [
                 *self.resize_conditions.values(),
+                *([self.disrupted] if self.disrupted else ()),
                 *self.conditions.render(
                     self.containers,
                     reasoned,

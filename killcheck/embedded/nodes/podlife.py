@@ -10,6 +10,7 @@ Source: pkg/kubelet/{kubelet,pod_workers}.go and kuberuntime/kuberuntime_manager
 from __future__ import annotations
 
 from datetime import timedelta
+from math import inf
 
 from killcheck.clock import Timer
 from killcheck.embedded.nodes import starting, stopping
@@ -213,10 +214,10 @@ class PodLife(PodWorker):
             self.event("Normal", "Killing", f"Stopping container {container.name}", container)
             stopping.stop(self, container, grace_s)
 
-    def evict(self, reason: str, message: str) -> None:
-        """End the pod from the kubelet's side: its object stays, Failed."""
+    def evict(self, reason: str, message: str, within_s: float = inf) -> None:
+        """End the pod from the kubelet's side, within ``within_s`` seconds: its object stays, Failed."""
         self.evicted = (reason, message)
-        self.terminate(self.grace_s)
+        self.terminate(min(self.grace_s, within_s))
 
     def _past_deadline(self) -> None:
         if self.terminating or self.final or self.kubelet.stopped:
