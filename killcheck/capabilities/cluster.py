@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from killcheck.capabilities.account import InstanceState
 from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
+from killcheck.capabilities.ran import Ran
 from killcheck.clock import Loop
 from killcheck.entries import Doubt
 from killcheck.kube.client import Kube
@@ -115,6 +116,9 @@ class Cluster(Protocol):
 
     def not_run(self) -> Sequence[tuple[Obj, str]]:
         """Pods whose program was to run here and was not, and why."""
+
+    def ran(self) -> Sequence[Ran]:
+        """Pods of the embedded cluster whose own programs ran; none of a real one's, where all of them do."""
 
     def pulls(self) -> bool:
         """Whether every image that is used here has been pulled from a registry: no node takes it to exist."""

@@ -9,6 +9,7 @@ from datetime import datetime
 from killcheck.capabilities.cluster import Keeper, OwnConsent
 from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
+from killcheck.capabilities.ran import Ran
 from killcheck.cluster.inventory import listed
 from killcheck.entries import Doubt
 from killcheck.kube import machineless
@@ -69,6 +70,10 @@ class RealPlace:
 
     def not_run(self) -> Sequence[tuple[Obj, str]]:
         """None: what is here runs."""
+        return ()
+
+    def ran(self) -> Sequence[Ran]:
+        """None that is told one by one: everything does."""
         return ()
 
     def pulls(self) -> bool:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from killcheck.capabilities.cluster import ClusterError, InstanceState, Keeper, OwnConsent
 from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
+from killcheck.capabilities.ran import Ran
 from killcheck.embedded import Cluster, HostRuntime
 from killcheck.entries import Doubt
 from killcheck.kube.machineless import StoodIn
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, dig, ref_of
 
 if TYPE_CHECKING:
     from killcheck.machine.modelled import Machine
@@ -133,6 +134,14 @@ class EmbeddedDrillCluster:
     def not_run(self) -> Sequence[tuple[Obj, str]]:
         """Executors' pods that were not allowed to run, or could not."""
         return list(self.embedded.nodes.not_run)
+
+    def ran(self) -> Sequence[Ran]:
+        """What was really started on a hollow node, with what it asked that nothing here answers."""
+        met = self.embedded.limits.met.values()
+        return [
+            Ran(pod, tuple(one.what for one in met if one.who == ref_of({"kind": "Pod"} | pod)))
+            for pod in self.embedded.nodes.ran
+        ]
 
     def pulls(self) -> bool:
         """False: a model of a registry answers."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
 from killcheck.layers.base import Stage
-from killcheck.ledger.keeping import RAN
 from killcheck.rehearsal.loops import round_s
 
 __all__ = ["Resting"]
@@ -42,10 +41,7 @@ class Resting:
         self._held = []
 
     def _say(self, runs: str) -> None:
-        body = {
-            "metadata": {"annotations": {RAN: "true"}},
-            "spec": {"template": {"metadata": {"annotations": {_RUN: runs}}}},
-        }
+        body = {"spec": {"template": {"metadata": {"annotations": {_RUN: runs}}}}}
         for resource, obj in self._held:
             self.stage.cluster.kube.patch(resource, name_of(obj), body, namespace_of(obj))
 

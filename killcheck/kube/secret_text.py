@@ -15,10 +15,13 @@ from typing import Any
 
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 
-__all__ = ["ANNOTATION", "KEEPERS", "as_present", "kept", "made_by", "secrets_of", "unread"]
+__all__ = ["ANNOTATION", "KEEPERS", "OWNER", "TOKEN", "as_present", "kept", "made_by", "secrets_of", "unread"]
 
 #: On a Secret whose values stand for content that is not known; says how it came to be so.
 ANNOTATION = "killcheck.dev/unknown-content"
+#: The type of a Secret that holds an account's token, and the annotation that says whose.
+TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secret
+OWNER = "kubernetes.io/service-account.name"
 _UNKNOWN = base64.b64encode(b"(not known here)").decode()
 _ENCRYPTED = re.compile(r"ENC\[.*\]", re.S)
 #: Where objects that renew a Secret name it; one without a name gives it its own.

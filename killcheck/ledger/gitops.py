@@ -15,7 +15,7 @@ from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, ref_of
 from killcheck.ledger.stakes import Held, Stakes, group_of
 from killcheck.text.durations import parse_duration
 
-__all__ = ["entry_of", "is_gitops"]
+__all__ = ["entry_of", "is_gitops", "may_apply"]
 
 _ARGO = ("Application", "ApplicationSet")
 _SETTLES = (
@@ -82,6 +82,11 @@ def entry_of(obj: Obj, stakes: Stakes, models: Collection[str], *, live: bool) -
     if _modelled(obj, models):
         return Entry(ref, Status.MODELLED, "its self-heal is modelled here")
     return Entry(ref, Status.NOT_MODELLED, f"it may put {concerned[0]} back{every} to what Git says", _SETTLES)
+
+
+def may_apply(obj: Obj, stakes: Stakes) -> bool:
+    """Whether a target may be among what a source applies, whenever somebody asks it to."""
+    return any(_may_apply(_made(obj), held) for held in stakes.targets)
 
 
 def _is_read(obj: Obj) -> bool:

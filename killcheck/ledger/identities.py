@@ -7,21 +7,24 @@ an account of nobody may (``system:unauthenticated``) every pod may.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.permissions import ANONYMOUS
-from killcheck.kube.secret_text import secrets_of
+from killcheck.kube.secret_text import OWNER, TOKEN, secrets_of, unread
 from killcheck.ledger.stakes import Stakes, home_of
 
-__all__ = ["named_in", "of_pod", "told"]
+__all__ = ["named_in", "of_pod", "told", "unknown"]
 
 #: Fields of custom resources by which their controllers know whose rights their pods are to have.
 _NAMING = frozenset({"serviceaccountname", "serviceaccount", "serviceaccountref"})
-_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secret
-_OWNER = "kubernetes.io/service-account.name"
 _MOST_DEPTH = 16
+#: Where a node keeps kubeconfigs of its own, and by what a pod is known to use one that it is given.
+_ON_NODES = re.compile(r"^/etc/(kubernetes|rancher|k0s)(/|$)|/\.kube(/|$)|^/var/lib/(rancher|k0s)(/|$)")
+_KUBECONFIG = re.compile(r"kube-?config|\.kube\b", re.IGNORECASE)
 
 
 def told(namespace: str, account: str) -> str:
@@ -36,10 +39,40 @@ def of_pod(spec: Obj, namespace: str, stakes: Stakes) -> Iterator[tuple[str, str
         yield namespace, own
     secrets = set(secrets_of(spec))
     for obj in stakes.objects if secrets else ():
-        is_token = obj.get("kind") == "Secret" and obj.get("type") == _TOKEN and home_of(obj) == namespace
+        is_token = obj.get("kind") == "Secret" and obj.get("type") == TOKEN and home_of(obj) == namespace
         if is_token and name_of(obj) in secrets:
-            yield namespace, annotations_of(obj).get(_OWNER, "default")
+            yield namespace, annotations_of(obj).get(OWNER, "default")
     yield namespace, ANONYMOUS
+
+
+def unknown(spec: Obj, namespace: str, stakes: Stakes) -> str | None:
+    """Whom a pod acts as that no manifest tells of, in a phrase: an account, a kubeconfig. None: nobody.
+
+    An account of which there is a binding is known by that.
+    """
+    own = str(spec.get("serviceAccountName") or spec.get("serviceAccount") or "default")
+    absent = own != "default" and not {(namespace, own)} & {*stakes.accounts, *stakes.permissions.accounts}
+    if absent and (_mounted(spec, namespace, own, stakes) or _projected(spec)):
+        return f"{told(namespace, own)}, which no manifest holds"
+    for volume in dig(spec, "volumes", default=[]):
+        at = str(dig(volume, "hostPath", "path", default=""))
+        if _ON_NODES.search(at):
+            return f"whoever the node's {at} says"
+    brought = _brought(spec, namespace, stakes)
+    if not brought:
+        return None
+    return f"whoever the kubeconfig in {brought} says" if _KUBECONFIG.search(json.dumps(spec)) else None
+
+
+def _brought(spec: Obj, namespace: str, stakes: Stakes) -> str | None:
+    """The first Secret that a pod is given, and whose content is not among the manifests; None: there is none."""
+    known = {
+        name_of(obj)
+        for obj in stakes.objects
+        if obj.get("kind") == "Secret" and home_of(obj) == namespace and unread(obj) is None
+    }
+    name = next((name for name in secrets_of(spec) if name and name not in known), None)
+    return f"Secret {namespace}/{name}" if name else None
 
 
 def named_in(obj: Obj, stakes: Stakes) -> Iterator[tuple[str, str]]:

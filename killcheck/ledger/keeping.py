@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, time
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.inventory import Inventory
+from killcheck.capabilities.ran import Ran
 from killcheck.clock import wall_now
 from killcheck.embedded import keda_triggers
 from killcheck.entries import Becomes, Entry, Ledger, Status, leaves
@@ -17,7 +18,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.machineless import StoodIn
 from killcheck.kube.manifests import STUMBLES
-from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
 from killcheck.kube.workloads import devices_of, root_of
 from killcheck.ledger import (
     admission,
@@ -41,7 +42,7 @@ from killcheck.ledger.stakes import Held, Stakes, home_of, scaled_by
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.watch import starts
 
-__all__ = ["RAN", "keep", "of_drill", "told_by_cluster"]
+__all__ = ["keep", "of_drill", "told_by_cluster"]
 
 _SETTLES = (
     "drill it on a cluster where its controller runs (--on CONTEXT), or say under assume: why it turns nothing on"
@@ -49,14 +50,10 @@ _SETTLES = (
 _MENDED = "render it or mend it, leave it out with --exclude, or say under assume: what it is"
 #: Built-in kinds that hold pods up, and with them a switch: with one more a Job may not start, or reach nobody.
 _BOUNDS = frozenset({"LimitRange", "ResourceQuota", "NetworkPolicy", "PodDisruptionBudget", "Namespace"})
-#: On a workload whose program ran in a drill, and was held then.
-RAN = "killcheck.dev/ran"
 #: Why a pod of a real cluster did not run its program.
 _HOLLOW = "its node has no machine"
-#: Kinds whose pods run for as long as there are any.
-_GO_ON = {one.kind: one for one in (r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS, r.REPLICASETS)}
-#: Why a container ended that the runtime could not start.
-_NEVER_BEGAN = frozenset({"StartError", "ContainerCannotRun"})
+#: Kinds whose programs come to an end.
+_TO_AN_END = frozenset({"CronJob", "Job", "Pod"})
 
 
 def of_drill(
@@ -78,6 +75,7 @@ def of_drill(
         by=by,
         kube=None if cluster.real else cluster.kube,
         not_run=() if cluster.real else cluster.not_run(),
+        ran=cluster.ran(),
         stood_in=cluster.stood_in(),
         pulled=cluster.pulls(),
     )
@@ -97,19 +95,21 @@ def keep(
     models: Collection[str] = (),
     kube: Kube | None = None,
     not_run: Sequence[tuple[Obj, str]] = (),
+    ran: Sequence[Ran] = (),
     stood_in: Sequence[StoodIn] = (),
     pulled: bool = True,
 ) -> Ledger:
     """The ledger of a drill of ``layer`` in which the GPUs went off.
 
     ``models``: the controllers that run on the cluster; ``kube`` tells which CronJobs fired; ``not_run``: pods whose
-    program could not be run, and why; ``stood_in``: pods of a real cluster that a model stood in for;
+    program could not be run, and why; ``ran``: those whose program was; ``stood_in``: pods of a real cluster that a
+    model stood in for;
     ``pulled``: images came from registries there.
     """
     stakes = Stakes(inventory.objects, kill_path, layer, by)
     if not stakes.targets:
         return Ledger(tuple(settled(_unread(inventory), kill_path.assume, today)))
-    book = _Book(inventory, stakes, models, kube, today=today, unrun=[one.root for one in stood_in])
+    book = _Book(inventory, stakes, models, kube, today=today, ran=ran, unrun=[one.root for one in stood_in])
     entries = [
         *book.entries(),
         *(book.refused(obj, why) for obj, why in inventory.refused),
@@ -148,6 +148,7 @@ class _Book:
         kube: Kube | None,
         *,
         today: date,
+        ran: Sequence[Ran] = (),
         unrun: Iterable[Obj] = (),
     ) -> None:
         self.inventory = inventory
@@ -159,7 +160,11 @@ class _Book:
         self.live = inventory.live
         self.models = models
         self.kube = kube
-        self._fired: set[tuple[str, str]] | None = None
+        #: By what made them: pods whose programs ran.
+        self._began: dict[tuple[str, str, str], list[Ran]] = {}
+        for one in ran:
+            for maker in one.makers:
+                self._began.setdefault(maker, []).append(one)
 
     def entries(self) -> Iterator[Entry]:
         for held in self.stakes.targets:
@@ -202,7 +207,7 @@ class _Book:
         if kind in workloads.KINDS and kinds.is_builtin(obj):
             own = self._own_gpus(obj) if kind == "CronJob" else None
             live = self.live and ref not in self._unrun
-            return own or workloads.entry_of(obj, self.stakes, self._ran, self.models, live=live)
+            return own or workloads.entry_of(obj, self.stakes, self._seen(obj), self.models, live=live)
         if kind in admission.KINDS:
             return admission.entry_of(obj, self.stakes, live=self.live)
         if kind in admission.POLICIES and not self.live and not kinds.is_served(obj):
@@ -222,7 +227,7 @@ class _Book:
     def _own_gpus(self, obj: Obj) -> Entry | None:
         """The entry of a CronJob of the namespaces at stake that holds GPUs itself, unseen; None: of others."""
         path, start = self.stakes.kill_path, starts.of_cron_job(obj)
-        watched = self.live or self.stakes.is_target(obj) or self._ran(obj)
+        watched = self.live or self.stakes.is_target(obj) or self._seen(obj).ran
         if watched or home_of(obj) not in path.namespaces or (start and starts.declared(path, start)):
             return None
         return left_on.of_schedule(obj, self.now)
@@ -292,45 +297,37 @@ class _Book:
                     _SETTLES,
                 )
 
-    def _ran(self, obj: Obj) -> bool:
-        """Whether a pod of it ran its program here: of a workload that is to run, the containers have been seen to."""
+    def _seen(self, obj: Obj) -> workloads.Seen:
+        """What a drill here saw of a workload's program; a layer's own executor was judged by the drill."""
         if self.live or self.kube is None:
-            return False
-        if obj.get("kind") in _GO_ON:
-            found = self.kube.find(_GO_ON[str(obj["kind"])], name_of(obj), home_of(obj))
-            if found is not None and RAN in annotations_of(found):
-                return True
-            wanted = labels_of({"metadata": dig(obj, "spec", "template", "metadata", default={})}).items()
-            pods = [pod for pod in self.kube.list(r.PODS, home_of(obj)).items if wanted <= labels_of(pod).items()]
-            return any(_began(pod) for pod in pods if annotations_of(pod).get("killcheck.dev/run") == "true")
-        if self._fired is None:
-            jobs = self.kube.list(r.JOBS).items
-            self._fired = {
-                (home_of(job), str(owner.get("name")))
-                for job in jobs
-                for owner in (controller_of(job),)
-                if owner and owner.get("kind") == "CronJob"
-            }
-            self._fired |= {(home_of(job), name_of(job)) for job in jobs}
-        key = (home_of(obj), name_of(obj))
+            return workloads.Seen()
+        home, name = home_of(obj), name_of(obj)
+        pods = self._began.get((str(obj.get("kind")), home, name), [])
         layer = self.stakes.layer
-        drilled = layer.ref is not None and (layer.ref.namespace, layer.ref.name) == key
+        drilled = layer.ref is not None and (layer.ref.namespace, layer.ref.name) == (home, name)
+        if drilled and obj.get("kind") in _TO_AN_END:
+            return workloads.Seen(ran=True)
+        began = not pods and obj.get("kind") in _TO_AN_END and self._was_made(obj)
+        unanswered = next((said for one in pods for said in one.unanswered if not self._meant(obj)), "")
+        return workloads.Seen(ran=bool(pods), stuck=began, unanswered=unanswered)
+
+    def _meant(self, obj: Obj) -> bool:
+        """Whether a CronJob is a start that the spec declares, or that is plainly the morning's."""
+        start = starts.of_cron_job(obj) if obj.get("kind") == "CronJob" else None
+        if start is None:
+            return False
+        stops = outside.stops_of(self.stakes)
+        return starts.declared(self.stakes.kill_path, start) or starts.is_morning(start, stops, self.now)
+
+    def _was_made(self, obj: Obj) -> bool:
+        """Whether a Job, or a Pod, of a workload was made here at all."""
         if obj.get("kind") == "Pod":
-            return str(dig(obj, "spec", "restartPolicy", default="Always")) != "Always"
-        return obj.get("kind") in ("CronJob", "Job") and (drilled or key in self._fired)
-
-
-def _began(pod: Obj) -> bool:
-    """Whether all containers of a pod have been started; one that the runtime could not start has a state too."""
-    statuses = dig(pod, "status", "containerStatuses", default=[])
-    return bool(statuses) and all(
-        dig(one, "state", "running") is not None
-        or any(
-            (ended := dig(one, state, "terminated")) is not None and ended.get("reason") not in _NEVER_BEGAN
-            for state in ("state", "lastState")
-        )
-        for one in statuses
-    )
+            return True
+        for job in self.kube.list(r.JOBS, home_of(obj)).items if self.kube is not None else ():
+            owner = controller_of(job) or {}
+            if name_of(obj) in (name_of(job), owner.get("name") if owner.get("kind") == obj.get("kind") else ""):
+                return True
+        return False
 
 
 def _as_root(one: StoodIn) -> Obj:

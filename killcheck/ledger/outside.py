@@ -32,7 +32,7 @@ from killcheck.text.files import text_of
 from killcheck.text.yamlfile import YamlError, documents
 from killcheck.watch import starts
 
-__all__ = ["entries"]
+__all__ = ["entries", "stops_of"]
 
 _SETTLES = "drill it where it runs (--on CONTEXT), leave it out with --exclude, or say under assume: why it lights none"
 #: Where CI systems write down what they run.
@@ -113,13 +113,17 @@ def _named(text: str, stakes: Stakes) -> str | None:
 def _of_the_morning(found: _Schedule, stakes: Stakes, now: datetime) -> str | None:
     """Why all its firings plainly are the morning's; None: they are not, or nobody knows when it fires."""
     begun = [starts.Start(Ref("", "Timer", "", "outside"), text, zone) for text, zone in found.times]
-    refs = {(o.namespace, o.name) for layer in stakes.kill_path.layers if (o := layer.cron_job)}
-    crons = map(starts.of_cron_job, (o for o in stakes.objects if o.get("kind") == "CronJob"))
-    stops = [stop for stop in crons if stop and (stop.ref.namespace, stop.ref.name) in refs]
-    if not begun or not all(starts.is_morning(start, stops, now) for start in begun):
+    if not begun or not all(starts.is_morning(start, stops_of(stakes), now) for start in begun):
         return None
     when = ", ".join(f"{start.text}, {start.zone or 'UTC'}" for start in begun)
     return f"its schedule ({when}) is taken for the morning's"
+
+
+def stops_of(stakes: Stakes) -> list[starts.Start]:
+    """The schedules of the CronJobs that are layers of the path."""
+    refs = {(o.namespace, o.name) for layer in stakes.kill_path.layers if (o := layer.cron_job)}
+    crons = map(starts.of_cron_job, (o for o in stakes.objects if o.get("kind") == "CronJob"))
+    return [stop for stop in crons if stop and (stop.ref.namespace, stop.ref.name) in refs]
 
 
 # -- what a file starts --------------------------------------------------------------------------------------

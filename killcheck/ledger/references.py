@@ -31,6 +31,11 @@ _MUTATES = re.compile(r"mutat|assign|modifyset|generat|patch", re.IGNORECASE)
 _SPACES = re.compile(r"namespace|tenant|cluster|project", re.IGNORECASE)
 #: What joins the parts of a name that says whose it is: ``Deployment.ns.name``, ``apps/v1:Deployment:ns/name``.
 _JOINED = re.compile(r"[/.:]")
+#: By what a text is known for a program that asks something of a cluster.
+_PROGRAM = re.compile(r"\b(kubectl|oc|helm|argocd|flux) |/apis?/|\bnamespaced_|_namespaced_")
+#: A resource's name in a value, and keys whose values look like one and are none.
+_RESOURCE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[\w.-]+")
+_NO_RESOURCE = re.compile(r"image|repo|registry|ref|path|ur[il]|source|version", re.IGNORECASE)
 _MOST_DEPTH = 16
 
 
@@ -61,19 +66,21 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
                 yield f"{format_path(path)} names ConfigMap {value}, which holds a manifest of {held}"
         if value in stakes.pools:
             yield f"{format_path(path)} names node pool {value}"
-    for path, selector in _selectors(body, ()):
-        for held in stakes.targets:
-            if home in ("", held.namespace) and any(_selects(selector, labels) for labels in held.labels):
-                yield f"{format_path(path)} selects {held}"
+    acts = _ACTS.search(str(obj.get("kind"))) or any(_ACTS.search(str(step)) for path, _ in leaves for step in path)
+    for held in stakes.targets:
+        yield from _chosen(body, held, stakes, home, acts=bool(acts))
     yield from _matched(leaves, stakes, str(obj.get("kind", "")))
     for path, value in leaves:
         spoken_of = "namespace" in str(_key(path)).lower() or _around(body, path).get("kind") == "Namespace"
         left_out = any(str(step).lower().startswith("exclude") for step in path)
         if spoken_of and not left_out and value in (*stakes.namespaces, "*") and not _of_something_inert(body, path):
             yield f"{format_path(path)} is {value}"
+    for path, value in leaves:
+        said = stakes.words.search(value) if _PROGRAM.search(value) else None
+        if said:
+            yield f"{format_path(path)} is a program that names {said[0]}"
     if templates(obj):
         return  # what it makes are pods, and they ask for no GPU
-    acts = _ACTS.search(str(obj.get("kind"))) or any(_ACTS.search(str(step)) for path, _ in leaves for step in path)
     if acts and (home in stakes.namespaces or not home):
         where = f"namespace {home}" if home else "every namespace"
         yield f"it speaks of '{acts[0] if isinstance(acts, re.Match) else 'turning things on'}' in {where}"
@@ -82,7 +89,8 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
 def gpus_in(obj: Obj) -> str | None:
     """Which accelerators an object of an unknown kind speaks of, in a phrase; None where of none."""
     for path, value in _leaves(obj.get("spec"), ("spec",)):
-        for text in (_key(path), value):
+        key = _key(path)
+        for text in (key, value if _RESOURCE.fullmatch(value) and not _NO_RESOURCE.search(key) else ""):
             if is_device(text):
                 return f"it asks for {text} ({format_path(path)})"
     return None
@@ -171,20 +179,45 @@ def _around(body: Obj, path: Path) -> Mapping[str, Any]:
     return node if isinstance(node, Mapping) else {}
 
 
-def _selectors(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Every label selector of pods or workloads below: an object or a text."""
+def _chosen(body: Obj, held: Held, stakes: Stakes, home: str, *, acts: bool) -> Iterator[str]:
+    """How an object picks a target by labels: its own or its pods', those of its namespace, or both.
+
+    ``home``: the object's namespace, in which its selectors look where it speaks of no other.
+    """
+    space = {"kubernetes.io/metadata.name": held.namespace, **labels_of(stakes.namespace(held.namespace))}
+    spaces = [path for path, one in _selectors(body, (), _OF_SPACES) if (one or acts) and _selects(one, space)]
+    pods = list(_selectors(body, (), _OF_PODS))
+    picked = [path for path, one in pods if any(_selects(one, labels) for labels in held.labels)]
+    if acts:
+        picked += [p for p, one in _selectors(body, (), _PLAIN) if one and any(_selects(one, la) for la in held.labels)]
+    if picked and (home in ("", held.namespace) or spaces or not pods):
+        yield f"{format_path(picked[0])} selects {held}"
+    elif spaces and not pods:
+        yield f"{format_path(spaces[0])} selects namespace {held.namespace}"
+
+
+#: By their names: selectors of pods or workloads, of namespaces, and maps of labels that are called nothing else.
+_OF_PODS = re.compile(r"(?!namespace|node|service).*selector")
+_OF_SPACES = re.compile(r"namespace.*selector")
+_PLAIN = re.compile(r"(match|with)?-?labels")
+#: What has labels or selectors of its own, and picks nothing by them.
+_NOT_INTO = ("affinity", "metadata", "template")
+
+
+def _selectors(value: Any, path: Path, named: re.Pattern[str]) -> Iterator[tuple[Path, Any]]:
+    """Every label selector below of such a name: an object or a text."""
     if len(path) > _MOST_DEPTH:
         return
     if isinstance(value, Mapping):
         for key, inner in value.items():
             lower = str(key).lower()
-            if lower.endswith("selector") and not lower.startswith(("namespace", "node", "service")):
+            if named.fullmatch(lower):
                 yield (*path, key), inner
-            elif lower != "affinity":
-                yield from _selectors(inner, (*path, key))
+            elif lower not in _NOT_INTO[: 1 if named is _OF_PODS else None] and not lower.endswith("selector"):
+                yield from _selectors(inner, (*path, key), named)
     elif isinstance(value, list):
         for i, inner in enumerate(value):
-            yield from _selectors(inner, (*path, i))
+            yield from _selectors(inner, (*path, i), named)
 
 
 def _selects(selector: Any, labels: Mapping[str, str]) -> bool:
@@ -207,7 +240,7 @@ def _matched(leaves: list[tuple[Path, str]], stakes: Stakes, kind: str) -> Itera
     for path, value in leaves:
         if not {"kinds", "resources", "resourcerules", "match"} & {str(step).lower() for step in path}:
             continue
-        if _key(path).lower() not in ("kinds", "kind", "resources"):
+        if _key(path).lower() not in ("kinds", "kind", "resources", "resource"):
             continue
         wanted = value.rpartition("/")[2] if value.count("/") > 1 or value[:1] in "v*" else value
         for held in stakes.targets:

@@ -8,11 +8,12 @@ RBAC; RBAC Good Practices).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 
-from killcheck.kube.objects import name_of, namespace_of, ref_of
+from killcheck.kube.objects import annotations_of, name_of, namespace_of, ref_of
+from killcheck.kube.secret_text import OWNER, TOKEN
 from killcheck.ledger.stakes import Held, Stakes, group_of, home_of, plural_of
 
 __all__ = ["may_create", "may_write"]
@@ -29,6 +30,25 @@ _STARTS = (
     ("batch", "jobs"),
     ("batch", "cronjobs"),
 )
+
+#: Custom resources whose controllers make pods, by group and resource.
+_MAKERS = (
+    ("jobset.x-k8s.io", "jobsets"),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets"),
+    ("ray.io", "rayclusters"),
+    ("ray.io", "rayjobs"),
+    ("ray.io", "rayservices"),
+    ("kubeflow.org", "notebooks"),
+    ("kubeflow.org", "pytorchjobs"),
+    ("trainer.kubeflow.org", "trainjobs"),
+    ("serving.kserve.io", "inferenceservices"),
+    ("serving.knative.dev", "services"),
+    ("argoproj.io", "workflows"),
+    ("batch.volcano.sh", "jobs"),
+    ("sparkoperator.k8s.io", "sparkapplications"),
+    ("kubevirt.io", "virtualmachines"),
+)
+_READS = ("get", "list", "watch")
 
 
 def may_write(stakes: Stakes, account: str, namespace: str) -> str | None:
@@ -135,11 +155,38 @@ def _of_target(stakes: Stakes, account: str, namespace: str, held: Held) -> Iter
 
 
 def may_create(stakes: Stakes, account: str, namespace: str) -> str | None:
-    """What it may create in a target's namespace that makes pods, in a phrase; None where nothing."""
-    for where in sorted(stakes.namespaces):
-        for group, resource in _STARTS:
-            if stakes.permissions.allows(
-                account, namespace, verb="create", group=group, resource=resource, namespace=where
-            ):
-                return f"create {resource} in {where}"
-    return None
+    """What it may create that makes pods in a target's namespace, or pods that act as who may; None where nothing."""
+    key = f"create {account}", namespace
+    if key not in stakes.written:
+        stakes.written[key] = next(_creates(stakes, account, namespace), None)
+    return stakes.written[key]
+
+
+def _creates(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
+    allows = partial(stakes.permissions.allows, account, namespace)
+    own = ((held.group, held.plural) for held in stakes.targets)
+    for group, resource in dict.fromkeys((*_STARTS, *_MAKERS, *own)):
+        for where in sorted(stakes.namespaces):
+            if allows(verb="create", group=group, resource=resource, namespace=where):
+                yield f"create {resource} in {where}"
+    for home, other in sorted(stakes.permissions.accounts - {(namespace, account)}):
+        how = next(_acting_as(stakes, allows, home, other), "")
+        may = _may_itself(stakes, other, home) if how else ""
+        if may:
+            yield f"{how} ServiceAccount {home}/{other}, which may {may}"
+
+
+def _acting_as(stakes: Stakes, allows: Callable[..., bool], home: str, account: str) -> Iterator[str]:
+    """How somebody may act as an account without a word of the API server's about it."""
+    tokens = [
+        name_of(obj)
+        for obj in stakes.objects
+        if obj.get("type") == TOKEN and home_of(obj) == home and annotations_of(obj).get(OWNER) == account
+    ]
+    if any(allows(verb=v, group="", resource="secrets", name=n, namespace=home) for n in tokens for v in _READS):
+        yield "read the token of"
+    if allows(verb="create", group="", resource="pods", subresource="exec", namespace=home):
+        yield "run commands in pods of"
+    for group, resource in _STARTS:
+        if allows(verb="create", group=group, resource=resource, namespace=home):
+            yield "run pods as"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -13,7 +14,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.selectors import SelectorError, parse_labels
 from killcheck.kube.workloads import PodTemplate, templates
-from killcheck.spec.killpath import KillPath, Layer, Target
+from killcheck.spec.killpath import KillPath, Layer, Ref, Target
 
 __all__ = ["Held", "Stakes", "group_of", "home_of", "plural_of", "scaled_by"]
 
@@ -81,14 +82,20 @@ class Stakes:
         self.layer = layer
         self.targets = [held for target in kill_path.covered_by(layer) for held in self._held(target)]
         self.namespaces = {held.namespace for held in self.targets}
-        self.pools = {pool.node_pool for pool in kill_path.nodes if pool.node_pool}
+        self.pools: set[str] = {pool.node_pool for pool in kill_path.nodes if pool.node_pool}
         #: What turns the targets off: the objects that these layers name.
         named = (ref for one in (layer, by or layer) for ref in (one.cron_job, one.workload) if ref is not None)
-        self.switches = tuple(dict.fromkeys(named))
+        self.switches: tuple[Ref, ...] = tuple(dict.fromkeys(named))
         #: The scalers that are layers themselves, as ``Kind/namespace/name``.
         self.scaling = {str(one.scaler) for one in (layer, by or layer) if one.scaler is not None}
         #: What an account may write, by (account, namespace): asked for each of its workloads.
         self.written: dict[tuple[str, str], str | None] = {}
+
+    def about(self, held: Held) -> Stakes:
+        """The same with another object in the targets' place, and nothing that turns it off."""
+        other = Stakes(self.objects, self.kill_path, self.layer)
+        other.targets, other.namespaces, other.pools, other.switches = [held], {held.namespace}, set(), ()
+        return other
 
     def _held(self, target: Target) -> Iterator[Held]:
         if not target.kind:
@@ -118,6 +125,12 @@ class Stakes:
         from killcheck.embedded import roles
 
         return Permissions([*roles(), *self.objects])
+
+    @cached_property
+    def words(self) -> re.Pattern[str]:
+        """The names of the targets and of their namespaces, as words of a text."""
+        names = sorted({*(held.name for held in self.targets), *self.namespaces} - {""}, key=len, reverse=True)
+        return re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, names)) or '(?!)'})(?![\w-])")
 
     @cached_property
     def config_maps(self) -> dict[tuple[str, str], Obj]:

@@ -6,18 +6,20 @@ starter, whatever it is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+
+from msgspec import Struct
 
 from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.executor import Reading
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
-from killcheck.ledger import identities, kinds
+from killcheck.ledger import identities, kinds, orders
 from killcheck.ledger.rights import may_create, may_write
-from killcheck.ledger.stakes import Stakes, home_of, plural_of
+from killcheck.ledger.stakes import Held, Stakes, home_of, plural_of
 from killcheck.spec.killpath import KillPath
 
-__all__ = ["CONTROLLERS", "KINDS", "Ran", "entry_of", "harmless_by_reading", "power_of", "raising"]
+__all__ = ["CONTROLLERS", "KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of", "raising"]
 
 #: Kinds whose pods run programs.
 KINDS = frozenset(
@@ -69,13 +71,25 @@ _RIGHTS = (
     "add the Role and its binding to the manifests, drill it on a cluster where it runs (--on CONTEXT), or say under "
     "assume: why it turns nothing on"
 )
+_STUCK = (
+    "add what its pods wait for to the manifests, take the right from its account, or say under assume: why it turns "
+    "nothing on"
+)
 _UP = "bring it up and drill again, take the right from its account, or say under assume: why it turns nothing on"
 
-#: Whether pods of a workload ran a program here.
-Ran = Callable[[Obj], bool]
+
+class Seen(Struct, frozen=True):
+    """What a drill saw of a workload's program. ``stuck``: what was to run it is there, and none of it ever began.
+
+    ``unanswered``: what it asked and nothing here could answer, half a sentence.
+    """
+
+    ran: bool = False
+    stuck: bool = False
+    unanswered: str = ""
 
 
-def entry_of(obj: Obj, stakes: Stakes, ran: Ran, models: Collection[str], *, live: bool) -> Entry:
+def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, live: bool) -> Entry:
     """The entry of one workload. ``models``: the controllers that run here; ``live``: its pods are real ones."""
     ref = ref_of(obj)
     if stakes.is_target(obj):
@@ -88,23 +102,30 @@ def entry_of(obj: Obj, stakes: Stakes, ran: Ran, models: Collection[str], *, liv
         return Entry(ref, Status.MODELLED, f"what it does is modelled here ({controller})")
     if live:
         return _live(obj, stakes, power)
-    if _idle(obj):
-        return Entry(ref, Status.HARMLESS, "it has no pods: its replicas are 0, or it is suspended")
-    if ran(obj):
-        return _executed(obj, stakes)
+    if _idle(obj) and not (seen.ran or seen.stuck):
+        return _asleep(obj, stakes)
+    if seen.ran:
+        return _executed(obj, stakes, seen)
+    if seen.stuck and not (_named_by_spec(obj, stakes.kill_path) or harmless_by_reading(obj, stakes)):
+        because = f"{power}, and nothing of it ever began in this drill"
+        return Entry(ref, Status.NOT_MODELLED, because, _STUCK)
     return _by_reading(obj, stakes, power)
 
 
 @leaves("worker fleets", "work that comes while a fleet's own scaler runs beside a switch", Becomes.SAID)
-def _executed(obj: Obj, stakes: Stakes) -> Entry:
+def _executed(obj: Obj, stakes: Stakes, seen: Seen) -> Entry:
     """Its program ran. What goes on all night and puts targets up saw a night on which nothing came in: that is said.
 
     A fleet's own scaler, beside a switch: KEDA's triggers are taken to be idle in the same way.
     """
     ref = ref_of(obj)
-    goes_on = obj.get("kind") in LONG_RUNNING and not any(
+    own = any(
         (one.kind, one.namespace, one.name) == (obj.get("kind"), home_of(obj), name_of(obj)) for one in stakes.switches
     )
+    goes_on = obj.get("kind") in LONG_RUNNING and not own
+    if seen.unanswered and not (own or goes_on or harmless_by_reading(obj, stakes)):
+        because = f"its program ran, and may turn targets on by an answer that it did not get here: {seen.unanswered}"
+        return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
     readings = [stakes.reading(obj, template) for template in templates(obj)] if goes_on else []
     raised = next((found for found in (raising(one, stakes) for one in readings) if found), None)
     if raised is None:
@@ -143,6 +164,21 @@ def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:
     return Entry(ref, Status.EXECUTED, f"{power}; it runs on this cluster and was watched")
 
 
+def _asleep(obj: Obj, stakes: Stakes) -> Entry:
+    """It has no pods, and does nothing for as long as nobody wakes it."""
+    said = "it has no pods: its replicas are 0, or it is suspended"
+    held = Held(str(obj.get("apiVersion")), str(obj.get("kind")), home_of(obj), name_of(obj), obj)
+    woken = stakes.about(held)
+    others = (
+        one for one in stakes.objects if one.get("kind") in KINDS and one is not obj and not stakes.is_target(one)
+    )
+    waker = next((one for one in (*woken.scalers, *others) if one in woken.scalers or power_of(one, woken)), None)
+    if waker is None or harmless_by_reading(obj, stakes):
+        return Entry(ref_of(obj), Status.HARMLESS, said)
+    because = f"{said}; {ref_of(waker)} may wake it, and {power_of(obj, stakes)}"
+    return Entry(ref_of(obj), Status.NOT_MODELLED, because, _SETTLES)
+
+
 def _is_down(obj: Obj) -> bool:
     """Whether a workload wants pods, and has none that is ready."""
     if obj.get("kind") not in LONG_RUNNING or _idle(obj):
@@ -161,9 +197,16 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
                 written = may_create(stakes, account, home)
             if written:
                 return f"{identities.told(home, account)} may {written}"
-        raised = raising(stakes.reading(obj, template), stakes)
+        reading = stakes.reading(obj, template)
+        raised = raising(reading, stakes)
         if raised:
             return f"its program says '{raised}'"
+        whom = None if _is_furniture(template) else identities.unknown(template.spec, home_of(obj), stakes)
+        if whom:
+            return f"it acts as {whom}: what that may do is not known"
+        elsewhere = orders.elsewhere(reading, stakes)
+        if elsewhere:
+            return elsewhere
     for home, account in () if kinds.is_builtin(obj) else identities.named_in(obj, stakes):
         written = may_write(stakes, account, home) or may_create(stakes, account, home)
         if written:
@@ -225,8 +268,8 @@ def _named_by_spec(obj: Obj, kill_path: KillPath) -> bool:
 
 
 def _controller(obj: Obj, models: Collection[str]) -> str | None:
-    """The model that stands for a workload's program here; None where there is none."""
-    for template in templates(obj):
+    """The model that stands for a workload's program here; None where there is none. A controller's program goes on."""
+    for template in templates(obj) if obj.get("kind") in LONG_RUNNING else ():
         for container in dig(template.spec, "containers", default=[]):
             repository = _repository(str(container.get("image", "")))
             for end, model in CONTROLLERS.items():

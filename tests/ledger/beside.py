@@ -135,6 +135,43 @@ def _without_token(aim: Aim) -> list[Obj]:
     return [service_account | {"automountServiceAccountToken": False}, *rights]
 
 
+def _hourly(name: str, *command: str, image: str = "registry.example.net/platform/tools:1") -> Obj:
+    """A CronJob of the platform without any right."""
+    container = {"name": "main", "image": image, "command": list(command)}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": name, "namespace": "platform"},
+        "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}},
+    }
+
+
+def _with_a_kubeconfig(aim: Aim) -> list[Obj]:
+    volume = {"name": "k", "secret": {"secretName": "admin"}}
+    owl = workload("owl", "platform", "default", env=[{"name": "KUBECONFIG", "value": "/k/config"}])
+    return [_with_pod_spec(owl, volumes=[volume])]
+
+
+def _in_the_place_of(aim: Aim, resource: str, verb: str, *more: Obj) -> list[Obj]:
+    """Who may act as an account that may scale, by a right over something of the core group in its namespace."""
+    rules = [{"apiGroups": [""], "resources": [resource], "verbs": [verb]}]
+    return [*account("scaler", "ops", _patching(aim), cluster=True), *program(rules, "ops", cluster=False), *more]
+
+
+def _token_of(name: str, namespace: str) -> Obj:
+    meta = {"name": "t", "namespace": namespace, "annotations": {"kubernetes.io/service-account.name": name}}
+    return {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": meta}
+
+
+def _woken(aim: Aim) -> list[Obj]:
+    """At zero, until KEDA lets it up on some evening."""
+    cron = {"timezone": "Etc/UTC", "start": "0 22 * * 0", "end": "0 23 * * 0", "desiredReplicas": "1"}
+    spec = {"scaleTargetRef": {"name": "night-owl"}, "triggers": [{"type": "cron", "metadata": cron}]}
+    *rights, owl = program(_patching(aim))
+    return [*rights, _at_zero(owl), custom("ScaledObject", spec, namespace="platform", group="keda.sh")]
+
+
 #: What could turn a target on again, or keep it on, and what nobody here runs.
 UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
     "an operator that may patch the scale": lambda a: program(
@@ -169,7 +206,55 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
         [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "create"]}], a.namespace, cluster=False
     ),
     "a monthly CronJob whose program nobody knows": _cron,
+    "one that may create what nobody looks at": lambda a: program(
+        [{"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["create"]}], a.namespace, cluster=False
+    ),
+    "one whose account no manifest holds": lambda a: [workload("owl", "platform", "platform-admin")],
+    "one with a kubeconfig that is made by hand": _with_a_kubeconfig,
+    "one with its node's own kubeconfig": lambda a: [
+        _with_pod_spec(
+            workload("owl", "platform", "default"), volumes=[{"name": "k", "hostPath": {"path": "/etc/kubernetes"}}]
+        )
+    ],
+    "one that may run commands in pods of who may": lambda a: _in_the_place_of(a, "pods/exec", "create"),
+    "one that may run pods as who may": lambda a: _in_the_place_of(a, "pods", "create"),
+    "one that may read the token of who may": lambda a: _in_the_place_of(
+        a, "secrets", "get", _token_of("scaler", "ops")
+    ),
+    "a starter at zero that something wakes": _woken,
+    "an order to Argo CD": lambda a: [
+        _hourly("sync", "argocd", "app", "sync", a.namespace, image="quay.io/argoproj/argocd:v3.0.0")
+    ],
+    "an order to a cloud": lambda a: [
+        _hourly(
+            "warm", "aws", "eks", "update-nodegroup-config", "--nodegroup-name", "gpu", "--scaling-config", "minSize=2"
+        )
+    ],
+    "an order to a forge": lambda a: [
+        _hourly("deploy", "curl", "-fsS", "-X", "POST", f"https://api.example.com/{a.namespace}/deploy/dispatches")
+    ],
+    "a clock that selects the namespace": lambda a: [
+        custom(
+            "SleepWindow",
+            {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": a.namespace}}, "wakeUpAt": "06:00"},
+            namespace="platform",
+        )
+    ],
+    "a clock that names labels alone": lambda a: [
+        custom(
+            "Uptime",
+            {"match": {"labels": a.labels or {"app": a.name}, "kind": a.kind, "in": a.namespace}, "replicas": 1},
+        )
+    ],
+    "a workflow with a script": lambda a: [
+        custom(
+            "CronWorkflow",
+            {"templates": [{"script": {"source": f"kubectl -n {a.namespace} scale {a.kind} {a.name} --replicas=1"}}]},
+            namespace="ops",
+        )
+    ],
     "a loop that scales it, without rights in the manifests": lambda a: [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "keeper", "namespace": a.namespace}},
         workload(
             "keeper",
             a.namespace,
@@ -179,7 +264,7 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
             args=[
                 f"while true; do sleep 600\nkubectl -n {a.namespace} scale {a.kind.lower()} {a.name} --replicas=1\ndone"
             ],
-        )
+        ),
     ],
     "an operator whose role is put together from others": lambda a: [
         _owl("platform"),
@@ -524,6 +609,13 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
             namespace=a.namespace,
             group="cert-manager.io",
         ),
+    ],
+    "orders about something else": lambda a: [
+        _hourly("backup", "aws", "s3", "cp", "/data", "s3://backups/web"),
+        _hourly("report", "curl", "-fsS", "-X", "POST", "https://hooks.example.com/web"),
+        custom("CronWorkflow", {"source": "kubectl -n web rollout restart deploy/web"}, namespace="web"),
+        custom("Tool", {"image": "alpine/k8s:1.31.3", "media": "text/html", "api": "apps/v1"}, namespace="web"),
+        custom("SleepWindow", {"namespaceSelector": {"matchLabels": {"team": "web"}}, "replicas": 1}, namespace="web"),
     ],
     "a custom resource about something else": lambda a: [
         custom("PostgresCluster", {"instances": 3, "storage": {"size": "1Gi"}}, namespace=a.namespace),

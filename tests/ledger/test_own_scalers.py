@@ -42,7 +42,7 @@ def test_one_that_ran_is_said_where_it_may_grow(line: str, status: Status) -> No
     obj = scaler(line)
     objects = [*(copy(one) for one in session.objects), obj]
     stakes = Stakes(objects, session.kill_path, session.kill_path.layers[0])
-    entry = workloads.entry_of(obj, stakes, lambda _: True, (), live=False)
+    entry = workloads.entry_of(obj, stakes, workloads.Seen(ran=True), (), live=False)
     assert entry.status is status, entry
     assert ("taken to be no work" in entry.because) is (status is Status.ASSUMED)
 

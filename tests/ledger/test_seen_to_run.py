@@ -2,45 +2,63 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-import yaml
-from click.testing import CliRunner
-from killcheck.fixtures import path
+from composed import Composition, Obj, account, workload
 
-from killcheck.cli import main
-
-
-def _beside(image: str, account: str, namespace: str) -> str:
-    container = {"name": "a", "image": image, "command": ["sh", "-c", "sleep 100000"]}
-    meta = {"labels": {"app": "keeper"}, "annotations": {"killcheck.dev/run": "true"}}
-    template = {"metadata": meta, "spec": {"serviceAccountName": account, "containers": [container]}}
-    return yaml.safe_dump(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "keeper", "namespace": namespace},
-            "spec": {"selector": {"matchLabels": {"app": "keeper"}}, "template": template},
-        }
-    )
+MAY_SCALE = [{"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"]}]
+IMAGE = "alpine/k8s:1.32.0"
+LATER = "sleep 36000; kubectl -n serving scale deployment $WHAT --replicas=1"
 
 
-@pytest.mark.parametrize(
-    ("image", "verdict"), [("IMAGE", "survived"), ("docker.io/bitnami/kubectl:1.33", "inconclusive")]
-)
-def test_program_whose_image_is_gone_has_not_run(image: str, verdict: str, tmp_path: Path) -> None:
-    folder = tmp_path / "deploy"
-    shutil.copytree(path("dead-man"), folder)
-    every = [one for file in folder.glob("*.yaml") for one in yaml.safe_load_all(file.read_text()) if one]
-    switch = next(one for one in every if one["kind"] == "CronJob")
-    pod = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    own = image.replace("IMAGE", pod["containers"][0]["image"])
-    where = switch["metadata"]["namespace"]
-    (folder / "keeper.yaml").write_text(_beside(own, pod["serviceAccountName"], where))
-    options = ["--manifests", str(folder), "--exec", "host", "--json"]
-    done = CliRunner().invoke(main, ["drill", str(folder / "killcheck.yaml"), *options])
-    assert json.loads(done.stdout)["verdict"] == verdict, done.output
-    assert ("was not run in this drill" in done.stdout) is (verdict == "inconclusive")
+def _loop(image: str, **notes: str) -> list[Obj]:
+    """A keeper that may scale, and waits."""
+    made = workload("keeper", "ops", "keeper", image=image, command=["sh", "-c", "sleep 100000"])
+    made["spec"]["template"]["metadata"]["annotations"] = {"killcheck.dev/run": "true"}
+    made["metadata"]["annotations"] = notes
+    return [*account("keeper", "ops", MAY_SCALE, cluster=True), made]
+
+
+def _hourly(line: str, **container: Any) -> list[Obj]:
+    main = {"name": "main", "image": IMAGE, "command": ["sh", "-ec", line]} | container
+    pod = {"serviceAccountName": "keeper", "restartPolicy": "Never", "containers": [main]}
+    spec = {"schedule": "40 * * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    meta = {"name": "keeper", "namespace": "ops"}
+    cron: Obj = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "spec": spec}
+    return [*account("keeper", "ops", MAY_SCALE, cluster=True), cron]
+
+
+def _bare() -> list[Obj]:
+    *rights, cron = _hourly(LATER, envFrom=[{"configMapRef": {"name": "made-by-hand"}}])
+    pod = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return [*rights, {"apiVersion": "v1", "kind": "Pod", "metadata": cron["metadata"], "spec": pod}]
+
+
+#: What stands beside a switch that works, and what keeps it from being proven.
+SEEN = {
+    "a loop that ran": (_loop(IMAGE), ""),
+    "a loop whose image is gone": (_loop("docker.io/bitnami/kubectl:1.33"), "was not run in this drill"),
+    "one that says of itself that it ran": (
+        _loop("docker.io/bitnami/kubectl:1.33", **{"killcheck.dev/ran": "true"}),
+        "was not run in this drill",
+    ),
+    "a pod that waits for a ConfigMap": (_bare(), "nothing of it ever began"),
+    "a CronJob that waits for a ConfigMap": (
+        _hourly(LATER, envFrom=[{"configMapRef": {"name": "made-by-hand"}}]),
+        "nothing of it ever began",
+    ),
+    "a plan from outside": (
+        _hourly("n=$(curl -fs https://plan.example.com/n); kubectl -n serving scale deployment llama --replicas=$n"),
+        "an answer that it did not get here",
+    ),
+}
+
+
+@pytest.mark.parametrize("beside", SEEN)
+def test_what_did_not_run_or_got_no_answer_was_not_seen(beside: str, tmp_path: Path) -> None:
+    objects, why = SEEN[beside]
+    result = Composition(rivals=tuple(objects)).drill(tmp_path / "path")
+    assert str(result.verdict) == ("inconclusive" if why else "survived"), result.why
+    assert why in result.why

@@ -20,7 +20,17 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.machineless import HOLLOW
-from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, namespace_of, ref_of
+from killcheck.kube.objects import (
+    Obj,
+    annotations_of,
+    controller_of,
+    dig,
+    labels_of,
+    name_of,
+    namespace_of,
+    ref_of,
+    uid_of,
+)
 from killcheck.kube.secret_text import secrets_of, unread
 
 if TYPE_CHECKING:
@@ -131,6 +141,8 @@ class NodeAgents:
         self._made = 0
         self._stopped = False
         self._ran: dict[str, Contents] = {}
+        #: Containers that were really started, by their pod's UID, and the pods.
+        self._began: dict[str, tuple[Obj, set[str]]] = {}
         kube = kube_for(User("killcheck:hollow-nodes", ("system:masters", "system:authenticated")))
         self._nodes = Informer(kube, loop, r.NODES, labels=labels, on_change=self._node_changed)
         self._pods = Informer(kube, loop, r.PODS, on_change=self._pod_changed)
@@ -153,6 +165,11 @@ class NodeAgents:
             if contents.known and contents.assumed and image not in real
         ]
         return told + list(getattr(self.runtime, "assumptions", ()))
+
+    @property
+    def ran(self) -> list[Obj]:
+        """The pods of which every container was really started."""
+        return [pod for pod, names in self._began.values() if {c["name"] for c in pod["spec"]["containers"]} <= names]
 
     def _modelled(self, exec_mode: str) -> Runtime | None:
         from killcheck.embedded.api.server import ApiServer
@@ -270,6 +287,7 @@ class NodeAgents:
 
     def _has_run(self, launch: Launch) -> None:
         self._ran[launch.image] = launch.contents
+        self._began.setdefault(uid_of(launch.pod), (launch.pod, set()))[1].add(launch.container)
 
     def _network(self, pod: Obj) -> NetworkPolicy:
         return self.network(pod)
