@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["LOOK_S", "Growing", "Options", "Part", "container_of", "log"]
 
 _HEADERS = {"Content-Type": "text/plain"}
-#: Seconds between looks at a log that is followed.
-LOOK_S = 0.5
+#: Seconds between looks at a log that is followed; at one that has been silent: a part of that time, and no more.
+LOOK_S, SILENT_PART, LOOK_MOST_S = 0.5, 16.0, 30.0
 #: time.RFC3339 of Go, which takes fractions of a second, too.
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)")
 
@@ -71,7 +71,10 @@ def log(server: Core, call: Call) -> Response:
         told = part.rest(kubelet.log(now, container, previous=again))
         return told, again or part.full or not _runs(now, container)
 
-    return Response(200, None, dict(_HEADERS), stream=Growing(server.loop, look))
+    def changes(tell: Callable[[], None]) -> Callable[[], None]:
+        return server.store.listen(("", "pods"), lambda change: tell() if change.key == call.key else None)
+
+    return Response(200, None, dict(_HEADERS), stream=Growing(server.loop, look, changes))
 
 
 class Part:
@@ -121,15 +124,24 @@ class Part:
 
 
 class Growing:
-    """A text that grows, as a ``http.Stream`` of str: looked at twice a second until ``look`` says that it is whole.
+    """A text that grows, as a ``http.Stream`` of str: looked at until ``look`` says that it is whole.
 
-    ``look`` answers (what has come since it was asked last, whether that was all) and may raise StatusError, which ends
-    the stream, too.
+    Twice a second, less often the longer it has been silent (a reader that waits for ever costs a night nothing), and
+    when ``changes`` tells. ``look`` answers (what has come since it was asked last, whether that was all) and may raise
+    StatusError, which ends the stream, too.
     """
 
-    def __init__(self, loop: Loop, look: Callable[[], tuple[str, bool]]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        look: Callable[[], tuple[str, bool]],
+        changes: Callable[[Callable[[], None]], Callable[[], None]],
+    ) -> None:
         self.loop = loop
         self._look = look
+        self._changes = changes
+        self._stop: Callable[[], None] = lambda: None
+        self._spoke = 0.0
         self._timer: Timer | None = None
         self._on_frame: Callable[[Any], None] = lambda _: None
         self._on_end: Callable[[], None] = lambda: None
@@ -137,14 +149,23 @@ class Growing:
     def subscribe(self, on_frame: Callable[[Any], None], on_end: Callable[[], None]) -> None:
         """Begin with what is there."""
         self._on_frame, self._on_end = on_frame, on_end
+        self._spoke = self.loop.monotonic()
+        self._stop = self._changes(self._soon)
         self._tell()
 
     def close(self) -> None:
         """The reader has gone."""
+        self._stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._on_frame, self._on_end = (lambda _: None), (lambda: None)
+
+    def _soon(self) -> None:
+        """The pod has changed, within a write: what it means for the log is looked at after that."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = self.loop.call_soon(self._tell)
 
     def _tell(self) -> None:
         self._timer = None
@@ -153,11 +174,15 @@ class Growing:
         except StatusError:
             text, over = "", True
         if text:
+            self._spoke = self.loop.monotonic()
             self._on_frame(text)
         if over:
+            self._stop()
             self._on_end()
         else:
-            self._timer = self.loop.call_later(LOOK_S, self._tell)
+            silent_s = self.loop.monotonic() - self._spoke
+            wait_s = min(max(LOOK_S, silent_s / SILENT_PART), LOOK_MOST_S)
+            self._timer = self.loop.call_later(wait_s, self._tell)
 
 
 def container_of(pod: Obj, asked: str) -> str:

@@ -131,6 +131,19 @@ def test_a_log_is_followed_until_its_container_ends(world, kubelet):
     assert (frames, ended) == (["two\n", "three\n", "four\n"], [True])
 
 
+def test_a_silent_log_is_looked_at_seldom_and_its_end_is_seen_at_once(world, kubelet):
+    looks = []
+    read = kubelet.log
+    kubelet.log = lambda *args, **more: looks.append(1) or read(*args, **more)
+    frames, ended = followed(get(world, "log?follow=true"))
+    world.loop.sleep(12 * 3600)
+    assert len(looks) < 2000
+    kubelet.text += "last\n"
+    state(world, {"terminated": {"exitCode": 0}})
+    world.loop.sleep(0)
+    assert (frames, ended) == (["one\ntwo\n", "last\n"], [True])
+
+
 class Writing(Kubelet):
     """Wrote at 10 s, 20 s and 30.5 s before ``now``, the second time in two goes and two lines."""
 
