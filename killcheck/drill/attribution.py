@@ -58,14 +58,21 @@ class Bystanders:
 
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
         """A difference in the scene, for each of them."""
-        if new.get("kind") in self._kinds and (change == "deleted" or _went_off(old, new)):
-            version = str(new["metadata"].get("resourceVersion", ""))
-            self.off_at[uid_of(new)] = int(version) if version.isdigit() else 0
+        of_target = new.get("kind") in self._kinds
+        if of_target and old is not None and _is_leaving(new) and not _is_leaving(old):
+            self._write_off(new)
+        elif of_target and (change == "deleted" or _went_off(old, new)):
+            if not (change == "deleted" and _is_leaving(new) and uid_of(new) in self.off_at):
+                self._write_off(new)  # of one that was told to go, the last write is the garbage collector's
             self._taken_out[uid_of(new)] = self.stage.cluster.loop.now()
-        elif new.get("kind") in self._kinds and _went_off(new, old):
+        elif of_target and _went_off(new, old):
             self._taken_out.pop(uid_of(new), None)
         for run in self.runs.values():
             run.notice(change, old, new)
+
+    def _write_off(self, obj: Obj) -> None:
+        version = str(obj["metadata"].get("resourceVersion", ""))
+        self.off_at[uid_of(obj)] = int(version) if version.isdigit() else 0
 
     def taken_out_at(self, objects: Sequence[Obj]) -> datetime | None:
         """When the last of some objects was seen to ask for no GPU any more; None where one of them still does."""
@@ -134,6 +141,10 @@ class Bystanders:
                 wrote = ", ".join(sorted(map(str, authors)))
                 return Attribution(name, f"its executor wrote it ({wrote}), and had not ended well when they were off")
         return None
+
+
+def _is_leaving(obj: Obj) -> bool:
+    return "deletionTimestamp" in obj["metadata"]
 
 
 def _went_off(old: Obj | None, new: Obj | None) -> bool:

@@ -47,6 +47,7 @@ def alone(folder: Path, *objects: Obj) -> Any:
             "survived",
             "turned the GPUs off",
         ),
+        ("kubectl -n inf delete jobs -l kind=train --cascade=foreground --wait=false; exit 1", "survived", "wrote it"),
         ("kubectl -n inf delete jobs -l kind=training", "exposed", ""),
         ("kubectl -n inf delete jobs -l kind=train --cascade=orphan", "exposed", ""),
     ],
