@@ -6,7 +6,7 @@ starter, whatever it is called.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -18,6 +18,7 @@ from killcheck.ledger import identities, kinds, orders
 from killcheck.ledger.rights import may_create, may_write
 from killcheck.ledger.stakes import Held, Stakes, home_of, plural_of
 from killcheck.spec.killpath import KillPath
+from killcheck.text.values import replace
 
 __all__ = ["CONTROLLERS", "KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of", "raising"]
 
@@ -93,6 +94,10 @@ def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, l
     """The entry of one workload. ``models``: the controllers that run here; ``live``: its pods are real ones."""
     ref = ref_of(obj)
     if stakes.is_target(obj):
+        said = None if live or seen.ran else _own_words(obj, stakes)
+        if said:
+            because = f"a target, and its own pods say '{said}': they may while they are ended, and were not run here"
+            return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
         return Entry(ref, Status.MODELLED, "a target: its pods are counted")
     power = power_of(obj, stakes)
     if not power:
@@ -198,7 +203,7 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
             if written:
                 return f"{identities.told(home, account)} may {written}"
         reading = stakes.reading(obj, template)
-        raised = raising(reading, stakes)
+        raised = raising(reading, stakes) or _in_hooks([template], obj, stakes)
         if raised:
             return f"its program says '{raised}'"
         whom = None if _is_furniture(template) else identities.unknown(template.spec, home_of(obj), stakes)
@@ -221,7 +226,7 @@ def _by_reading(obj: Obj, stakes: Stakes, power: str) -> Entry:
     if _named_by_spec(obj, stakes.kill_path):
         return Entry(ref, Status.MODELLED, "the spec names it as a part of the kill path")
     if readings and all(map(_understood, readings)):
-        raised = next((found for found in (raising(one, stakes) for one in readings) if found), "")
+        raised = _own_words(obj, stakes)
         if not raised:
             return Entry(ref, Status.HARMLESS, "its program was read whole, and turns nothing on")
         if obj.get("kind") == "CronJob":
@@ -235,6 +240,28 @@ def _by_reading(obj: Obj, stakes: Stakes, power: str) -> Entry:
             )
         return Entry(ref, Status.NOT_MODELLED, f"its program says '{raised}' and was not run in this drill", _SETTLES)
     return Entry(ref, Status.NOT_MODELLED, f"{power}, and its program was not run in this drill", _SETTLES)
+
+
+def _own_words(obj: Obj, stakes: Stakes) -> str | None:
+    """The first call of its containers, or of the hooks of their lives, that may turn a target on."""
+    found = templates(obj)
+    said = (raising(stakes.reading(obj, template), stakes) for template in found)
+    return next((call for call in said if call), None) or _in_hooks(found, obj, stakes)
+
+
+def _in_hooks(found: Sequence[PodTemplate], obj: Obj, stakes: Stakes) -> str | None:
+    readings = (stakes.reading(obj, hook) for template in found for hook in _hooks(template))
+    return next((call for call in (raising(reading, stakes) for reading in readings) if call), None)
+
+
+def _hooks(template: PodTemplate) -> Iterator[PodTemplate]:
+    """A template for each ``postStart`` and ``preStop``: its container with that command."""
+    for container in dig(template.spec, "containers", default=[]):
+        for hook in ("postStart", "preStop"):
+            command = dig(container, "lifecycle", hook, "exec", "command")
+            if command:
+                alone = {**container, "command": command, "args": []}
+                yield replace(template, spec={**template.spec, "initContainers": [], "containers": [alone]})
 
 
 def _understood(reading: Reading) -> bool:
@@ -303,4 +330,4 @@ def _account(obj: Obj) -> str:
 def harmless_by_reading(obj: Obj, stakes: Stakes) -> bool:
     """Whether its whole program could be read and turns nothing on."""
     readings = [stakes.reading(obj, template) for template in templates(obj)]
-    return bool(readings) and all(_understood(one) and not raising(one, stakes) for one in readings)
+    return bool(readings) and all(map(_understood, readings)) and not _own_words(obj, stakes)

@@ -98,11 +98,37 @@ def test_who_may_bind_roles_where_the_targets_are_may_anything_there(tmp_path: P
     assert [entry.object for entry in _kept(beside, tmp_path).open] == ["Deployment/platform/owl"]
 
 
+@pytest.mark.parametrize(
+    ("where", "script", "opens"),
+    [
+        ("preStop", "kubectl -n serving scale deploy/llama --replicas=1", True),
+        ("preStop", "kubectl -n serving scale deploy/llama --replicas=0", False),
+        ("sidecar", "while sleep 5; do kubectl -n serving scale deploy/llama --replicas=1; done", True),
+    ],
+)
+def test_what_a_targets_own_pods_say_counts_while_they_are_ended(
+    tmp_path: Path, where: str, script: str, opens: bool
+) -> None:
+    command = ["sh", "-c", script]
+    part: Obj = {"name": where, "image": "alpine/k8s:1.32.3", "command": command}
+    if where == "preStop":
+        part = {"name": where, "image": "i", "lifecycle": {"preStop": {"exec": {"command": command}}}}
+    one = Composition()
+    objects = one.objects
+    (target,) = [obj for obj in objects if obj["kind"] == "Deployment" and obj["metadata"]["name"] == "llama"]
+    target["spec"]["template"]["spec"]["containers"].append(part)
+    assert [entry.object for entry in _ledger(one, tmp_path, objects).open] == ["Deployment/serving/llama"] * opens
+
+
 def _kept(beside: list[Obj], folder: Path) -> Ledger:
     one = Composition(rivals=tuple(beside))
+    return _ledger(one, folder, one.objects)
+
+
+def _ledger(one: Composition, folder: Path, objects: list[Obj]) -> Ledger:
     (folder / "killcheck.yaml").write_text(yaml.safe_dump(one.spec))
     kill_path = specfile.load(folder / "killcheck.yaml")
-    return keep(Inventory(one.objects), kill_path, kill_path.layers[0], today=date(2026, 1, 15))
+    return keep(Inventory(objects), kill_path, kill_path.layers[0], today=date(2026, 1, 15))
 
 
 def test_accounts_are_those_that_bindings_name() -> None:

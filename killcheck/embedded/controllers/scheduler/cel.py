@@ -1,7 +1,8 @@
 """CEL selectors of device classes and requests, evaluated with celpy (imported only when one is met).
 
 Source: k8s.io/dynamic-resource-allocation/cel: ``device.driver``, ``device.attributes[domain].name``,
-``device.capacity[domain].name``; ``quantity()`` and ``semver()`` with ``compareTo``, ``isGreaterThan``, ``isLessThan``.
+``device.capacity[domain].name``; ``quantity()`` and ``semver()`` with ``compareTo``, ``isGreaterThan``, ``isLessThan``;
+and the API server's own functions of strings and lists.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from killcheck.embedded.api.celfunctions import FUNCTIONS
 from killcheck.kube.objects import Obj
 from killcheck.kube.quantities import parse
 
@@ -49,6 +51,7 @@ def _program(expression: str) -> Any:
     celpy = _celpy()
     environment = celpy.Environment()
     functions = {
+        **FUNCTIONS,
         "quantity": _quantity,
         "semver": _semver,
         "compareTo": _compare,
