@@ -18,8 +18,8 @@ from killcheck.rehearsal.record import Change
 
 __all__ = ["parted", "together", "untouched"]
 
-#: A bare cluster costs as much as so many objects.
-BARE = 60
+#: A bare cluster costs as much as so many objects, and a pod that has to start as so many.
+BARE, POD = 60, 20
 
 
 def parted(objects: Iterable[Obj], program: Program) -> tuple[list[Obj], list[Obj]]:
@@ -42,12 +42,20 @@ def together(objects: Sequence[Obj], programs: Sequence[Program], now: datetime,
 
     A stage is set up once for all that share it: worth it where the stages of their own would hold more in all.
     """
-    own = sum(len(parted(objects, program)[0]) + BARE for program in programs)
-    if len(programs) < 2 or share * (len(objects) + BARE) > own:
+    own = sum(_cost(parted(objects, program)[0]) for program in programs)
+    if len(programs) < 2 or share * _cost(objects) > own:
         return [[program] for program in programs]
     ordered = sorted(programs, key=lambda program: program.next_slot(now))
     size = -(-len(ordered) // share)
     return [ordered[at : at + size] for at in range(0, len(ordered), size)]
+
+
+def _cost(objects: Iterable[Obj]) -> int:
+    """What a stage with these costs, in objects."""
+    return BARE + sum(
+        1 + POD * (0 if obj.get("kind") == "CronJob" else sum(template.count for template in templates(obj)))
+        for obj in objects
+    )
 
 
 def _is_within(obj: Obj, spaces: set[str], served: set[str]) -> bool:

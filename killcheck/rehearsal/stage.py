@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
@@ -48,6 +49,8 @@ START_S = 300.0
 WALL_S = 20.0
 #: So many programs of one stage are under way at once: each waits for its processes half of its time.
 AT_ONCE = 2
+#: So many steps of the loop are taken on the way to another firing: a quiet stage takes 40 a day, a busy one 50,000.
+MOST_STEPS = 5_000
 #: How much of a container's log is kept, in characters.
 LOG_KEPT = 2000
 _WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -156,7 +159,7 @@ class Stage:
     """
 
     def __init__(self, objects: Iterable[Obj], program: Program | None, slot: datetime, version: str = "") -> None:
-        self._slot, self._version = slot, version
+        self._slot, self._version, self._weary = slot, version, False
         within, beyond = [lit(obj) for obj in objects], list[Obj]()
         if program is not None:
             self._program = program
@@ -192,10 +195,12 @@ class Stage:
         self._settled = self._standing()
 
     def reaches(self, slot: datetime) -> bool:
-        """Let time pass until shortly before ``slot``; whether what holds GPUs stands as it did when all was up."""
+        """Let time pass until shortly before ``slot``; whether what holds GPUs stands as it did when all was up.
+
+        False also where getting there takes too long.
+        """
         self._slot = slot
-        self._pass(until=slot - timedelta(seconds=SETTLE_S))
-        return self._standing() == self._settled
+        return self._wait(until=slot - timedelta(seconds=SETTLE_S)) and self._standing() == self._settled
 
     def taken(self, objects: Sequence[Obj], program: Program) -> Rehearsed:
         """For one program from now on, which is fired at the slot that was reached."""
@@ -224,20 +229,29 @@ class Stage:
         """The firings of other nights, while each could be put back; and whether the last one was."""
         found = []
         for slot in others(self._program, objects, self._slot):
-            self._slot = slot
-            firing = self.fire()
+            if self._wait(until=slot - timedelta(seconds=SETTLE_S)):
+                self._slot = slot
+                firing, lit = self._fired_and_relit()
+            else:
+                with Stage(objects, self._program, slot, self._version) as stage:
+                    firing, lit = stage._fired_and_relit()
             found.append((slot, firing))
-            if firing.outcome is not Outcome.ENDED or self.left(firing) or not self.relit(firing):
+            if not lit:
                 return tuple(found), False
         return tuple(found), True
+
+    def _fired_and_relit(self) -> tuple[Firing, bool]:
+        """One firing, and whether what it did could be put back."""
+        firing = self.fire()
+        return firing, firing.outcome is Outcome.ENDED and not self.left(firing) and self.relit(firing)
 
     def _again(self, first: Firing) -> Firing | None:
         """The firing of a night later, with all that the first one left; None: what it turned off is not on by then."""
         if not self._set_back(first):
             return None
         self._slot = self._program.next_slot(self._slot + timedelta(seconds=1))
-        self._pass(until=self._slot - timedelta(seconds=SETTLE_S))
-        return self.fire() if _stands_as_before(first, self._standing()) else None
+        there = self._wait(until=self._slot - timedelta(seconds=SETTLE_S))
+        return self.fire() if there and _stands_as_before(first, self._standing()) else None
 
     def refuse(self) -> None:
         """From now on the program's account may change nothing, and no cloud does what it is asked."""
@@ -328,6 +342,17 @@ class Stage:
     def _pass(self, *, until: datetime) -> None:
         """Let time pass until then."""
         self._loop.sleep(max(0.0, (until - self._loop.now()).total_seconds()))
+
+    def _wait(self, *, until: datetime) -> bool:
+        """The same over days; False: it was given up, for autoscalers and the like keep this stage busy all the time.
+
+        A stage that begins shortly before ``until`` is quicker then. It is counted, and not timed: the same everywhere.
+        """
+        steps = itertools.count()
+        self._weary = self._weary or self._loop.run_until(
+            lambda: next(steps) > MOST_STEPS, max(0.0, (until - self._loop.now()).total_seconds())
+        )
+        return not self._weary
 
     def _standing(self) -> Scene:
         """What holds GPUs now; asked again only where anything has changed since."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import time
@@ -97,12 +98,10 @@ def _children():
     """This process' children, those that wait to be collected left out."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
-        for pid in (task / "children").read_text().split():
-            try:
+        with contextlib.suppress(OSError):  # a thread, or a child, that has just ended
+            for pid in (task / "children").read_text().split():
                 state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                continue
-            found |= {pid} if state != "Z" else set()
+                found |= {pid} if state != "Z" else set()
     return found
 
 
@@ -200,6 +199,9 @@ def test_programs_share_a_stage_where_theirs_would_hold_more_in_all(path):
     assert together(objects, both[:1], NOW, 1) == [both[:1]]
     others = [{"kind": "ConfigMap", "metadata": {"name": f"n{i}", "namespace": "other-lab"}} for i in range(200)]
     assert together([*objects, *others], both, NOW, 1) == [[both[0]], [both[1]]]
+    fleet = {**copy.deepcopy(objects[1]), "metadata": {"name": "fleet", "namespace": "other-lab"}}
+    fleet["spec"]["replicas"] = 10  # whose pods would have to start
+    assert together([*objects, fleet], both, NOW, 1) == [[both[0]], [both[1]]]
 
 
 def test_what_is_done_in_a_fork_stays_there():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from killcheck.rehearsal import stage
+
 OFF = "kubectl -n gpu-lab scale deploy/asr deploy/tts --replicas=0"
 
 
@@ -22,7 +24,9 @@ def _later(path, script, **schedule):
     ],
     ids=["weekends", "first of the month", "every other week"],
 )
-def test_a_night_that_leaves_on_what_others_turn_off(path, script, day):
+def test_a_night_that_leaves_on_what_others_turn_off(path, script, day, monkeypatch):
+    if "01" in script:  # a stage that is busy all the time: it is not waited on for a month
+        monkeypatch.setattr(stage, "MOST_STEPS", 1)
     _, (finding,) = _later(path, script, timeZone="Etc/UTC")
     assert finding.severity == "error"
     assert day in finding.message
