@@ -34,6 +34,7 @@ def serve(nodes: int, pods: int, folder: Path) -> None:
     from killcheck.embedded.api import bootstrap
     from killcheck.embedded.api.admission.chain import Chain
     from killcheck.embedded.api.authn import Authenticator
+    from killcheck.embedded.api.core import Config
     from killcheck.embedded.api.rbac import Authorizer
     from killcheck.embedded.api.server import ApiServer
     from killcheck.embedded.api.store import Store
@@ -51,10 +52,12 @@ def serve(nodes: int, pods: int, folder: Path) -> None:
     server = ApiServer(
         store,
         loop,
-        authenticator=Authenticator(issuer, authorizer),
-        authorizer=authorizer,
-        admission=Chain(store, loop, authorizer, rng),
-        rng=rng,
+        Config(
+            authenticator=Authenticator(issuer, authorizer),
+            authorizer=authorizer,
+            admission=Chain(store, loop, authorizer, rng),
+            rng=rng,
+        ),
     )
     kube = Kube(InProcessTransport(server, loop, ADMIN))
     loaded = [m.obj for m in manifests.load([path("dead-man")]).manifests if m.obj.get("apiVersion") != "killcheck/v1"]

@@ -13,6 +13,7 @@ from killcheck.embedded import default_objects, wire
 from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
 from killcheck.embedded.api.authn import Authenticator
+from killcheck.embedded.api.core import Config
 from killcheck.embedded.api.http import User
 from killcheck.embedded.api.kinds import builtin
 from killcheck.embedded.api.legacy_tokens import LegacyTokens
@@ -165,11 +166,13 @@ class Cluster:
         self.server = ApiServer(
             self.store,
             self.loop,
-            authenticator=Authenticator(self.issuer, self.authorizer),
-            authorizer=self.authorizer,
-            admission=self.admission,
-            rng=self.rng,
-            release=self.release,
+            Config(
+                authenticator=Authenticator(self.issuer, self.authorizer),
+                authorizer=self.authorizer,
+                admission=self.admission,
+                rng=self.rng,
+                release=self.release,
+            ),
         )
         self.quotas = QuotaStatus(self.store, self.loop)
         self.legacy_tokens = LegacyTokens(self.store, self.loop, self.issuer, lambda: self.pki.ca_pem)

@@ -14,6 +14,7 @@ from killcheck.clock import WallLoop
 from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
 from killcheck.embedded.api.authn import Authenticator
+from killcheck.embedded.api.core import Config
 from killcheck.embedded.api.http import User
 from killcheck.embedded.api.rbac import Authorizer
 from killcheck.embedded.api.server import ApiServer
@@ -43,10 +44,12 @@ class Cluster:
         server = ApiServer(
             store,
             self.loop,
-            authenticator=Authenticator(issuer, authorizer),
-            authorizer=authorizer,
-            admission=Chain(store, self.loop, authorizer, rng),
-            rng=rng,
+            Config(
+                authenticator=Authenticator(issuer, authorizer),
+                authorizer=authorizer,
+                admission=Chain(store, self.loop, authorizer, rng),
+                rng=rng,
+            ),
         )
         self.kube = Kube(InProcessTransport(server, self.loop, ADMIN))
         self.wire = Server(server, self.loop, pki)

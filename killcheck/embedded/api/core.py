@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from killcheck.clock import Loop
 from killcheck.embedded.api import status
 from killcheck.embedded.api.addresses import Addresses
@@ -29,37 +31,42 @@ from killcheck.embedded.limits import Limits
 from killcheck.kube.objects import Obj
 from killcheck.kube.releases import DEFAULT, Release
 
-__all__ = ["MASTERS", "Core", "new_uid"]
+__all__ = ["MASTERS", "Config", "Core", "new_uid"]
 
 #: Who may everything, whatever any rule says.
 MASTERS = "system:masters"
 
 
-class Core(ABC):
-    """An API server, as its verbs see it; the arguments are those of ``api.server.ApiServer``."""
+class Config(Struct, frozen=True):
+    """What an API server is given (genericapiserver.Config).
 
-    def __init__(
-        self,
-        store: Store,
-        loop: Loop,
-        *,
-        authenticator: Any,
-        authorizer: Any,
-        admission: Any,
-        rng: random.Random,
-        release: Release = DEFAULT,
-        issuer: Any = None,
-    ) -> None:
+    ``authenticator``, ``authorizer`` and ``admission`` have the methods of ``authn.Authenticator``,
+    ``rbac.Authorizer`` and ``admission.Chain``; ``issuer`` (``tokens.Issuer``) answers TokenRequests and defaults to
+    the authenticator's. ``rng`` makes uids and generated names.
+    """
+
+    authenticator: Any
+    authorizer: Any
+    admission: Any
+    rng: random.Random
+    release: Release = DEFAULT
+    issuer: Any = None
+
+
+class Core(ABC):
+    """An API server over a :class:`Store`, as its verbs see it."""
+
+    def __init__(self, store: Store, loop: Loop, config: Config) -> None:
         self.store = store
         self.loop = loop
-        self.authenticator = authenticator
-        self.authorizer = authorizer
-        self.admission = admission
-        self.rng = rng
-        self.release = release
-        self.version = release.version
-        self.issuer: Any = issuer if issuer is not None else getattr(authenticator, "tokens", None)
-        self.kinds = Registry(release)
+        self.authenticator = config.authenticator
+        self.authorizer = config.authorizer
+        self.admission = config.admission
+        self.rng = config.rng
+        self.release = config.release
+        self.version = config.release.version
+        self.issuer: Any = config.issuer or getattr(config.authenticator, "tokens", None)
+        self.kinds = Registry(config.release)
         #: Answers of ours alone, to whoever is no part of this process.
         self.limits = Limits(loop, lambda: store.revision)
         self.kubelets: dict[str, KubeletEndpoint] = {}

@@ -6,16 +6,14 @@ each verb does is next door: ``reads``, ``writes``, ``patching``, ``deletion``, 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from killcheck.clock import Loop
 from killcheck.embedded.api import componentstatus, health, negotiation, ours, status
 from killcheck.embedded.api.aggregation import Aggregation
 from killcheck.embedded.api.call import Call, Route, route, verb_of
-from killcheck.embedded.api.core import MASTERS, Core
+from killcheck.embedded.api.core import MASTERS, Config, Core
 from killcheck.embedded.api.crds import CustomResources
 from killcheck.embedded.api.deletion import Deleter
 from killcheck.embedded.api.http import Request, Response, User
@@ -29,7 +27,6 @@ from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.subresources import Subresources
 from killcheck.embedded.api.writes import Writer
 from killcheck.kube.objects import Obj
-from killcheck.kube.releases import DEFAULT, Release
 
 __all__ = ["ApiServer"]
 
@@ -44,35 +41,10 @@ _DEPRECATED = {
 
 
 class ApiServer(Core):
-    """A Kubernetes API over a :class:`Store`.
+    """A Kubernetes API over a :class:`Store`."""
 
-    ``authenticator``, ``authorizer`` and ``admission`` have the methods of ``authn.Authenticator``,
-    ``rbac.Authorizer`` and ``admission.Chain``; ``issuer`` (``tokens.Issuer``) answers TokenRequests and defaults to
-    the authenticator's. ``rng`` makes uids and generated names.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        loop: Loop,
-        *,
-        authenticator: Any,
-        authorizer: Any,
-        admission: Any,
-        rng: random.Random,
-        release: Release = DEFAULT,
-        issuer: Any = None,
-    ) -> None:
-        super().__init__(
-            store,
-            loop,
-            authenticator=authenticator,
-            authorizer=authorizer,
-            admission=admission,
-            rng=rng,
-            release=release,
-            issuer=issuer,
-        )
+    def __init__(self, store: Store, loop: Loop, config: Config) -> None:
+        super().__init__(store, loop, config)
         #: What of an answer was guessed, and what to do: of objects that nobody described.
         self.guessed: Callable[[Request, Response], tuple[str, str] | None] = lambda _request, _response: None
         #: Which client from outside this process made the write of a resource version.

@@ -5,7 +5,6 @@ Source: pkg/kubelet/kubelet.go, kubelet_node_status.go and pkg/kubelet/nodestatu
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,11 +13,10 @@ from killcheck.embedded.api import status
 from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes import shutdown
 from killcheck.embedded.nodes.container_access import Connection
-from killcheck.embedded.nodes.execution import RUN, Enterable, Launch, NetworkPolicy, Runtime
+from killcheck.embedded.nodes.execution import RUN, Enterable
 from killcheck.embedded.nodes.heartbeat import NOT_READY, Heartbeat
-from killcheck.embedded.nodes.node_agent import NodeAgent
+from killcheck.embedded.nodes.node_agent import Dependencies, NodeAgent
 from killcheck.embedded.nodes.podlife import PodLife
-from killcheck.embedded.nodes.registry import Registry
 from killcheck.kube import node_shutdown
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
@@ -35,36 +33,8 @@ _WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying
 class Kubelet(NodeAgent):
     """Runs the pods bound to one Node."""
 
-    def __init__(
-        self,
-        node: Obj,
-        kube: Kube,
-        loop: Loop,
-        *,
-        registry: Registry,
-        runtime: Runtime,
-        rng: random.Random,
-        index: int,
-        runs: Callable[[Obj], bool],
-        network: Callable[[Obj], NetworkPolicy],
-        unknown: Callable[[Obj, str], None],
-        lacks: Callable[[Obj, str], None],
-        ran: Callable[[Launch], None],
-    ) -> None:
-        super().__init__(
-            node,
-            kube,
-            loop,
-            registry=registry,
-            runtime=runtime,
-            rng=rng,
-            index=index,
-            runs=runs,
-            network=network,
-            unknown=unknown,
-            lacks=lacks,
-            ran=ran,
-        )
+    def __init__(self, node: Obj, kube: Kube, loop: Loop, shared: Dependencies, index: int) -> None:
+        super().__init__(node, kube, loop, shared, index)
         self.pods: dict[str, PodLife] = {}
         #: Whether its machine is about to go (graceful node shutdown).
         self.shutting_down = False

@@ -12,6 +12,7 @@ from killcheck.embedded.api.http import User
 from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
 from killcheck.embedded.nodes.kubelet import Kubelet
+from killcheck.embedded.nodes.node_agent import Dependencies
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.images.contents import Contents
 from killcheck.kube import gpus, releases
@@ -118,7 +119,7 @@ class NodeAgents:
         version: str = releases.DEFAULT.version,
     ) -> None:
         self.version = version
-        #: See :attr:`Kubelet.vouched`.
+        #: See :class:`~killcheck.embedded.nodes.node_agent.Dependencies`.
         self.vouched = True
         self.kube_for = kube_for
         self.loop = loop
@@ -245,21 +246,19 @@ class NodeAgents:
 
     def _add(self, name: str, node: Obj) -> None:
         identity = User(f"system:node:{name}", ("system:nodes", "system:authenticated"))
-        kubelet = Kubelet(
-            node,
-            self.kube_for(identity),
-            self.loop,
+        shared = Dependencies(
             registry=self.registry,
             runtime=self.runtime,
             rng=self.rng,
-            index=self._made,
             runs=self._runs,
             network=self._network,
             unknown=self._is_unknown,
             lacks=self._lacks,
             ran=self._has_run,
+            version=self.version,
+            vouched=self.vouched,
         )
-        kubelet.version, kubelet.vouched = self.version, self.vouched
+        kubelet = Kubelet(node, self.kube_for(identity), self.loop, shared, index=self._made)
         self._made += 1
         self.kubelets[name] = kubelet
         if self.server is not None:

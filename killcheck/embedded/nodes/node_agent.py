@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from killcheck.clock import Loop
 from killcheck.embedded.controllers.events import EventRecorder
 from killcheck.embedded.nodes import commands
@@ -26,51 +28,45 @@ from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of,
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.registry import Credentials
 
-__all__ = ["NodeAgent"]
+__all__ = ["Dependencies", "NodeAgent"]
 
 #: Names in ``node.status.images``: the kubelet's ``--node-status-max-images``.
 MAX_IMAGES = 50
 
 
-class NodeAgent(ABC):
-    """A kubelet without its pods. ``index`` tells its pods' addresses from other nodes'.
+class Dependencies(Struct, frozen=True):
+    """What all kubelets of a cluster share (kubelet.Dependencies).
 
-    ``unknown`` and ``lacks`` are told of a pod whose outcome is not known here, and of what it has not; ``ran`` of
-    every container that was started.
+    ``runs``: whether a pod's programs are run. ``unknown`` and ``lacks`` are told of a pod whose outcome is not known
+    here, and of what it has not; ``ran`` of every container that was started. ``vouched``: whether the node controller
+    here takes a Lease's word for it that it is renewed; a real one does not.
     """
 
-    def __init__(
-        self,
-        node: Obj,
-        kube: Kube,
-        loop: Loop,
-        *,
-        registry: Registry,
-        runtime: Runtime,
-        rng: random.Random,
-        index: int,
-        runs: Callable[[Obj], bool],
-        network: Callable[[Obj], NetworkPolicy],
-        unknown: Callable[[Obj, str], None],
-        lacks: Callable[[Obj, str], None],
-        ran: Callable[[Launch], None],
-    ) -> None:
+    registry: Registry
+    runtime: Runtime
+    rng: random.Random
+    runs: Callable[[Obj], bool]
+    network: Callable[[Obj], NetworkPolicy]
+    unknown: Callable[[Obj, str], None]
+    lacks: Callable[[Obj, str], None]
+    ran: Callable[[Launch], None]
+    version: str = releases.DEFAULT.version
+    vouched: bool = True
+
+
+class NodeAgent(ABC):
+    """A kubelet without its pods. ``index`` tells its pods' addresses from other nodes'."""
+
+    def __init__(self, node: Obj, kube: Kube, loop: Loop, shared: Dependencies, index: int) -> None:
         self.node = node
         self.name = name_of(node)
         self.kube = kube
         self.loop = loop
-        self.registry = registry
-        self.runtime = runtime
-        self.rng = rng
         self.index = index
-        self.runs = runs
-        self.network = network
-        self.ran = ran
-        self.unknown = unknown
-        self.lacks = lacks
-        self.version = releases.DEFAULT.version
-        #: Whether the node controller here takes a Lease's word for it that it is renewed; a real one does not.
-        self.vouched = True
+        self.registry, self.runtime, self.rng = shared.registry, shared.runtime, shared.rng
+        self.runs, self.network, self.ran = shared.runs, shared.network, shared.ran
+        self.unknown, self.lacks = shared.unknown, shared.lacks
+        self.version, self.vouched = shared.version, shared.vouched
         self.stopped = False
         #: The machine itself has ended, and not only its kubelet.
         self.powered_off = False

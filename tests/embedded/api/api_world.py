@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 from open_door import ADMIN, OpenDoor
 
 from killcheck.clock import VirtualLoop
+from killcheck.embedded.api.core import Config
 from killcheck.embedded.api.http import Request
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
@@ -30,7 +31,7 @@ class World:
     def __post_init__(self):
         door = OpenDoor()
         self.server = ApiServer(
-            self.store, self.loop, authenticator=door, authorizer=self.authorizer, admission=door, rng=random.Random(7)
+            self.store, self.loop, Config(door, self.authorizer, admission=door, rng=random.Random(7))
         )
         self.kube = Kube(InProcessTransport(self.server, self.loop, ADMIN), field_manager="test")
         self.kube.create(r.NAMESPACES, {"metadata": {"name": "default"}})

@@ -15,6 +15,7 @@ from killcheck.clock import VirtualLoop
 from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
 from killcheck.embedded.api.authn import Authenticator
+from killcheck.embedded.api.core import Config
 from killcheck.embedded.api.http import User
 from killcheck.embedded.api.rbac import Authorizer
 from killcheck.embedded.api.server import ApiServer
@@ -154,10 +155,12 @@ class World:
         self.server = ApiServer(
             self.store,
             self.loop,
-            authenticator=Authenticator(issuer, authorizer),
-            authorizer=authorizer,
-            admission=Chain(self.store, self.loop, authorizer, rng),
-            rng=rng,
+            Config(
+                authenticator=Authenticator(issuer, authorizer),
+                authorizer=authorizer,
+                admission=Chain(self.store, self.loop, authorizer, rng),
+                rng=rng,
+            ),
         )
         self.kube = Kube(InProcessTransport(self.server, self.loop, ADMIN))
         for obj in bootstrap.objects():

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from open_door import ADMIN, OpenDoor
 
 from killcheck.clock import VirtualLoop
+from killcheck.embedded.api.core import Config
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.controllers.runtime import Controller, Informers
@@ -147,9 +148,7 @@ class World:
         self.store = Store()
         door = OpenDoor()
         self.rng = random.Random(seed)
-        self.server = ApiServer(
-            self.store, self.loop, authenticator=door, authorizer=None, admission=door, rng=self.rng
-        )
+        self.server = ApiServer(self.store, self.loop, Config(door, authorizer=None, admission=door, rng=self.rng))
         self.kube = Kube(InProcessTransport(self.server, self.loop, ADMIN), field_manager="test")
         for name in ("default", "kube-system"):
             self.kube.create(r.NAMESPACES, {"metadata": {"name": name}})

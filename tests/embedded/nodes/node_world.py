@@ -11,6 +11,7 @@ from killcheck.embedded import wire
 from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
 from killcheck.embedded.api.authn import Authenticator
+from killcheck.embedded.api.core import Config
 from killcheck.embedded.api.http import User
 from killcheck.embedded.api.rbac import Authorizer
 from killcheck.embedded.api.server import ApiServer
@@ -54,10 +55,12 @@ class World:
         self.server = ApiServer(
             self.store,
             self.loop,
-            authenticator=Authenticator(issuer, authorizer),
-            authorizer=authorizer,
-            admission=Chain(self.store, self.loop),
-            rng=rng,
+            Config(
+                authenticator=Authenticator(issuer, authorizer),
+                authorizer=authorizer,
+                admission=Chain(self.store, self.loop),
+                rng=rng,
+            ),
         )
         self.kube = self.kube_as(ADMIN)
         for obj in bootstrap.objects():
