@@ -39,7 +39,7 @@ DRILLS = (
     (("second-starter",), "exposed"),
     (("missed-firings",), "exposed"),
 )
-RUNS = int(os.environ.get("KILLCHECK_LOSSY_RUNS", "18"))
+RUNS = int(os.environ.get("KILLCHECK_LOSSY_RUNS", "9"))
 
 
 class LossyCluster(EmbeddedDrillCluster):

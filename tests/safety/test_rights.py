@@ -160,7 +160,7 @@ def test_the_rights_are_those_of_any_hour():
         assert Permissions(granting).allows("killcheck", "killcheck", namespace="inference", **asked)
 
 
-@pytest.mark.parametrize("name", one_in(3, ["", *API_FAULTS]), ids=lambda name: name or "no-fault")
+@pytest.mark.parametrize("name", one_in(6, ["", *API_FAULTS]), ids=lambda name: name or "no-fault")
 def test_the_rights_of_a_drill_are_enough_and_nothing_else_is_written(name, monkeypatch, request):
     """With what ``killcheck rights`` lists for this one drill, and nothing more."""
     cluster = RealCluster(list(yaml.safe_load_all(rights_of(name).manifests(Account()))))

@@ -4,14 +4,19 @@ exec 3<>/dev/tcp/@AGENT_HOST@/@AGENT_PORT@ || exit 1
 printf '@AGENT_KEY@ now\n' >&3
 IFS= read -r now <&3
 exec 3>&-
-base=$('@REAL@' -u -d "@$now" '+%Y-%m-%d %H:%M:%S.%N +0000')
+if [ $# = 1 ] && [ "$1" = +%s ]; then  # what scripts ask most, and no program is needed to answer
+  echo "${now%.*}"
+  exit
+fi
 words=()
 given=
+base() {
+  '@REAL@' -u -d "@$now" '+%Y-%m-%d %H:%M:%S.%N +0000'
+}
 relative() {
   case $1 in
-  now) printf '%s' "$base" ;;
-  today) printf '%s' "$base" ;;
-  *ago* | *next* | *last* | yesterday* | tomorrow* | [+-][0-9]*[a-z]* | [0-9]*' '[a-z]*) printf '%s %s' "$base" "$1" ;;
+  now | today) base ;;
+  *ago* | *next* | *last* | yesterday* | tomorrow* | [+-][0-9]*[a-z]* | [0-9]*' '[a-z]*) printf '%s %s' "$(base)" "$1" ;;
   *) printf '%s' "$1" ;;
   esac
 }
