@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from killcheck.kube import outside_schedules
+from killcheck.kube import outside_schedules, terraform_pools
 from killcheck.kube.manifest_text import is_definition, is_template_of_objects
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
 from killcheck.text.files import enclosed, text_of
@@ -221,10 +221,16 @@ class Folders(Struct):
                 self._scheduled(file)
 
     def _scheduled(self, file: Path) -> None:
-        """Tell of a schedule that acts from outside Kubernetes, where a file has one."""
-        what = outside_schedules.in_file(file, _text(file))
+        """Tell of a schedule that acts from outside Kubernetes, where a file has one, and of machines that it keeps."""
+        text = _text(file)
+        what = outside_schedules.in_file(file, text)
+        kept = tuple(terraform_pools.floors(text)) if file.suffix == ".tf" else ()
         if what is not None:
-            self._pass(file, f"{what}: a switch or a starter may be in there", Cause.OUTSIDE, named=False)
+            why = f"{what}: a switch or a starter may be in there"
+            self.skipped.append(Skipped(str(file), 0, why, Cause.OUTSIDE, floors=kept))
+        elif kept:
+            why = "Terraform, with machines that it always keeps"
+            self.skipped.append(Skipped(str(file), 0, why, Cause.CONFIGURATION, floors=kept))
 
     def _template(self, file: Path) -> None:
         """Tell of what becomes objects, or a chart's values, and is told apart from YAML by its name."""

@@ -85,6 +85,33 @@ def test_what_a_clusters_configuration_always_keeps_is_read(tmp_path):
     assert (one.cause, one.floors) == (Cause.CONFIGURATION, (("managedNodeGroups[1]", 1),))
 
 
+_GROUP = 'resource "aws_eks_node_group" "gpu" {{\n  instance_types = ["{0}"]\n  scaling_config {{ {1} }}\n}}\n'
+_POOL = (
+    'resource "google_container_node_pool" "gpu" {{\n  {0}\n  node_config {{ machine_type = "a2-highgpu-1g" }}\n}}\n'
+)
+_MAP = 'module "eks" {{\n  groups = {{\n    gpu = {{ types = ["g5.xlarge"]\n min_size = {0} }}\n    x = {{ min_size = 3 }}\n  }}\n}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (_GROUP.format("p4d.24xlarge", "min_size = 2"), ("aws_eks_node_group.gpu", 2)),
+        (_GROUP.format("p4d.24xlarge", "min_size = 0"), None),
+        (_GROUP.format("p4d.24xlarge", "min_size = var.least"), None),
+        (_GROUP.format("m6i.large", "min_size = 2"), None),
+        (_POOL.format("autoscaling { min_node_count = 1 }"), ("google_container_node_pool.gpu", 1)),
+        (_POOL.format("node_count = 2 # min_node_count = 0"), ("google_container_node_pool.gpu", 2)),
+        (_MAP.format(1), ("gpu", 1)),
+        (_MAP.format(0), None),
+        ('resource {{{{ instance_types = ["p4d.24xlarge"', None),
+    ],
+)
+def test_machines_that_terraform_always_keeps_are_told(text: str, kept: tuple[str, int] | None, tmp_path: Path) -> None:
+    (tmp_path / "nodes.tf").write_text(text)
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
+    assert [group for one in manifests.load([tmp_path]).skipped for group in one.floors] == ([kept] if kept else [])
+
+
 def test_a_broken_document_takes_no_other_with_it_and_lines_stay_true(tmp_path: Path):
     text = "---\n".join([HOLDER.replace("NAME", "one"), "kind: apiVersion: [\n", HOLDER.replace("NAME", "two")])
     loaded = manifests.load(write(tmp_path, {"all.yaml": text}) / "all.yaml")

@@ -125,13 +125,15 @@ def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratc
     steps += _programs(launch, wiring, host)
     steps += _python(launch, wiring)
     for mount in sorted(launch.mounts, key=lambda m: m.path):
-        steps += _mount(mount, scratch)
+        steps += _mount(mount, scratch, launch)
     log = scratch.own / "termination-log"
     log.touch()
     log.chmod(0o666)
     steps.append(["pod", launch.termination_path, scratch.seen(scratch.own.name, log.name)])
     # Last: until then no path of a manifest leads to a process's open files.
     steps.append(["proc", "/proc"])
+    if launch.run_as and launch.contents.known:  # nothing is known of what another image gives its user
+        steps += _of_root({mount.path.rstrip("/") for mount in launch.mounts})
     if dig(_container(launch), "securityContext", "readOnlyRootFilesystem"):
         steps.append(["seal", "/"])
     return Plan(launch.argv, _environment(launch), launch.working_dir or "/", steps)
@@ -153,15 +155,7 @@ def _base(mounted: Iterable[str]) -> Iterator[Step]:
         ("/var/tmp", 0o1777),  # noqa: S108
         ("/root", 0o700),
         ("/home", 0o755),
-        ("/run", 0o755),
-        ("/media", 0o755),
-        ("/opt", 0o755),
-        ("/srv", 0o755),
-        ("/mnt", 0o755),
-        ("/sys", 0o755),
-        ("/usr/local/bin", 0o755),
-        ("/usr/local/sbin", 0o755),
-        *((f"/var/{name}", 0o755) for name in ("cache", "lib", "log", "spool")),
+        *((path, 0o755) for path in _ROOTS),
     ):
         yield ["dir", path, mode]
     yield ["link", "/var/run", "/run"]
@@ -175,6 +169,20 @@ def _base(mounted: Iterable[str]) -> Iterator[Step]:
     ):
         yield ["link", f"/dev/{name}", target]
     yield ["tmpfs", "/dev/shm", "mode=1777,size=64m"]  # noqa: S108 - the container's own
+
+
+#: Folders that are root's in any image.
+_ROOTS = (
+    *("/run", "/media", "/opt", "/srv", "/mnt", "/sys", "/usr/local/bin", "/usr/local/sbin"),
+    *(f"/var/{name}" for name in ("cache", "lib", "log", "spool")),
+)
+
+
+def _of_root(mounted: Collection[str]) -> Iterator[Step]:
+    """What is root's is not to be written by whoever else a container runs as: here all of it is one user's."""
+    for path in ("/etc", "/var", *_ROOTS, "/", "/root"):
+        if path not in mounted:
+            yield ["dir", path, 0o555]  # /root too: this host's Python may be in there
 
 
 @cache
@@ -370,7 +378,20 @@ def _python(launch: Launch, wiring: Wiring, root: str = HIDDEN) -> Iterator[Step
         yield ["file", f"{library}/host.pth", f"{seen}\n", 0o644]
 
 
-def _mount(mount: Mount, scratch: Scratch) -> Iterator[Step]:
+def _mode(mount: Mount, file: File, launch: Launch) -> int:
+    """What a file's mode comes to for whom a container runs as: it is root's, and ``fsGroup``'s where there is one.
+
+    Source: pkg/volume/volume_linux.go (SetVolumeOwnership: group, and ``r--`` for it). A projected volume has the
+    kubelet's own modes for a token.
+    """
+    if not launch.run_as or mount.volume.kind == "projected":
+        return file.mode
+    group = dig(launch.pod, "spec", "securityContext", "fsGroup") is not None
+    mine = ((file.mode | 0o440) >> 3 if group else file.mode) & 0o7
+    return mine * 0o111
+
+
+def _mount(mount: Mount, scratch: Scratch, launch: Launch) -> Iterator[Step]:
     if mount.volume.writable:
         yield [
             "volume",
@@ -384,11 +405,11 @@ def _mount(mount: Mount, scratch: Scratch) -> Iterator[Step]:
         return
     single = mount.volume.files.get(mount.sub_path) if mount.sub_path else None
     if single is not None:
-        yield ["file", mount.path, _text(single.content), single.mode]
+        yield ["file", mount.path, _text(single.content), _mode(mount, single, launch)]
         return
     yield ["tmpfs", mount.path, "mode=755,size=16m"]
     for name, file in _below(mount):
-        yield ["file", f"{mount.path.rstrip('/')}/{name}", _text(file.content), file.mode]
+        yield ["file", f"{mount.path.rstrip('/')}/{name}", _text(file.content), _mode(mount, file, launch)]
     yield ["seal", mount.path]
 
 

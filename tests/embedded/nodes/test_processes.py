@@ -172,6 +172,40 @@ def test_mounts_are_at_their_paths(host):
     assert (code, log) == (0, "mounted\nmade\n")
 
 
+#: What somebody who is not root finds: a script as it does it, and what comes of it.
+NOT_ROOT = {
+    "date >> /var/log/off.log": (1, "Permission denied"),
+    "touch /off": (1, "Permission denied"),
+    "echo a > /tmp/a; echo b > /work/b; echo c > /var/cache/c; cat /tmp/a /work/b /var/cache/c": (0, "a\nb\nc"),
+    "cat /secret/word": (1, "Permission denied"),
+    "cat /open/word": (0, "mounted"),
+}
+
+
+@pytest.mark.skipif(not namespaces_work(), reason="no user namespaces here")
+@pytest.mark.parametrize("script", NOT_ROOT)
+def test_what_is_roots_is_not_of_another_user(host, script):
+    if host.host.isolation == "unisolated":
+        pytest.skip("nobody is another user there")
+    meta = {"name": "words", "namespace": "team"}
+    host.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"word": "mounted\n"}})
+    volumes = [
+        {"name": "work", "emptyDir": {}},
+        {"name": "secret", "configMap": {"name": "words", "defaultMode": 0o400}},
+        {"name": "open", "configMap": {"name": "words"}},
+    ]
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("work", "secret", "open")]
+    code, log = host.run_pod(
+        script,
+        image="alpine/k8s:1.32.0",
+        main={"securityContext": {"runAsUser": 1000}},
+        volumes=volumes,
+        volumeMounts=[*mounts, {"name": "work", "mountPath": "/var/cache"}],
+    )
+    assert code == NOT_ROOT[script][0], log
+    assert NOT_ROOT[script][1] in log
+
+
 @pytest.mark.parametrize("place", ["/lib/kill", "/usr/share/kill", "/usr/lib/python3/of/ours", "/usr/local/bin/off.sh"])
 def test_a_volume_finds_its_place_below_folders_that_are_this_hosts(host, place):
     host.add(

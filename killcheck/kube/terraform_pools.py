@@ -1,0 +1,80 @@
+"""Groups of machines with GPUs in Terraform's text, and how many of them it always keeps: read by form, not planned.
+
+Sources (2026): aws_eks_node_group, aws_autoscaling_group, google_container_node_pool,
+azurerm_kubernetes_cluster_node_pool and the modules for EKS, GKE and AKS, whose groups are maps. A number that a
+variable gives is not known, and not guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from killcheck.kube.custom_holders import is_gpu_machine
+
+__all__ = ["floors"]
+
+_COMMENT = re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*|/\*.*?\*/", re.M | re.S)
+_EDGE = re.compile(r"[{}]")
+_TEXT = re.compile(r'"([\w.-]+)"')
+_GUEST = re.compile(r"\bguest_accelerator\b|\baccelerator_type\b")
+#: The fields that say how many there are at the least; without any of them, how many there are.
+_LEAST = re.compile(r"\b(?:total_)?min(?:imum)?_?(?:node)?_?(?:size|count|nodes|capacity)\s*=\s*(\w+)")
+_FIXED = re.compile(r"\b(?:node_count|desired_(?:size|capacity)|initial_node_count)\s*=\s*(\d+)")
+_NAME = re.compile(r'(?:resource|module)\s+"([\w-]+)"(?:\s+"([\w-]+)")?\s*$|"?([\w.-]+)"?\s*[=:]?\s*$')
+_MOST_DEPTH = 32
+
+
+def floors(text: str) -> Iterator[tuple[str, int]]:
+    """(which group, how many) that Terraform's text always keeps on machines with GPUs, each group once."""
+    text = _COMMENT.sub(" ", text)
+    told: set[tuple[int, int]] = set()
+    for at in _gpu_words(text):
+        for begin, end, name in _around(text, at):
+            least = _least(text[begin:end])
+            if least is not None:
+                if least > 0 and (begin, end) not in told:
+                    told.add((begin, end))
+                    yield name, least
+                break
+
+
+def _gpu_words(text: str) -> Iterator[int]:
+    """Where it names a machine with GPUs, or a GPU that is added to one."""
+    yield from (found.start() for found in _TEXT.finditer(text) if is_gpu_machine(found[1]))
+    yield from (found.start() for found in _GUEST.finditer(text))
+
+
+def _around(text: str, at: int) -> Iterator[tuple[int, int, str]]:
+    """The blocks around a place, the innermost first: where each begins and ends, and what it is called."""
+    for _ in range(_MOST_DEPTH):
+        begin = _edge(text[:at][::-1], "}", "{")
+        if begin is None:
+            return
+        begin = at - begin - 1
+        ends = _edge(text[begin + 1 :], "{", "}")
+        named = _NAME.search(text[max(0, begin - 200) : begin].rpartition("\n")[2])
+        name = ".".join(part for part in (named.groups() if named else ()) if part)
+        yield begin, len(text) if ends is None else begin + 1 + ends, name or "a group"
+        at = begin
+
+
+def _edge(text: str, opens: str, closes: str) -> int | None:
+    """How far it is to the brace that closes what ``text`` begins in; None: there is none."""
+    depth = 0
+    for found in _EDGE.finditer(text):
+        if found[0] == opens:
+            depth += 1
+        elif depth == 0:
+            return found.start()
+        else:
+            depth -= found[0] == closes
+    return None
+
+
+def _least(block: str) -> int | None:
+    """How many machines a block always keeps, by its own word; None: it says nothing of that, or by a variable."""
+    least = _LEAST.findall(block)
+    if least:
+        return max((int(one) for one in least if one.isdigit()), default=None)
+    return max((int(one) for one in _FIXED.findall(block)), default=None)
