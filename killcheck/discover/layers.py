@@ -344,7 +344,8 @@ class _Finder:
         if covers and idle_s is None:
             self.unread.append(
                 f"{ref_of(obj)} turns off {', '.join(covers)} by a watch of its own, and after how long is not said: "
-                "name it under layers as an idle-monitor, with its workload and idle"
+                "name it under layers as an idle-monitor, with its workload and idle; if it goes by the time of day, "
+                "make it a CronJob"
             )
         if covers:
             yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref, idle_s=idle_s)

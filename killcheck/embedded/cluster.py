@@ -49,6 +49,7 @@ from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
 from killcheck.embedded.models.serving import InferenceServices, KnativeInferenceServices, KnativeServices
+from killcheck.embedded.models.training_jobs import CONTROLLERS as TRAINING_JOBS
 from killcheck.embedded.nodes import NodeAgents
 from killcheck.embedded.nodes.external_endpoints import Place
 from killcheck.embedded.nodes.host_runtime import HostRuntime
@@ -96,6 +97,7 @@ MODELS: tuple[type[Component], ...] = (
     KnativeServices,
     InferenceServices,
     KnativeInferenceServices,
+    *TRAINING_JOBS,
 )
 
 #: From the end of an instance to the end of the kubelet on it: what an operating system needs to stop its services.

@@ -37,6 +37,7 @@ CONTROLLERS = {
     "kedacore/http-add-on-operator": "keda-http-add-on-operator",
     "argoproj/argocd": "argocd-application-controller",
     "kueue/kueue": "kueue",
+    "kubeflow/training-operator": "pytorchjob-controller",
     "kserve/kserve-controller": "kserve-controller-manager",
     "serving/cmd/controller": "knative-serving",
     "serving/cmd/autoscaler": "knative-serving",

@@ -464,7 +464,8 @@ class Session:
 
 _TIMELESS = (
     "{} turns targets off by a watch of its own, and is not drilled: after how long is not said. Name it under layers "
-    "as an idle-monitor, with its workload and idle"
+    "as an idle-monitor, with its workload and idle. If it goes by the time of day, make it a CronJob: a drill waits "
+    "for the hour of that"
 )
 
 

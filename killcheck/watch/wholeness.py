@@ -32,6 +32,11 @@ _EXACT = frozenset(
         "RayService",
         "InferenceService",
         "Notebook",
+        "PyTorchJob",
+        "TFJob",
+        "PaddleJob",
+        "XGBoostJob",
+        "JAXJob",
     }
 )
 #: How the scheduler says that a node lacks what a pod asks for (kube-scheduler, noderesources/fit.go).

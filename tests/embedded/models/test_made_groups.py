@@ -6,6 +6,7 @@ import pytest
 from cluster_world import cluster, pods, until
 
 from killcheck.embedded.models.groups import JOBSETS, RAY_CLUSTERS
+from killcheck.kube import resources as r
 from killcheck.kube.resources import Resource
 
 NS = "lab"
@@ -90,6 +91,22 @@ def test_suspend_takes_the_pods_away_where_the_kind_knows_it(obj, resource, goes
         assert bool(made.unknowns) is (resource is RAY_SERVICES)
         made.kube.patch(resource, "sweep", {"spec": {"suspend": False}}, NS)
         until(made, _there(made, 3))
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_pods_of_a_training_job_are_made_again_and_go_while_it_is_suspended(queued):
+    """Under a queue of Kueue's it may be started again: that is told."""
+    roles = {role: {"replicas": n, "template": _pod("pytorch")} for role, n in (("Master", 1), ("Worker", 2))}
+    kind = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
+    job = _object(kind, {"pytorchReplicaSpecs": roles})
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"} if queued else {}
+    with cluster(job) as made:
+        until(made, _there(made, 3))
+        made.kube.delete(r.PODS, "sweep-worker-1", NS)
+        until(made, lambda: len(pods(made, **{"training.kubeflow.org/replica-index": "1"})) == 1)
+        made.kube.patch(kind, "sweep", {"spec": {"runPolicy": {"suspend": True}}}, NS)
+        until(made, _there(made, 0))
+        assert bool(made.doubts) is queued
 
 
 def test_jobset_that_somebody_suspends_is_resumed_by_its_trainjob():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from killcheck.embedded.models import training_jobs
 from killcheck.embedded.models.groups import JOBSETS, RAY_CLUSTERS
 from killcheck.embedded.models.kueue import names as n
 from killcheck.entries import Becomes, Doubt, leaves
@@ -20,12 +21,13 @@ from killcheck.kube.resources import Resource
 
 __all__ = ["doubts"]
 
-#: Kinds with ``spec.suspend`` that Kueue writes.
+#: Kinds with ``spec.suspend``, or ``spec.runPolicy.suspend``, that Kueue writes.
 _SUSPENDED = (
     JOBSETS,
     RAY_CLUSTERS,
     Resource("ray.io", "v1", "rayjobs", "RayJob"),
     Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
+    *training_jobs.KINDS,
 )
 
 
@@ -38,7 +40,10 @@ def doubts(kube: Kube) -> Iterator[Doubt]:
     stopped = stopped or any(dig(one, "spec", "active", default=True) is False for one in _all(kube, n.WORKLOADS))
     for resource in (*_SUSPENDED, *(() if queues else (r.JOBS,))):
         for job in _all(kube, resource):
-            queue, suspended = labels_of(job).get(n.QUEUE), dig(job, "spec", "suspend") is True
+            queue, suspended = (
+                labels_of(job).get(n.QUEUE),
+                True in (dig(job, "spec", "suspend"), dig(job, "spec", "runPolicy", "suspend")),
+            )
             if queue and (suspended or stopped):
                 where = "is not modelled" if queues else "is in no manifest"
                 said = (
