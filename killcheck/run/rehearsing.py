@@ -35,9 +35,11 @@ def known(
     """
     if fire:
         return rehearsed(found, now, beside=folders, kubernetes_version=kubernetes_version)
+    if found.manifests:
+        return {}
     from killcheck.machine import rehearsed as machines
 
-    return {} if found.manifests else machines.read(folders)
+    return machines.read(folders)
 
 
 def stood_in(kubernetes_version: str) -> list[str]:

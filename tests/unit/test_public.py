@@ -37,6 +37,15 @@ def test_importing_it_imports_nothing_but_its_version():
     assert done.stdout.strip() == "['killcheck.version']"
 
 
+def test_reading_a_folder_imports_no_cluster():
+    """It was a third of what that costs."""
+    argv = [sys.executable, "-X", "importtime", "-m", "killcheck", "lint", str(path("dead-man"))]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "killcheck.lint.asking" in imported
+    assert not {"killcheck.embedded.api.server", "killcheck.embedded.nodes.kubelet"} & imported
+
+
 def test_a_drill_is_a_typed_result_that_reads_its_own_document(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spec = path("dead-man") / "killcheck.yaml"
