@@ -18,6 +18,7 @@ from killcheck.kube import gpus
 from killcheck.kube.custom_holders import floors
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import devices_of, templates
+from killcheck.ledger import identities, rights, workloads
 from killcheck.ledger.assume import settled
 from killcheck.ledger.stakes import Stakes, home_of
 from killcheck.spec.killpath import KillPath, Proof, Target
@@ -31,6 +32,10 @@ _DESCRIBED = "describe the nodes (NodePool, Node), or say under assume: why it h
 _NAMED_OR_NODES = "name it under targets:, have the nodes judged (nodes:, P2), or say under assume: why it may stay"
 _FLOOR = "let it go down to none, have the nodes judged (nodes:, P2), or say under assume: why they may stay"
 _SLOW = "shorten the grace period, say podsGone under deadlines:, or annotate its pods with killcheck.dev/stops-after-s"
+_HANDS_ON = (
+    "take the right from its account, drill it on a cluster where it runs (--on CONTEXT), or say under assume: why it "
+    "makes no pods as it ends"
+)
 #: Annotations by which pods say how their programs stop on the embedded cluster.
 _STOPPING = {"killcheck.dev/ignores-sigterm", "killcheck.dev/stops-after-s"}
 #: That the program of a pod with GPUs runs here: how it stops is seen then.
@@ -72,6 +77,7 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
             yield from _floors(inventory)
         yield from _unaccounted(inventory.objects, stakes)
         yield from _slow(stakes)
+        yield from _leaving(stakes)
     waived = {name for obj in inventory.objects for one in templates(obj) for name in gpus.waived(one.spec)}
     for name in sorted(waived):
         yield Entry(f"resource {name}", Status.ASSUMED, "the spec says that it is no accelerator: its holders may stay")
@@ -142,6 +148,19 @@ def _slow(stakes: Stakes) -> Iterator[Entry]:
                     f"ends by the deadline (podsGone, {limit:.0f} s) was not seen: GPU programs do not run here"
                 )
                 yield Entry(str(held), Status.NOT_MODELLED, said, _SLOW)
+
+
+def _leaving(stakes: Stakes) -> Iterator[Entry]:
+    """Targets that may make pods themselves, as a worker does that hands its work on when it is told to stop."""
+    for held in stakes.targets:
+        for one in templates(held.obj or {}):
+            if (one.metadata.get("annotations") or {}).get(_RUNS) == "true" or not one.count:
+                continue
+            for home, account in identities.of_pod(one.spec, held.namespace, stakes):
+                made = rights.may_create(stakes, account, home)
+                if made and held.obj is not None and not workloads.harmless_by_reading(held.obj, stakes):
+                    said = f"{identities.told(home, account)} may {made}, and what it does as it is ended was not seen"
+                    yield Entry(str(held), Status.NOT_MODELLED, f"{said}: GPU programs do not run here", _HANDS_ON)
 
 
 def _entry(target: Target) -> Entry:

@@ -37,6 +37,7 @@ def entries(stakes: Stakes) -> Iterator[Entry]:
     for obj in stakes.objects:
         if (obj.get("kind"), home_of(obj), name_of(obj)) in named:
             yield from _meshed(stakes, obj)
+            yield from _left_out(stakes, obj)
             yield from _renewed(stakes, obj)
             yield from _logged_in(stakes, obj)
     if stakes.queues:
@@ -55,6 +56,47 @@ def _meshed(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
                 f"its packets go through a mesh ({_MESH}: ambient), which was not there: taken to let them through"
             )
             yield Entry(ref_of(switch), Status.ASSUMED, because)
+
+
+def _left_out(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
+    """What a switch would be told if it were there: a word in its environment may be all that keeps it from acting."""
+    home = home_of(switch)
+    known = {(str(obj.get("kind")), home_of(obj), name_of(obj)) for obj in stakes.objects}
+    for template in templates(switch):
+        for container in (
+            *dig(template.spec, "initContainers", default=[]),
+            *dig(template.spec, "containers", default=[]),
+        ):
+            for kind, source in _sources(container):
+                name = str(source.get("name"))
+                if source.get("optional") is True and (kind, home, name) not in known:
+                    because = (
+                        f"it is optional and not among the manifests: what it would tell {ref_of(switch)} is not known"
+                    )
+                    yield Entry(f"{kind}/{home}/{name}", Status.NOT_MODELLED, because, _ADD)
+
+
+_ADD = "add it to the manifests, or say under assume: that it is nowhere"
+
+
+def _sources(container: Obj) -> Iterator[tuple[str, Obj]]:
+    """(kind, reference) of what fills a container's environment."""
+    given = [
+        *dig(container, "envFrom", default=[]),
+        *(one.get("valueFrom") or {} for one in container.get("env") or ()),
+    ]
+    for one in given:
+        for key, kind in (
+            ("secretRef", "Secret"),
+            ("secretKeyRef", "Secret"),
+            ("configMapRef", _MAP),
+            ("configMapKeyRef", _MAP),
+        ):
+            if isinstance(one.get(key), dict):
+                yield kind, one[key]
+
+
+_MAP = "ConfigMap"
 
 
 @leaves("credentials", "whether External Secrets, Vault and cert-manager go on renewing a Secret", Becomes.SAID)

@@ -6,7 +6,7 @@ import json
 from datetime import date
 
 import pytest
-from composed import Composition, Obj, workload
+from composed import Composition, Obj, account, workload
 
 from killcheck.capabilities.inventory import Inventory
 from killcheck.entries import Entry, Ledger, Status
@@ -125,6 +125,40 @@ def test_program_that_may_outlive_the_deadline_is_not_proven_to_end(grace: int, 
     template["metadata"]["annotations"] = notes
     kept = _kept(_path(one), objects)
     assert any("grace period" in entry.because for entry in kept.open) is open_
+
+
+@pytest.mark.parametrize(
+    ("verb", "notes", "open_"),
+    [("create", {}, True), ("get", {}, False), ("create", {"killcheck.dev/run": "true"}, False)],
+)
+def test_target_that_may_make_pods_as_it_ends_is_open_unless_its_program_runs(
+    verb: str, notes: Obj, open_: bool
+) -> None:
+    one = Composition()
+    objects = [
+        *one.objects,
+        *account("hand", "serving", [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": [verb]}]),
+    ]
+    template = objects[0]["spec"]["template"]
+    template["spec"]["serviceAccountName"], template["metadata"]["annotations"] = "hand", notes
+    said = [entry.object for entry in _kept(_path(one), objects).open if "as it is ended" in entry.because]
+    assert said == (["Deployment/serving/llama"] if open_ else [])
+
+
+@pytest.mark.parametrize(
+    ("optional", "there", "open_"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_word_that_would_keep_a_switch_from_acting_is_open_where_it_may_be_elsewhere(
+    optional: bool, there: bool, open_: bool
+) -> None:
+    one = Composition()
+    objects = one.objects
+    switch = next(obj for obj in objects if obj["kind"] == "CronJob")
+    (container,) = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    container["envFrom"] = [{"configMapRef": {"name": "flags", "optional": optional}}]
+    flags = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags", "namespace": "serving"}, "data": {}}
+    kept = _kept(_path(one), [*objects, *([flags] if there else [])])
+    assert ("ConfigMap/serving/flags" in {entry.object for entry in kept.open}) is open_
 
 
 @pytest.mark.parametrize(("node", "open_"), [([], True), ([{"kind": "Node", "metadata": {"name": "a"}}], False)])
