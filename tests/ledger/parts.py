@@ -220,27 +220,6 @@ def notebook(scene: Scene) -> None:
     }
 
 
-def inference_service(scene: Scene) -> None:
-    """No model of KServe here: whatever is done to it, nobody saw."""
-    predictor = {"minReplicas": 1, "containers": pod()["containers"]}
-    notes = {"serving.kserve.io/deploymentMode": "RawDeployment"}
-    scene.objects.append(
-        made("serving.kserve.io/v1beta1", "InferenceService", scene.name, {"predictor": predictor}, annotations=notes)
-    )
-    scene.ways = {
-        "delete": (OFF, f"kubectl -n {NS} delete inferenceservice {scene.name} --wait=false"),
-        "minimum": (
-            ON,
-            f'kubectl -n {NS} patch isvc {scene.name} --type merge -p \'{{"spec":{{"predictor":{{"minReplicas":0}}}}}}\'',
-        ),
-        "pods alone": (
-            ON,
-            f"kubectl -n {NS} delete pods -l serving.kserve.io/inferenceservice={scene.name} --wait=false",
-        ),
-    }
-    scene.truths["KServe"] = UNKNOWN
-
-
 def claimed(scene: Scene) -> None:
     """By a ResourceClaim of a class that no manifest holds: no pod of it was ever on, here."""
     _apps(scene, "Deployment", 1)
@@ -275,7 +254,6 @@ TARGETS: dict[str, Callable[[Scene], None]] = {
     "a LeaderWorkerSet": lws,
     "a RayCluster": raycluster,
     "a Notebook": notebook,
-    "an InferenceService": inference_service,
     "a claim without its class": claimed,
     "a Job": plain_job,
 }
@@ -772,26 +750,27 @@ class Draw:
 
 
 #: What a whole verdict can be had of.
-SOUND = [
-    one for one in TARGETS if one not in ("an InferenceService", "a claim without its class", "pods with a finalizer")
-]
+SOUND = [one for one in TARGETS if one not in ("a claim without its class", "pods with a finalizer")]
 #: What has a scale: an autoscaler and KEDA refuse all others.
 SCALED = ("Deployment", "StatefulSet", "LeaderWorkerSet")
 #: What cannot stand beside each other: two owners of one field.
-SCALERS = ("an autoscaler", "KEDA's floor", "KEDA paused at one", "KEDA with a queue")
+SCALERS = ["an autoscaler", "KEDA's floor", "KEDA paused at one", "KEDA with a queue"]
+#: More of what needs a scale.
+STARTS: list[str] = []
 
 
-def draw(chance: random.Random) -> Draw:
-    """Any folder; half of them have nothing that bills."""
+def draw(chance: random.Random, more: Sequence[str] = ()) -> Draw:
+    """Any folder; half of them have nothing that bills. ``more``: parts to be drawn beside it as often as all others."""
     target = chance.choice([*TARGETS, *TARGETS, *SOUND])
     scene = Scene()
     TARGETS[target](scene)
     style = chance.choice(list(scene.ways))
     switch = chance.choice(["a CronJob", "a CronJob", "a CronJob", "a loop", *SWITCHES])
-    beside = chance.sample(list(BESIDE), chance.choice((1, 1, 1, 2)))
-    if set(beside) & set(SCALERS) and scene.objects[0]["kind"] not in SCALED:
+    known = [one for one in BESIDE if one not in more]
+    beside = chance.sample(list(more) if more and chance.random() < 0.5 else known, chance.choice((1, 1, 1, 2)))
+    if set(beside) & {*SCALERS, *STARTS} and scene.objects[0]["kind"] not in SCALED:
         beside = ["nothing"]
-    if len(set(beside) & set(SCALERS)) > 1 or sum(one.startswith(("Argo", "Flux")) for one in beside) > 1:
+    if len(set(beside) & {*SCALERS, *STARTS}) > 1 or sum(one.startswith(("Argo", "Flux")) for one in beside) > 1:
         beside = beside[:1]
     if len([one for one in beside if "policy o" in one or "policy t" in one or "quota" in one]) > 1:
         beside = beside[:1]

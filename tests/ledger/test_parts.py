@@ -11,6 +11,7 @@ from pathlib import Path
 
 import machine_parts
 import parts
+import parts_of_the_field
 import pytest
 
 from killcheck.discover import DiscoveryError
@@ -27,7 +28,7 @@ def _drawn() -> tuple[list[parts.Draw], list[machine_parts.MachineDraw]]:
     most = MOST if COMPOSED == "all" else int(COMPOSED) // 2
     every = machine_parts.every()
     machines = every if COMPOSED == "all" else chance.sample(every, min(most // 2 + 1, len(every)))
-    return [parts.draw(chance) for _ in range(most)], machines
+    return [parts.draw(chance, parts_of_the_field.MORE) for _ in range(most)], machines
 
 
 FOLDERS, MACHINES = _drawn()
