@@ -362,7 +362,8 @@ class Night:
         if paused is not None:
             return Relight(now, paused.who, "", evidence=(f"annotation {starts.PAUSED_AT}",), start=paused)
         if not starting:
-            return Relight(now, f"field manager {manager}" if manager else UNKNOWN, "", evidence=evidence)
+            nobody = f"field manager {manager}" if manager else UNKNOWN
+            return Relight(now, self._author(obj) or nobody, "", evidence=evidence)
         own = self.runner.job_name
         if any(own and name_of(job) == own for job in starting):
             return Relight(now, f"the executor of {self.runner.layer.name} itself (Job {own})", "", evidence=evidence)
@@ -375,6 +376,17 @@ class Night:
         unmeant = [one for one in relights if not self._meant(one)]
         told = [*unmeant, *relights] if len(found) == len(behind) else []
         return told[0] if told else Relight(now, who, "", evidence=evidence)
+
+    def _author(self, obj: Obj) -> str | None:
+        """Whose pod made an object what the scene saw last, where requests are known by their tokens; None: unknown."""
+        version = str(obj["metadata"].get("resourceVersion", ""))
+        wrote = self.stage.cluster.author(int(version)) if version.isdigit() else None
+        kind, _, place = (wrote or "").partition("/")
+        pod = self.scene.pods.get(place.partition("/")[2], place.partition("/")[0]) if kind == "Pod" else None
+        if pod is None:
+            return None
+        kind, name = self.scene.root_owner(pod)
+        return f"{kind} {namespace_of(pod)}/{name}"
 
     def _let_go_by(self, owner: Start, now: datetime) -> Start | None:
         """The start whose Job wrote to an object - a controller's own, a target - shortly before; None: none did."""

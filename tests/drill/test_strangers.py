@@ -56,6 +56,19 @@ def switch(script: str, name: str = "off", schedule: str = "0 22 * * *", *, pod:
     }
 
 
+def loop(script: str) -> Obj:
+    """A Deployment that does it again and again."""
+    made = switch(f"while true; do {script}; done")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    template = {"metadata": {"labels": {"app": "keeper"}}, "spec": {**made, "restartPolicy": "Always"}}
+    spec = {"selector": {"matchLabels": {"app": "keeper"}}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "keeper", "namespace": "inf"},
+        "spec": spec,
+    }
+
+
 def rights() -> list[Obj]:
     """The account that may do all that these switches do."""
     meta = {"name": "off", "namespace": "inf"}
@@ -268,6 +281,10 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
         ([switch(SCALE.replace("llm", "lm"))], '404 Not Found: deployments.apps "lm" not found'),
         ([switch("kubectl -n inf delete pod -l app=llm; sleep 3600")], "others were made"),
         ([another(), names("llm\nlist"), switch(LISTED, pod=FROM_LIST, **AT_LIST)], "Deployment/inf/list is on"),
+        (
+            [switch(SCALE), loop("sleep 7200; " + SCALE.replace("=0", "=1"))],
+            "Deployment inf/keeper set Deployment llm to 1 replica(s)",
+        ),
         ([unbounded(switch("echo waits for the queue; sleep 36000"))], "log: waits for the queue"),
     ],
     ids=[
@@ -282,6 +299,7 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
         "a name that is nobody's",
         "whoever deleted the pods goes on",
         "a list whose last line has no end",
+        "a loop is named by its own requests",
         "one that hangs has said what for",
     ],
 )
