@@ -1,22 +1,26 @@
 """The programs of a real control plane, run on loopback for a drill: etcd, kube-apiserver, and what acts on it.
 
-Found in ``KUBEBUILDER_ASSETS`` or on the PATH. All that they write is in a folder of theirs, which goes with them. They
-are killed with this process, however it ends.
+Found in ``KUBEBUILDER_ASSETS`` or on the PATH. All that they write is in a folder of theirs, which goes with them.
+Where this process is killed, a shell that outlives it for that alone kills them and takes the folder away. What even
+that left, because all was killed at once, goes with the next start.
 """
 
 from __future__ import annotations
 
 import base64
 import ctypes
+import fcntl
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from killcheck.capabilities.cluster import ClusterError
 from killcheck.clock import WallLoop
@@ -25,7 +29,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.config import connect
 from killcheck.kube.errors import KubeError
 
-__all__ = ["ASSETS", "PROGRAMS", "ControlPlane", "found"]
+__all__ = ["ASSETS", "PROGRAMS", "ControlPlane", "found", "sweep"]
 
 #: The variable that setup-envtest and kubebuilder set.
 ASSETS = "KUBEBUILDER_ASSETS"
@@ -34,6 +38,16 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler
 READY_S, END_S = 120.0, 10.0
 LOOK_S = 0.2
 _PR_SET_PDEATHSIG = 1
+_PREFIX = "killcheck-envtest-"
+#: Held by the process whose folder it is: what nobody holds is left of one that was killed.
+_OWNED = "owned"
+#: Reads the pid of each program; the end of its input, without a word, is the end of this process.
+_GUARDIAN = """
+while read -r pid; do [ "$pid" = done ] && exit; pids="$pids $pid"; done
+[ -n "$pids" ] && kill -9 $pids
+tries=0
+while [ -e "$1" ] && [ $tries -lt 50 ]; do rm -rf -- "$1"; tries=$((tries + 1)); sleep 0.1; done
+"""
 _SERVICES = "10.96.0.0/12"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 
@@ -61,6 +75,8 @@ class ControlPlane:
         self.folder = Path()
         self._processes: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._programs = found()
+        self._guardian: subprocess.Popen[bytes] | None = None
+        self._lock: IO[bytes] | None = None
 
     @property
     def kubeconfig(self) -> Path:
@@ -69,8 +85,10 @@ class ControlPlane:
 
     def start(self) -> None:
         """Start all four. Raises ClusterError with the last words of what did not come up."""
-        self.folder = Path(tempfile.mkdtemp(prefix="killcheck-envtest-"))
+        sweep()
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
+            self._guard()
             self._start()
         except BaseException:
             self.stop()
@@ -90,8 +108,25 @@ class ControlPlane:
         if self.folder != Path():
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = Path()
+        if self._guardian is not None:
+            self._guardian.communicate(b"done\n")
+            self._guardian = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     # -- inside --------------------------------------------------------------------------------------------
+    def _guard(self) -> None:
+        self._lock = (self.folder / _OWNED).open("wb")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._guardian = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARDIAN, "killcheck", str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
     def _start(self) -> None:
         clients, peers, secure = _free_ports(3)
         etcd, url = f"http://127.0.0.1:{clients}", f"https://127.0.0.1:{secure}"
@@ -174,6 +209,9 @@ class ControlPlane:
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 - one call of the kernel, and no lock
             )
         self._processes.append((name, process))
+        if self._guardian is not None and self._guardian.stdin is not None:
+            self._guardian.stdin.write(b"%d\n" % process.pid)
+            self._guardian.stdin.flush()
 
     def _until_ready(self) -> None:
         loop = WallLoop()
@@ -189,6 +227,22 @@ class ControlPlane:
     def _last_words(self, name: str) -> str:
         lines = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines()
         return f": {lines[-1]}" if lines else ""
+
+
+def sweep() -> list[Path]:
+    """Take away what killed runs of this user left, and say what that was."""
+    gone = []
+    for folder in sorted(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")):
+        try:
+            with (folder / _OWNED).open("rb") as lock:
+                if folder.lstat().st_uid != os.getuid():
+                    continue
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+                gone.append(folder)
+        except OSError:  # another's, one that is in use, or no such folder of ours
+            continue
+    return gone
 
 
 def _is_ready(kube: Kube) -> bool:
@@ -224,5 +278,6 @@ def _free_ports(count: int) -> Sequence[int]:
 
 
 def _die_with_parent() -> None:
-    """In the child: it is killed where this process ends in any way."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    """In the child: it is killed where this process ends in any way; on other systems the guardian alone does that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

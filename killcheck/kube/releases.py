@@ -44,6 +44,10 @@ GATES: dict[str, Gate] = {
         "exec, attach and port-forward over WebSockets need the verb create, not get alone",
     ),
     "ClusterTrustBundleProjection": (((37, True),), "projected volumes with a clusterTrustBundle"),
+    "ConstrainedImpersonation": (
+        ((35, False), (36, True)),
+        "`impersonate:*` and `impersonate-on:*`: who may be taken on is asked of each request",
+    ),
     "ContainerRestartRules": (((35, True),), "restartPolicyRules of containers"),
     "ContainerStopSignals": (((33, False),), "lifecycle.stopSignal of containers"),
     "DeploymentReplicaSetTerminatingReplicas": (

@@ -10,8 +10,10 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from further import FURTHER, SETTLED_FURTHER
+from steps import TABLE, Sequence, Step, content, create
 from vocabulary import (
     APPLY,
     APPS,
@@ -30,22 +32,6 @@ from vocabulary import (
 )
 
 
-class Step(NamedTuple):
-    """One request; ``headers`` are those beside the client's own."""
-
-    do: str
-    body: Any = None
-    headers: dict[str, str] = {}
-
-
-class Sequence(NamedTuple):
-    """``settled``: every write is followed by a wait, so that what controllers write is compared as well."""
-
-    area: str
-    steps: list[Step]
-    settled: bool = False
-
-
 def sequences(seed: int, requests: int, areas: tuple[str, ...] = ()) -> list[Sequence]:
     """At least so many requests, one sequence of each area after the other."""
     found: list[Sequence] = []
@@ -58,14 +44,6 @@ def sequences(seed: int, requests: int, areas: tuple[str, ...] = ()) -> list[Seq
         count += sum(not step.do.startswith("WAIT") for step in steps)
         number += 1
     return found
-
-
-def _kind(content: str) -> dict[str, str]:
-    return {"Content-Type": content}
-
-
-def _create(sort: str, obj: dict, query: str = "") -> Step:
-    return Step(f"POST {SORTS[sort].url}{query}", obj)
 
 
 _QUIET = (
@@ -88,7 +66,7 @@ def validation(rng) -> Iterator[Step]:
         query = rng.choice(
             ["?dryRun=All"] * 4 + ["?dryRun=All&fieldValidation=Strict", "?dryRun=All&fieldValidation=Ignore"]
         )
-        yield _create(sort, drawn(rng, sort, "v", rng.choice([1, 1, 1, 2])), query)
+        yield create(sort, drawn(rng, sort, "v", rng.choice([1, 1, 1, 2])), query)
 
 
 def beside(rng) -> Iterator[Step]:
@@ -109,10 +87,10 @@ def beside(rng) -> Iterator[Step]:
         yield rng.choice(
             [
                 Step(f"PUT {url}/a", obj),
-                Step(f"PATCH {url}/a?fieldManager={manager}", part, _kind(MERGE)),
-                Step(f"PATCH {url}/a?fieldManager={manager}", part, _kind(STRATEGIC)),
-                Step(f"PATCH {url}/a?fieldManager={manager}{rng.choice(['', '&force=true'])}", obj, _kind(APPLY)),
-                Step(f"GET {url}{rng.choice(['', '/a'])}", None, {"Accept": _TABLE}),
+                Step(f"PATCH {url}/a?fieldManager={manager}", part, content(MERGE)),
+                Step(f"PATCH {url}/a?fieldManager={manager}", part, content(STRATEGIC)),
+                Step(f"PATCH {url}/a?fieldManager={manager}{rng.choice(['', '&force=true'])}", obj, content(APPLY)),
+                Step(f"GET {url}{rng.choice(['', '/a'])}", None, {"Accept": TABLE}),
             ]
         )
     yield Step(f"GET {url}/a")
@@ -122,11 +100,11 @@ def crud(rng) -> Iterator[Step]:
     """Create, read, replace and delete, with preconditions that hold or do not."""
     sort = rng.choice(_QUIET)
     url = SORTS[sort].url
-    yield _create(sort, named(sort, "a"), rng.choice(["", "?dryRun=All", "?fieldManager=me", "?pretty=true"]))
-    yield _create(sort, named(sort, "a"))
+    yield create(sort, named(sort, "a"), rng.choice(["", "?dryRun=All", "?fieldManager=me", "?pretty=true"]))
+    yield create(sort, named(sort, "a"))
     body = named(sort, "x")
     body["metadata"] = {"generateName": rng.choice(["g-", "G-", "", "g" * 60])}
-    yield _create(sort, body)
+    yield create(sort, body)
     for _ in range(8):
         name = rng.choice(["a", "a", "a", "b"])
         obj = named(sort, rng.choice([name, name, name, "c"]))
@@ -148,7 +126,7 @@ def crud(rng) -> Iterator[Step]:
                 ),
                 Step(f"DELETE {url}/{name}", rng.choice(_DELETES)),
                 Step(f"DELETE {url}/{name}?{rng.choice(_DELETE_QUERIES)}"),
-                _create(sort, named(sort, name)),
+                create(sort, named(sort, name)),
             ]
         )
         yield Step("WAIT 0.5")  # what was deleted in the foreground is the collector's, which has its own time
@@ -169,6 +147,8 @@ _DELETES = [
     {"kind": "Pod", "apiVersion": "v1"},
     {"unknown": 1},
 ]
+#: Without what waits for the collector, which learns of a new kind at a moment of its own.
+_AT_ONCE = [one for one in _DELETES if "propagationPolicy" not in (one or {})]
 _DELETE_QUERIES = [
     "dryRun=All",
     "gracePeriodSeconds=0",
@@ -188,11 +168,11 @@ def patches(rng) -> Iterator[Step]:
     obj = named(sort, "a", p="q", r="s")
     if sort == "deployments":
         obj["spec"]["paused"] = True
-    yield _create(sort, obj)
+    yield create(sort, obj)
     for _ in range(11):
-        content, body = rng.choice([_merge, _strategic, _json_patch])(rng, sort)
+        kind, body = rng.choice([_merge, _strategic, _json_patch])(rng, sort)
         query = rng.choice(["", "", "", "?dryRun=All", "?fieldValidation=Strict", "?fieldManager=me", "?force=true"])
-        yield Step(f"PATCH {url}/a{query}", body, _kind(content))
+        yield Step(f"PATCH {url}/a{query}", body, content(kind))
 
 
 def _merge(rng, sort: str) -> tuple[str, Any]:
@@ -307,7 +287,7 @@ def applies(rng) -> Iterator[Step]:
             "kubectl.kubernetes.io/last-applied-configuration": rng.choice(["{}", '{"metadata":{}}'])
         }
     if rng.random() < 0.7:
-        yield _create(
+        yield create(
             sort,
             first,
             rng.choice(
@@ -318,8 +298,8 @@ def applies(rng) -> Iterator[Step]:
         manager = rng.choice(["kubectl", "kubectl", "me", "you", "argocd"])
         name = "a"
         if rng.random() < 0.15:
-            content, body = rng.choice([_merge, _strategic])(rng, sort)
-            yield Step(f"PATCH {url}/a?fieldManager={manager}", body, _kind(content))
+            kind, body = rng.choice([_merge, _strategic])(rng, sort)
+            yield Step(f"PATCH {url}/a?fieldManager={manager}", body, content(kind))
             continue
         body = _applied(rng, sort, first)
         query = f"fieldManager={manager}" + rng.choice(
@@ -327,7 +307,7 @@ def applies(rng) -> Iterator[Step]:
         )
         if rng.random() < 0.06:
             query = rng.choice(["", "force=true", "fieldManager=", "fieldManager=" + "m" * 129])
-        yield Step(f"PATCH {url}/{name}?{query}", body, _kind(APPLY))
+        yield Step(f"PATCH {url}/{name}?{query}", body, content(APPLY))
     yield Step(f"GET {url}/a")
 
 
@@ -367,7 +347,7 @@ def lists(rng) -> Iterator[Step]:
         rng.sample([{"tier": "x"}, {"tier": "y", "z": ""}, {"tier": "x", "n": "3"}, {}, {"n": "12"}], k=4),
         strict=True,
     ):
-        yield _create(sort, named(sort, name, **labels))
+        yield create(sort, named(sort, name, **labels))
     selectors = [
         "tier",
         "!tier",
@@ -434,7 +414,7 @@ def lists(rng) -> Iterator[Step]:
         yield Step(f"GET {url}?{query}", None, accept)
     yield Step(f"GET {url}?limit=2")
     yield Step(f"GET {url}?limit=2&continue={{14:metadata.continue}}")
-    yield Step(f"PATCH {url}/b", {"metadata": {"labels": {"tier": "x"}}}, _kind(MERGE))
+    yield Step(f"PATCH {url}/b", {"metadata": {"labels": {"tier": "x"}}}, content(MERGE))
     yield Step(f"DELETE {url}/c")
     yield Step(f"DELETE {url}?labelSelector=" + quote(rng.choice(["tier=x", "n", "none"])))
     watched = rng.choice(
@@ -453,7 +433,7 @@ def scales(rng) -> Iterator[Step]:
     obj = named(sort, "a")
     if sort == "deployments":
         obj["spec"]["paused"] = True
-    yield _create(sort, obj)
+    yield create(sort, obj)
     scale = {
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
@@ -483,8 +463,8 @@ def scales(rng) -> Iterator[Step]:
         yield rng.choice(
             [
                 Step(f"PUT {url}/scale{query}", body),
-                Step(f"PATCH {url}/scale{query}", part, _kind(MERGE)),
-                Step(f"PATCH {url}/scale{query}", part, _kind(rng.choice([STRATEGIC, MERGE]))),
+                Step(f"PATCH {url}/scale{query}", part, content(MERGE)),
+                Step(f"PATCH {url}/scale{query}", part, content(rng.choice([STRATEGIC, MERGE]))),
                 Step(
                     f"PATCH {url}/scale{query}",
                     [
@@ -494,12 +474,12 @@ def scales(rng) -> Iterator[Step]:
                             "value": rng.choice([0, 1, "0", -1, None]),
                         }
                     ],
-                    _kind(JSON_PATCH),
+                    content(JSON_PATCH),
                 ),
                 Step(
                     f"PATCH {url}/scale?fieldManager={rng.choice(['me', 'you', ''])}&force={rng.choice(['true', 'false'])}",
                     body,
-                    _kind(APPLY),
+                    content(APPLY),
                 ),
                 Step(f"GET {url}/scale"),
                 Step(f"GET {url}"),
@@ -507,21 +487,21 @@ def scales(rng) -> Iterator[Step]:
                 Step(
                     f"PATCH {url}/scale?fieldManager={rng.choice(['me', 'you'])}",
                     {"spec": {"replicas": rng.choice([0, 1, 2])}},
-                    _kind(MERGE),
+                    content(MERGE),
                 ),
                 Step(
                     f"PATCH {url}?fieldManager={rng.choice(['me', 'you'])}",
                     {"spec": {"replicas": rng.choice([0, 1, 2])}},
-                    _kind(MERGE),
+                    content(MERGE),
                 ),
                 Step(rng.choice([f"DELETE {url}/scale", f"POST {url}/scale"]), body),
                 Step(
                     f"PATCH {url}/status{query}",
                     {"status": {"replicas": rng.choice([1, -1, "x", 0])}, "spec": {"replicas": 3}},
-                    _kind(MERGE),
+                    content(MERGE),
                 ),
                 Step(f"GET {url}/{rng.choice(['status', 'none', 'scale/more'])}"),
-                Step(f"PATCH {url}/scale", rng.choice(["", "x", "[]", "null", "{}"]), _kind(MERGE)),
+                Step(f"PATCH {url}/scale", rng.choice(["", "x", "[]", "null", "{}"]), content(MERGE)),
             ]
         )
         if sort != "deployments":  # paused; the others' controllers tell of what they did
@@ -541,7 +521,7 @@ def statuses(rng) -> Iterator[Step]:
         obj["spec"]["paused"] = True
     if sort == "pods":
         obj["spec"]["nodeSelector"] = {"nowhere": "at-all"}
-    yield _create(sort, obj | {"status": {"phase": "Running", "replicas": 4}}, "?fieldManager=maker")
+    yield create(sort, obj | {"status": {"phase": "Running", "replicas": 4}}, "?fieldManager=maker")
     yield Step("WAIT 0.5")
     conditions = [
         {"type": "a.b/Own", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
@@ -579,16 +559,16 @@ def statuses(rng) -> Iterator[Step]:
         force = rng.choice(["", "&force=true"])
         yield rng.choice(
             [
-                Step(f"PATCH {url}/status{query}", body, _kind(MERGE)),
-                Step(f"PATCH {url}/status{query}", body, _kind(STRATEGIC)),
-                Step(f"PATCH {url}/status{query}{force}", whole, _kind(APPLY)),
-                Step(f"PATCH {url}{query}{force}", whole, _kind(APPLY)),
+                Step(f"PATCH {url}/status{query}", body, content(MERGE)),
+                Step(f"PATCH {url}/status{query}", body, content(STRATEGIC)),
+                Step(f"PATCH {url}/status{query}{force}", whole, content(APPLY)),
+                Step(f"PATCH {url}{query}{force}", whole, content(APPLY)),
                 Step(f"PUT {url}/status{query}", copy.deepcopy(obj) | body),
-                Step(f"PATCH {url}{query}", body, _kind(MERGE)),
+                Step(f"PATCH {url}{query}", body, content(MERGE)),
                 Step(
                     f"PATCH {url}/status{query}",
                     [{"op": rng.choice(["add", "replace", "remove"]), "path": "/status/conditions", "value": []}],
-                    _kind(JSON_PATCH),
+                    content(JSON_PATCH),
                 ),
                 Step(f"GET {url}/status"),
             ]
@@ -602,18 +582,18 @@ def watches(rng) -> Iterator[Step]:
     sort = rng.choice(["secrets", "configmaps", "leases", "roles", "limitranges"])
     url = SORTS[sort].url
     yield Step(f"GET {url}")
-    yield _create(sort, named(sort, "a", tier="x"))
-    yield _create(sort, named(sort, "b", tier="y"))
+    yield create(sort, named(sort, "a", tier="x"))
+    yield create(sort, named(sort, "b", tier="y"))
     acts = [
-        Step(f"PATCH {url}/a", {"metadata": {"labels": {"tier": "y"}}}, _kind(MERGE)),
-        Step(f"PATCH {url}/b", {"metadata": {"labels": {"tier": "x"}}}, _kind(MERGE)),
-        Step(f"PATCH {url}/b", {"metadata": {"labels": {"tier": None}}}, _kind(MERGE)),
-        Step(f"PATCH {url}/a", {"metadata": {"annotations": {"k": "v"}}}, _kind(MERGE)),
-        Step(f"PATCH {url}/a", {"metadata": {"finalizers": ["a.b/c"]}}, _kind(MERGE)),
+        Step(f"PATCH {url}/a", {"metadata": {"labels": {"tier": "y"}}}, content(MERGE)),
+        Step(f"PATCH {url}/b", {"metadata": {"labels": {"tier": "x"}}}, content(MERGE)),
+        Step(f"PATCH {url}/b", {"metadata": {"labels": {"tier": None}}}, content(MERGE)),
+        Step(f"PATCH {url}/a", {"metadata": {"annotations": {"k": "v"}}}, content(MERGE)),
+        Step(f"PATCH {url}/a", {"metadata": {"finalizers": ["a.b/c"]}}, content(MERGE)),
         Step(f"DELETE {url}/a"),
         Step(f"DELETE {url}/b"),
-        _create(sort, named(sort, "a", tier="x")),
-        _create(sort, named(sort, "c")),
+        create(sort, named(sort, "a", tier="x")),
+        create(sort, named(sort, "c")),
     ]
     for _ in range(5):
         yield rng.choice(acts)
@@ -680,7 +660,7 @@ def aggregation(rng) -> Iterator[Step]:
     if service is not None:
         obj = named("services", "s")
         obj["spec"] = {"ports": [{"name": "web", "port": 443}]} | service
-        yield _create("services", obj)
+        yield create("services", obj)
     yield Step(f"POST {own}", one)
     yield Step("WAIT 3")
     yield Step(f"GET {own}/v1.{group}")
@@ -692,11 +672,11 @@ def aggregation(rng) -> Iterator[Step]:
                 Step(f"GET /apis/{group}/v2"),
                 Step(f"GET /apis/{group}/v1/namespaces/{{ns}}/things", None, {"Impersonate-User": "ann"}),
                 Step(f"POST /apis/{group}/v1/namespaces/{{ns}}/things", {"kind": "Thing"}),
-                Step(f"PATCH {own}/v1.{group}", {"spec": {"versionPriority": rng.choice([0, 5, "x"])}}, _kind(MERGE)),
-                Step(f"PATCH {own}/v1.{group}", {"spec": {"service": None}}, _kind(MERGE)),
-                Step(f"PATCH {own}/v1.{group}/status", {"status": {"conditions": []}}, _kind(MERGE)),
+                Step(f"PATCH {own}/v1.{group}", {"spec": {"versionPriority": rng.choice([0, 5, "x"])}}, content(MERGE)),
+                Step(f"PATCH {own}/v1.{group}", {"spec": {"service": None}}, content(MERGE)),
+                Step(f"PATCH {own}/v1.{group}/status", {"status": {"conditions": []}}, content(MERGE)),
                 Step(f"GET {own}/v1.{rng.choice(['apps', 'none', 'batch'])}"),
-                Step(f"GET {own}/{rng.choice(['v1.', 'v1.apps', f'v1.{group}'])}", None, {"Accept": _TABLE}),
+                Step(f"GET {own}/{rng.choice(['v1.', 'v1.apps', f'v1.{group}'])}", None, {"Accept": TABLE}),
                 Step("GET /apis/metrics.k8s.io/v1beta1/nodes"),
                 Step("GET /apis/metrics.k8s.io/v1beta1/namespaces/{ns}/pods"),
             ]
@@ -704,9 +684,6 @@ def aggregation(rng) -> Iterator[Step]:
     yield Step(f"DELETE {own}/v1.{group}")
     yield Step("WAIT 1")
     yield Step(f"GET /apis/{group}/v1")
-
-
-_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def pods(rng) -> Iterator[Step]:
@@ -717,13 +694,13 @@ def pods(rng) -> Iterator[Step]:
     budget["spec"][rng.choice(["minAvailable", "maxUnavailable"])] = rng.choice([0, 1, 2, "50%", "100%"])
     if rng.random() < 0.4:
         budget["spec"]["unhealthyPodEvictionPolicy"] = rng.choice(["AlwaysAllow", "IfHealthyBudget"])
-    yield _create("poddisruptionbudgets", budget)
+    yield create("poddisruptionbudgets", budget)
     for name in "pq":
         pod = named("pods", name, a="b")
         pod["spec"]["nodeSelector"] = {"nowhere": "at-all"}
         if rng.random() < 0.3:
             pod["metadata"]["finalizers"] = ["a.b/c"]
-        yield _create("pods", pod)
+        yield create("pods", pod)
     for name in rng.choice(["p", "pq", ""]):
         yield Step(
             f"POST {url}/{name}/binding",
@@ -744,7 +721,7 @@ def pods(rng) -> Iterator[Step]:
                 }
             ],
         }
-        yield Step(f"PATCH {url}/{name}/status", {"status": status}, _kind(MERGE))
+        yield Step(f"PATCH {url}/{name}/status", {"status": status}, content(MERGE))
     yield Step("WAIT 2")
     yield Step(f"GET {SORTS['poddisruptionbudgets'].url}/b")
     for _ in range(7):
@@ -786,7 +763,7 @@ def pods(rng) -> Iterator[Step]:
                 Step(f"POST {url}/{name}/eviction", eviction),
                 Step(f"POST {url}/{name}/eviction", eviction),
                 Step(f"POST {url}/{name}/eviction{rng.choice(['?dryRun=All', '?gracePeriodSeconds=0'])}", eviction),
-                Step(f"PATCH {url}/{name}", change, _kind(rng.choice([MERGE, STRATEGIC]))),
+                Step(f"PATCH {url}/{name}", change, content(rng.choice([MERGE, STRATEGIC]))),
                 Step(
                     f"DELETE {url}/{name}{rng.choice(['', '?gracePeriodSeconds=0', '?gracePeriodSeconds=-3', '?gracePeriodSeconds=40', '?dryRun=All'])}"
                 ),
@@ -810,7 +787,7 @@ def pods(rng) -> Iterator[Step]:
                             {"metadata": {"labels": {"z": "y"}, "finalizers": ["q.r/s"]}},
                         ]
                     ),
-                    _kind(STRATEGIC),
+                    content(STRATEGIC),
                 ),
             ]
         )
@@ -850,8 +827,8 @@ def access(rng) -> Iterator[Step]:
             ]
         },
     )
-    yield _create("configmaps", named("configmaps", "a"))
-    yield _create("deployments", named("deployments", "a"))
+    yield create("configmaps", named("configmaps", "a"))
+    yield create("deployments", named("deployments", "a"))
     yield Step("WAIT 2")
     who: list[dict[str, str]] = [
         {"Impersonate-User": "ann"},
@@ -893,7 +870,7 @@ def access(rng) -> Iterator[Step]:
                 Step(
                     f"PATCH {APPS}/deployments/{rng.choice(['a', 'b'])}{rng.choice(['', '/scale', '/status', '/none'])}",
                     {"spec": {"replicas": 0}},
-                    _kind(MERGE) | user,
+                    content(MERGE) | user,
                 ),
                 Step(f"POST {CORE}/configmaps", named("configmaps", rng.choice(["a", "b"])), user),
                 Step(f"DELETE {CORE}/{rng.choice(['configmaps', 'configmaps/a', 'pods/x'])}", None, user),
@@ -987,7 +964,7 @@ def discovery(rng) -> Iterator[Step]:
     ]
     tables = ("pods", "deployments", "jobs", "cronjobs", "services", "configmaps", "replicasets", "roles", "leases")
     for sort in rng.sample(tables, k=3):
-        yield _create(sort, named(sort, "a"), "?dryRun=All" if sort == "pods" else "")
+        yield create(sort, named(sort, "a"), "?dryRun=All" if sort == "pods" else "")
     for _ in range(5):
         yield Step(f"GET {rng.choice(paths)}", None, {"Accept": rng.choice(["application/json", rng.choice(accepts)])})
     for _ in range(5):
@@ -1021,7 +998,7 @@ def admission(rng) -> Iterator[Step]:
         )
     ]
     if rng.random() < 0.7:
-        yield _create("limitranges", limits)
+        yield create("limitranges", limits)
     quota = named("resourcequotas", "q")
     quota["spec"] = rng.choice(
         [
@@ -1035,7 +1012,7 @@ def admission(rng) -> Iterator[Step]:
             {"hard": {"requests.storage": "1Gi", "persistentvolumeclaims": "1"}},
         ]
     )
-    yield _create("resourcequotas", quota)
+    yield create("resourcequotas", quota)
     yield Step("WAIT 3")
     yield Step(f"GET {SORTS['resourcequotas'].url}/q")
     for number in range(8):
@@ -1059,10 +1036,10 @@ def admission(rng) -> Iterator[Step]:
                 ]
             )
             put(obj, path, value_for(rng, path))
-        yield _create(sort, obj, rng.choice(["", "", "?dryRun=All"]))
+        yield create(sort, obj, rng.choice(["", "", "?dryRun=All"]))
     yield Step("WAIT 2")
     yield Step(f"GET {SORTS['resourcequotas'].url}/q")
-    yield Step(f"PATCH {SORTS['resourcequotas'].url}/q", {"spec": {"hard": {"pods": "0"}}}, _kind(MERGE))
+    yield Step(f"PATCH {SORTS['resourcequotas'].url}/q", {"spec": {"hard": {"pods": "0"}}}, content(MERGE))
     yield Step(f"DELETE {SORTS['pods'].url}?gracePeriodSeconds=0")
     yield Step("WAIT 2")
     yield Step(f"GET {SORTS['resourcequotas'].url}/q")
@@ -1077,7 +1054,7 @@ def deletion(rng) -> Iterator[Step]:
     top = named("configmaps", "top")
     if rng.random() < 0.3:
         top["metadata"]["finalizers"] = ["a.b/c"]
-    yield _create("configmaps", top)
+    yield create("configmaps", top)
     for name in "xyz":
         body = named(rng.choice(["configmaps", "secrets", "leases"]), name)
         sort = {"ConfigMap": "configmaps", "Secret": "secrets", "Lease": "leases"}[body["kind"]]
@@ -1088,11 +1065,11 @@ def deletion(rng) -> Iterator[Step]:
             body["metadata"]["ownerReferences"][0]["uid"] = "no-such-uid"
         if rng.random() < 0.25:
             body["metadata"]["finalizers"] = [rng.choice(["a.b/c", "foregroundDeletion"])]
-        yield _create(sort, body)
+        yield create(sort, body)
     deployment = named("deployments", "d")
     deployment["spec"]["replicas"] = rng.choice([0, 1])
     put(deployment, "spec.template.spec.nodeSelector", {"nowhere": "at-all"})
-    yield _create("deployments", deployment)
+    yield create("deployments", deployment)
     yield Step("WAIT 3")
     policy = rng.choice(["Background", "Foreground", "Orphan", ""])
     suffix = f"?propagationPolicy={policy}" if policy else ""
@@ -1104,13 +1081,13 @@ def deletion(rng) -> Iterator[Step]:
     yield Step(
         f"PATCH {SORTS['configmaps'].url}/top",
         {"metadata": {"finalizers": rng.choice([None, ["d.e/f"], []])}},
-        _kind(MERGE),
+        content(MERGE),
     )
     if rng.random() < 0.6:
         yield Step("DELETE /api/v1/namespaces/{ns}" + rng.choice(["", "?gracePeriodSeconds=0"]))
         yield Step("WAIT 20")
         yield Step("GET /api/v1/namespaces/{ns}")
-        yield _create("configmaps", named("configmaps", "late"))
+        yield create("configmaps", named("configmaps", "late"))
         yield Step(f"GET {SORTS['configmaps'].url}")
         yield Step(
             "PUT /api/v1/namespaces/{ns}/finalize",
@@ -1146,7 +1123,7 @@ def controllers(rng) -> Iterator[Step]:
         obj["spec"]["replicas"] = rng.choice([1, 2])
     if sort == "statefulsets":
         obj["spec"]["podManagementPolicy"] = rng.choice(["Parallel", "OrderedReady"])
-    yield _create(sort, obj)
+    yield create(sort, obj)
     yield Step("WAIT 3")
     yield Step(f"GET {url}/w")
     number = 1
@@ -1165,21 +1142,21 @@ def controllers(rng) -> Iterator[Step]:
                     "lastTransitionTime": "2026-01-01T00:00:00Z",
                 }
             ]
-            yield Step(f"PATCH {pod}/status", {"status": {"phase": phase, "conditions": ready}}, _kind(STRATEGIC))
+            yield Step(f"PATCH {pod}/status", {"status": {"phase": phase, "conditions": ready}}, content(STRATEGIC))
         elif act == "scale" and sort in ("deployments", "replicasets", "statefulsets"):
-            yield Step(f"PATCH {url}/w/scale", {"spec": {"replicas": rng.choice([0, 0, 1, 3])}}, _kind(MERGE))
+            yield Step(f"PATCH {url}/w/scale", {"spec": {"replicas": rng.choice([0, 0, 1, 3])}}, content(MERGE))
         elif act == "delete-pod":
             yield Step(f"DELETE {pod}?gracePeriodSeconds={rng.choice([0, 5])}")
         elif act == "template" and sort in ("deployments", "statefulsets"):
             yield Step(
                 f"PATCH {url}/w",
                 {"spec": {"template": {"metadata": {"annotations": {"v": str(rng.randrange(3))}}}}},
-                _kind(MERGE),
+                content(MERGE),
             )
         elif sort in ("jobs", "cronjobs"):
-            yield Step(f"PATCH {url}/w", {"spec": {"suspend": rng.choice([True, False])}}, _kind(MERGE))
+            yield Step(f"PATCH {url}/w", {"spec": {"suspend": rng.choice([True, False])}}, content(MERGE))
         else:
-            yield Step(f"PATCH {url}/w", {"spec": {"paused": True}, "metadata": {"labels": {"t": "v"}}}, _kind(MERGE))
+            yield Step(f"PATCH {url}/w", {"spec": {"paused": True}, "metadata": {"labels": {"t": "v"}}}, content(MERGE))
         yield Step("WAIT 4")
         yield Step(f"GET {url}/w")
         yield Step(f"GET {SORTS['pods'].url}")
@@ -1302,22 +1279,22 @@ def customs(rng) -> Iterator[Step]:
                 Step(
                     f"PATCH {url}/a{query}",
                     {k: v for k, v in body.items() if k not in ("apiVersion", "kind", "metadata")},
-                    _kind(MERGE),
+                    content(MERGE),
                 ),
                 Step(
                     f"PATCH {url}/a?fieldManager={rng.choice(['me', 'you'])}{rng.choice(['', '&force=true'])}",
                     body,
-                    _kind(APPLY),
+                    content(APPLY),
                 ),
-                Step(f"PATCH {url}/a", body, _kind(STRATEGIC)),
+                Step(f"PATCH {url}/a", body, content(STRATEGIC)),
                 Step(
                     f"PATCH {url}/a/{rng.choice(['scale', 'status'])}",
                     {"spec": {"replicas": rng.choice([0, 2, -1, "x"])}, "status": {"replicas": 1}},
-                    _kind(MERGE),
+                    content(MERGE),
                 ),
                 Step(f"GET {url}/a{rng.choice(['', '/scale', '/status', '/none'])}"),
                 Step(f"GET {url}", None, {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}),
-                Step(f"DELETE {url}/a", rng.choice(_DELETES)),
+                Step(f"DELETE {url}/a", rng.choice(_AT_ONCE)),
             ]
         )
     yield Step(f"GET {url}/a")
@@ -1344,7 +1321,8 @@ AREAS: dict[str, Callable[[random.Random], Iterator[Step]]] = {
         controllers,
         customs,
         beside,
+        *FURTHER,
     )
 }
 #: Where controllers' writes are a part of what is compared.
-SETTLED = frozenset({"admission", "deletion", "controllers"})
+SETTLED = frozenset({"admission", "deletion", "controllers"}) | SETTLED_FURTHER

@@ -26,8 +26,11 @@ CERTIFICATE = peer_header("kubernetes-admin", ("system:masters",))
 class Embedded:
     """The embedded cluster, asked in process with bodies as they come over the wire."""
 
-    def __init__(self):
+    def __init__(self, *, kubelets=True):
+        """``kubelets=False``: nodes that are registered have none, as on a control plane alone."""
         self.cluster = Cluster(exec_mode="none")
+        if not kubelets:
+            self.cluster.nodes.tends = lambda _node: False
 
     def ask(self, method, path, body=None, content_type="application/json"):
         return self.ask_as(method, path, body, {"Content-Type": content_type})

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from killcheck.embedded.api import status
 from killcheck.embedded.api.http import Request, User
-from killcheck.embedded.api.rbac import Attributes, Authorizer
+from killcheck.embedded.api.rbac import MASTERS, Attributes, Authorizer
 from killcheck.embedded.api.tokens import Issuer, TokenRefused
 
 __all__ = ["ANONYMOUS", "PEER", "Authenticator", "peer_header"]
@@ -32,6 +32,8 @@ _USER = "impersonate-user"
 _GROUP = "impersonate-group"
 _UID = "impersonate-uid"
 _EXTRA = "impersonate-extra-"
+_NODE = "system:node:"
+_AUTHENTICATION = "authentication.k8s.io"
 
 
 def peer_header(common_name: str, organizations: tuple[str, ...] = (), der: bytes = b"") -> dict[str, str]:
@@ -51,6 +53,8 @@ class Authenticator(Struct):
     tokens: Issuer
     authorizer: Authorizer
     static_tokens: Mapping[str, User] = field(default_factory=dict)
+    #: What a request would do; from v1.36 on whom it may be done as depends on that, too. None: before.
+    attributes_of: Callable[[Request], Attributes] | None = None
 
     def authenticate(self, request: Request) -> User:
         """Who is asking, after impersonation.
@@ -60,7 +64,7 @@ class Authenticator(Struct):
         """
         user = request.user or self._certificate(request) or self._bearer(request) or ANONYMOUS
         if any(name.startswith("impersonate-") for name in request.headers):
-            return self._impersonated(user, request.headers)
+            return self._impersonated(user, request)
         return user
 
     def _certificate(self, request: Request) -> User | None:
@@ -86,8 +90,9 @@ class Authenticator(Struct):
             raise status.unauthorized() from refused
 
     # -- impersonation -------------------------------------------------------------------------------------
-    def _impersonated(self, user: User, headers: Mapping[str, str]) -> User:
+    def _impersonated(self, user: User, request: Request) -> User:
         """The user whom the headers ask to be. Repeated group headers arrive joined by commas."""
+        headers = request.headers
         name, uid = headers.get(_USER, ""), headers.get(_UID, "")
         groups = [group.strip() for group in headers.get(_GROUP, "").split(",") if group.strip()]
         extra = {unquote(key.removeprefix(_EXTRA)): [value] for key, value in headers.items() if key.startswith(_EXTRA)}
@@ -95,23 +100,46 @@ class Authenticator(Struct):
             if groups or uid or extra:
                 raise _without_user(groups, uid, extra)
             return user
-        account = _service_account(name)
-        self._allow(
-            user,
-            account[1] if account else name,
-            "serviceaccounts" if account else "users",
-            namespace=account[0] if account else "",
-        )
-        for group in groups:
-            self._allow(user, group, "groups")
+        alone = not (groups or uid or extra)
+        refused: status.StatusError | None = None
+        mode = _mode(name, alone=alone) if self.attributes_of is not None and MASTERS not in user.groups else ""
+        if mode and self.attributes_of is not None:
+            try:
+                attributes = self.attributes_of(request)
+                on = structs.replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}")
+                self.authorizer.check(user, on)
+                self._allow_all(user, name, groups, uid, extra, verb=f"impersonate:{mode}")
+                return _become(name, ["system:nodes"] if mode == "arbitrary-node" else groups, uid, extra)
+            except status.StatusError as error:
+                refused = error
+        try:
+            self._allow_all(user, name, groups, uid, extra, verb="impersonate")
+        except status.StatusError as error:
+            raise refused or error from error
+        return _become(name, groups, uid, extra)
+
+    def _allow_all(
+        self, user: User, name: str, groups: list[str], uid: str, extra: Mapping[str, list[str]], *, verb: str
+    ) -> None:
+        """Raises StatusError 403 for the first part of another's identity that may not be taken on.
+
+        Users and groups are authentication.k8s.io's under the constrained verbs, and the core group's under the old.
+        """
+        account, node = _service_account(name), name.removeprefix(_NODE)
+        of = "" if verb == "impersonate" else _AUTHENTICATION
+        if account:
+            self._allow(user, account[1], "serviceaccounts", verb=verb, group=of, namespace=account[0])
+        elif node != name and of:
+            self._allow(user, node, "nodes", verb=verb, group=of)
+        else:
+            self._allow(user, name, "users", verb=verb, group=of)
+        if uid:
+            self._allow(user, uid, "uids", verb=verb, group=_AUTHENTICATION)
+        for one in groups:
+            self._allow(user, one, "groups", verb=verb, group=of)
         for key, values in extra.items():
             for value in values:
-                self._allow(user, value, "userextras", group="authentication.k8s.io", subresource=key)
-        if uid:
-            self._allow(user, uid, "uids", group="authentication.k8s.io")
-        if account and not groups:
-            groups = ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
-        return User(name, _completed(name, groups), uid, extra)
+                self._allow(user, value, "userextras", verb=verb, group=_AUTHENTICATION, subresource=key)
 
     def _allow(
         self,
@@ -119,11 +147,31 @@ class Authenticator(Struct):
         name: str,
         resource: str,
         *,
+        verb: str,
         group: str = "",
         subresource: str = "",
         namespace: str = "",
     ) -> None:
-        self.authorizer.check(user, Attributes("impersonate", group, resource, subresource, name, namespace))
+        self.authorizer.check(user, Attributes(verb, group, resource, subresource, name, namespace))
+
+
+def _mode(name: str, *, alone: bool) -> str:
+    """Which constrained impersonation a user falls under (filters/impersonation/mode.go); empty: none.
+
+    ``alone``: nothing but the name is asked for. That a node's own accounts may be that node is not modelled.
+    """
+    if _service_account(name):
+        return "serviceaccount" if alone else ""
+    if name.startswith(_NODE):
+        return "arbitrary-node" if alone else ""
+    return "user-info"
+
+
+def _become(name: str, groups: list[str], uid: str, extra: dict[str, list[str]]) -> User:
+    account = _service_account(name)
+    if account and not groups:
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
+    return User(name, _completed(name, groups), uid, extra)
 
 
 def _service_account(name: str) -> tuple[str, str] | None:

@@ -8,21 +8,18 @@ of kube-apiserver v1.36.2; k8s.io/apiserver/pkg/admission/plugin/cel/compile.go 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from killcheck.embedded.api import celsyntax
+from killcheck.embedded.api.celtypes import TypeProblem, type_of
 
 __all__ = ["DEVICE", "Declared", "policy", "problem"]
 
 #: Name -> its fields; None: any.
 Declared = Mapping[str, frozenset[str] | None]
 
-_REQUEST = frozenset(
-    "kind resource subResource requestKind requestResource requestSubResource name namespace operation userInfo dryRun "
-    "options".split()
-)
 #: What the expressions of a device's selectors see.
 DEVICE: Declared = {"device": frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})}
 #: Names of types, and of libraries: never undeclared.
@@ -33,26 +30,22 @@ _KNOWN = frozenset(
 _OPERAND = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
-_LITERALS = {
-    "STRING_LIT": "string",
-    "INT_LIT": "int",
-    "FLOAT_LIT": "double",
-    "UINT_LIT": "uint",
-    "NULL_LIT": "null_type",
-}
 _QUOTED = re.compile(r"""\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'""")
 _UNFINISHED = re.compile(r"(?:&&|\|\||[=!<>]=|[-+*/%<>!?:,(\[])$")
 
 
-def policy(variables: bool, params: bool) -> Declared:
-    """What expressions of an admission policy see."""
-    found: dict[str, frozenset[str] | None] = dict.fromkeys(("object", "oldObject", "namespaceObject", "authorizer"))
-    found["request"] = _REQUEST
-    return found | dict.fromkeys(["variables"] * variables + ["params"] * params)
+def policy(params: bool, variables: Iterable[str] | None = None, *, authorizer: bool = True) -> Declared:
+    """What expressions of an admission policy see; ``variables``: the names of those above it, None: it has none."""
+    found: dict[str, frozenset[str] | None] = dict.fromkeys(("object", "oldObject", "namespaceObject", "request"))
+    found |= dict.fromkeys(["authorizer"] * authorizer + ["params"] * params)
+    return found if variables is None else found | {"variables": frozenset(variables)}
 
 
 def problem(
-    text: str, declared: Declared, wanted: str = "bool", otherwise: str = "must evaluate to {} but got {}"
+    text: str,
+    declared: Declared,
+    wanted: str = "bool",
+    otherwise: str = "must evaluate to {} but got {}",
 ) -> str:
     """What is wrong with an expression that is to be of type ``wanted`` (empty: any); empty: nothing certain."""
     early = _ends_early(text)
@@ -68,7 +61,12 @@ def problem(
         if fields is not None and field and field not in fields:
             at = text.find(f".{field}", text.find(name)) + 1
             return _shown(text, at, f"undefined field '{field}'")
-    got = _type(tree, declared)
+    own = {name: "" for name, fields in declared.items() if fields is not None}
+    own |= {"device": "device"} if "device" in declared else {}
+    try:
+        got = type_of(tree, text, own)
+    except TypeProblem as error:
+        return _shown(text, error.column, error.why)
     return otherwise.format(wanted, got) if wanted and got not in ("", wanted) else ""
 
 
@@ -80,6 +78,8 @@ def _shown(text: str, column: int, why: str) -> str:
 def _ends_early(text: str) -> str:
     """What an expression lacks at its end."""
     bare = _QUOTED.sub("''", text).rstrip()
+    if bare.endswith("."):
+        return "no viable alternative at input '.'"
     if not bare or _UNFINISHED.search(bare):
         return f"mismatched input '<EOF>' expecting {_OPERAND}"
     if bare.count("(") == bare.count(")") + 1 and bare.count("[") == bare.count("]"):
@@ -130,25 +130,3 @@ def _plain(tree: Any) -> Any:
             return None
         tree = tree.children[0]
     return tree if getattr(tree, "type", "") == "IDENT" else None
-
-
-def _type(tree: Any, declared: Declared) -> str:
-    """The type of an expression that is a literal, or a path; empty: it is not known."""
-    while tree.data not in ("literal", "member_dot", "ident"):
-        if len(tree.children) != 1 or not hasattr(tree.children[0], "data"):
-            return ""
-        tree = tree.children[0]
-    if tree.data == "literal":
-        return _LITERALS.get(tree.children[0].type, "")
-    steps = []
-    while tree.data == "member_dot":
-        steps.append(str(tree.children[1]))
-        tree = tree.children[0].children[0]
-    while hasattr(tree, "data") and tree.data != "ident":
-        if len(tree.children) != 1 or not hasattr(tree.children[0], "data"):
-            return ""
-        tree = tree.children[0]
-    name = str(tree.children[0]) if hasattr(tree, "data") else ""
-    if name == "device" and steps == ["driver"]:
-        return "string"
-    return "dyn" if name in ("object", "oldObject") and name in declared else ""

@@ -6,10 +6,11 @@ and custom resources (their ``None`` strategy changes ``apiVersion`` alone).
 
 from __future__ import annotations
 
+from killcheck.embedded.api import hpaversions
 from killcheck.embedded.api.kinds import Kind
-from killcheck.kube.objects import Obj, copy, dig
+from killcheck.kube.objects import Obj, dig
 
-__all__ = ["converted", "to_storage"]
+__all__ = ["EVENTS_GROUP", "converted", "to_storage"]
 
 #: core/v1 name -> events.k8s.io/v1 name
 _EVENT_FIELDS = {
@@ -34,7 +35,7 @@ def converted(kind: Kind, obj: Obj) -> Obj:
         if kind.resource.group == EVENTS_GROUP:
             obj = {_EVENT_FIELDS.get(key, key): value for key, value in obj.items()}
         elif kind.resource.group == "autoscaling":
-            obj = _hpa_to_v1(obj) if kind.resource.version == "v1" else _hpa_to_v2(obj)
+            obj = hpaversions.to_v1(obj) if kind.resource.version == "v1" else hpaversions.to_v2(obj)
     return obj | {"apiVersion": wanted}
 
 
@@ -46,46 +47,10 @@ def to_storage(kind: Kind, obj: Obj) -> Obj:
         obj = {_EVENT_FIELDS_BACK.get(key, key): value for key, value in obj.items()}
         return obj | {"apiVersion": "v1"}
     if kind.resource.group == "autoscaling" and kind.resource.version == "v1":
-        return _hpa_to_v2(obj) | {"apiVersion": "autoscaling/v2"}
+        return hpaversions.to_v2(obj) | {"apiVersion": "autoscaling/v2"}
     return obj
 
 
 def _storage_version(kind: Kind) -> str:
     versions = dig(kind.crd, "spec", "versions", default=[])
     return next((str(v["name"]) for v in versions if v.get("storage")), kind.resource.version)
-
-
-def _hpa_to_v1(obj: Obj) -> Obj:
-    """Metrics other than the CPU's utilization have no place in v1 (there: an annotation)."""
-    new = copy(obj)
-    spec, status = new.get("spec", {}), new.get("status", {})
-    for metric in spec.pop("metrics", None) or []:
-        utilization = dig(metric, "resource", "target", "averageUtilization")
-        if dig(metric, "resource", "name") == "cpu" and utilization is not None:
-            spec["targetCPUUtilizationPercentage"] = utilization
-    spec.pop("behavior", None)
-    for metric in status.pop("currentMetrics", None) or []:
-        utilization = dig(metric, "resource", "current", "averageUtilization")
-        if dig(metric, "resource", "name") == "cpu" and utilization is not None:
-            status["currentCPUUtilizationPercentage"] = utilization
-    status.pop("conditions", None)
-    return new
-
-
-def _hpa_to_v2(obj: Obj) -> Obj:
-    new = copy(obj)
-    spec, status = new.get("spec", {}), new.get("status", {})
-    target = spec.pop("targetCPUUtilizationPercentage", None)
-    if target is not None:
-        spec["metrics"] = [
-            {
-                "type": "Resource",
-                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": target}},
-            }
-        ]
-    current = status.pop("currentCPUUtilizationPercentage", None)
-    if current is not None:
-        status["currentMetrics"] = [
-            {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": current}}}
-        ]
-    return new

@@ -23,6 +23,7 @@ from killcheck.embedded.api.http import Request, Response, User
 from killcheck.embedded.api.kinds import Kind, Registry
 from killcheck.embedded.api.kubelet_endpoint import KubeletEndpoint
 from killcheck.embedded.api.managedfields import ManagedFields
+from killcheck.embedded.api.nodeports import NodePorts
 from killcheck.embedded.api.rbac import Attributes, forbidden
 from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.api.store import Store
@@ -75,6 +76,7 @@ class Core(ABC):
         self.watches = Watches(store, loop)
         self.managed = ManagedFields(loop)
         self.addresses = Addresses(store)
+        self.node_ports = NodePorts(store)
 
     @abstractmethod
     def handle(self, request: Request) -> Response:

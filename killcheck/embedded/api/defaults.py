@@ -13,7 +13,7 @@ from killcheck.embedded.api import poddefaults
 from killcheck.embedded.api.kinds import Kind
 from killcheck.kube.objects import Obj, copy, format_time
 
-__all__ = ["apply"]
+__all__ = ["ROUND_TRIP", "apply", "autoscaler"]
 
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -159,11 +159,23 @@ _CPU_80: Obj = {
 }
 
 
-def _hpa(obj: Obj) -> None:
+#: What v1 has no fields for stands in annotations that begin so.
+ROUND_TRIP = "autoscaling.alpha.kubernetes.io/"
+
+
+def autoscaler(obj: Obj) -> None:
+    """Of a HorizontalPodAutoscaler, in place; metrics and behavior in v2 alone."""
     spec = _spec(obj)
     spec.setdefault("minReplicas", 1)
+    notes = obj["metadata"].get("annotations") or {}
     if obj.get("apiVersion") == "autoscaling/v1":
+        if not notes.get(f"{ROUND_TRIP}metrics") and spec.get("targetCPUUtilizationPercentage") is None:
+            spec["targetCPUUtilizationPercentage"] = 80
         return
+    for note in ("metrics", "current-metrics", "behavior", "conditions"):  # v1's, which say nothing in this one
+        notes.pop(f"{ROUND_TRIP}{note}", None)
+    if not notes:
+        obj["metadata"].pop("annotations", None)
     _unless(spec, "metrics", [copy(_CPU_80)])
     behavior = spec.get("behavior")
     if behavior is not None:
@@ -412,7 +424,7 @@ _BY_KIND: dict[tuple[str, str], Callable[[Obj], None]] = {
     ("apps", "StatefulSet"): _stateful_set,
     ("batch", "Job"): _job,
     ("batch", "CronJob"): _cron_job,
-    ("autoscaling", "HorizontalPodAutoscaler"): _hpa,
+    ("autoscaling", "HorizontalPodAutoscaler"): autoscaler,
     (_RBAC, "RoleBinding"): _binding,
     (_RBAC, "ClusterRoleBinding"): _binding,
     ("networking.k8s.io", "NetworkPolicy"): _network_policy,

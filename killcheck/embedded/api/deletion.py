@@ -108,24 +108,23 @@ class Deleter:
     def delete_collection(self, call: Call) -> Response:
         """DELETE of all that a collection request selects; answers with the list of what it met."""
         options = self._options(call)
-        self._warn(call, options)
         kind = call.kind
-        met = self.reader.matching(call)
+        met, meta_of_list = self.reader.page(call)
+        self._warn(call, options)
         items = [self.reader.managed(call, converted(kind, obj)) for obj in met]
         for obj in met:
             meta = obj["metadata"]
             call.name = meta["name"]
             call.namespace = meta.get("namespace", "")
-            single = DeleteOptions(options.grace_s, options.propagation, options.orphan, dry_run=options.dry_run)
             if self.store.get(kind.table, call.key) is not None:
-                self.delete_object(call, obj, single)
+                self.delete_object(call, obj, options)
         call.name = ""
         if call.over_wire and not kind.crd:
             items = [{k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} for obj in items]
         body: Obj = {
             "kind": kind.list_kind,
             "apiVersion": kind.resource.api_version,
-            "metadata": {"resourceVersion": str(self.store.revision)},
+            "metadata": meta_of_list,
             "items": items,
         }
         return Response(200, body)
@@ -301,7 +300,7 @@ class Deleter:
             if kind != "DeleteOptions":
                 raise status.bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
             return options_from(schemas.decode("V1DeleteOptions", raw, partial=True).obj, call)
-        body: Obj = {}
+        body: Obj = {"dryRun": request.query.get("dryRun") or []}
         for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents"):
             value = request.param(name)
             if value:
@@ -335,7 +334,7 @@ def options_from(body: Obj, call: Call, *, checked: bool = True) -> DeleteOption
         body.get("orphanDependents"),
         str(preconditions.get("uid") or ""),
         str(preconditions.get("resourceVersion") or ""),
-        bool(dry_run) or call.dry_run,
+        bool(dry_run) or (not checked and call.dry_run),
     )
 
 

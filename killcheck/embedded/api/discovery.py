@@ -55,13 +55,26 @@ def _aggregated_version(request: Request) -> str | None:
     return None
 
 
+#: Kubernetes' groups by the priorities of their APIServices (pkg/controlplane/apiserver/aggregator.go); those of custom
+#: resources have one and the same, and come by name.
+_RANK = {
+    group: number
+    for number, group in enumerate(
+        " apiregistration.k8s.io apps events.k8s.io authentication.k8s.io authorization.k8s.io autoscaling batch "
+        "certificates.k8s.io networking.k8s.io policy rbac.authorization.k8s.io storage.k8s.io "
+        "admissionregistration.k8s.io apiextensions.k8s.io scheduling.k8s.io coordination.k8s.io node.k8s.io "
+        "discovery.k8s.io resource.k8s.io flowcontrol.apiserver.k8s.io".split(" ")
+    )
+}
+
+
 def _by_group(registry: Registry) -> dict[str, dict[str, list[Kind]]]:
-    """group -> version -> kinds, the preferred version first."""
+    """group -> version -> kinds, as a client looks for a name: the preferred group and version first."""
     found: dict[str, dict[str, list[Kind]]] = {}
     for kind in registry.all():
         resource = kind.resource
         found.setdefault(resource.group, {}).setdefault(resource.version, []).append(kind)
-    return found
+    return dict(sorted(found.items(), key=lambda entry: (_RANK.get(entry[0], len(_RANK)), entry[0])))
 
 
 # -- the plain documents ---------------------------------------------------------------------------------------

@@ -62,6 +62,8 @@ def check_fields(kind: Kind, selector: FieldSelector) -> None:
     for field, _, _ in selector.terms:
         if field in _META or field in extra or field in custom:
             continue
+        if kind.table == ("batch", "jobs"):
+            raise bad_request(f'field label "{field}" not supported for Job')
         if extra or kind.crd:
             raise bad_request(f"field label not supported: {field}")
         raise bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')

@@ -40,6 +40,10 @@ class Manager(NamedTuple):
     #: A second entry of the same manager, which a write of the Scale leaves; the next write of anything drops it.
     again: bool = False
 
+    def is_applier(self, other: Manager) -> bool:
+        """Whether both are one applier in two versions: he is the same whichever he applies (internal/fieldmanager)."""
+        return self.operation == other.operation == "Apply" and self != other and self[0::3] == other[0::3]
+
 
 class _Note(NamedTuple):
     manager: Manager
@@ -341,6 +345,8 @@ def _fold(record: _Record) -> None:
             others = manager != note.manager and applied is None
             lost = merged(gone, touched) if others else gone
             _assign(record, manager, subtract(record.sets[manager], lost))
+        for manager in [one for one in record.sets if applied is not None and one.is_applier(note.manager)]:
+            _assign(record, manager, {})
         mine = merged(record.sets.get(note.manager, {}), touched) if applied is None else applied
         _assign(record, note.manager, mine, note.time)
         _mark(record, note.since)

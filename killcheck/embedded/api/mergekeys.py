@@ -208,6 +208,8 @@ class ApplyLists:
     def __init__(self, kind: Kind | None) -> None:
         self.custom = kind is not None and kind.crd is not None
         self.kind = kind.resource.kind if kind is not None else ""
+        #: Of v1's alone is what an autoscaler scales one value.
+        self.old_autoscaler = kind is not None and kind.resource.api_version == "autoscaling/v1"
         self._type = kind.schema if kind is not None else None
         self.schema: Obj = (kind.crd_version.get("schema") or {}).get("openAPIV3Schema") or {} if kind else {}
 
@@ -242,6 +244,8 @@ class ApplyLists:
         """Whether the object at ``path`` is owned as a whole."""
         if self.custom and path[0] != "metadata":
             return self._at(path).get("x-kubernetes-map-type") == "atomic"
+        if self.old_autoscaler and path[-1] == "scaleTargetRef":
+            return True
         return path[-1] in _ATOMIC or path[-2:] in _ATOMIC_BY_PATH
 
     def items_are_atomic(self, path: Path) -> bool:

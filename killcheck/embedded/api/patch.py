@@ -377,8 +377,8 @@ def go_value(value: Any) -> str:
 # -- server-side apply -----------------------------------------------------------------------------------------
 def apply_merge(live: Any, config: Any, lists: ApplyLists, path: Path = ()) -> Any:
     """What is there, with an applied configuration on top: associative lists by their keys, atomic ones whole."""
-    if config is None and isinstance(live, dict | list) and path and not _is_whole(live, lists, path):
-        return live  # nothing is put into it, and nothing is taken from it
+    if config is None and live and isinstance(live, dict | list) and path and not _is_whole(live, lists, path):
+        return live  # nothing is put into it, and nothing is taken from it; what is empty counts as a single value
     if isinstance(config, dict) and isinstance(live, dict) and not (path and lists.is_atomic(path)):
         result = dict(live)
         for key, value in config.items():

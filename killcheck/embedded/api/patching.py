@@ -363,6 +363,8 @@ class Patcher:
         table, key = call.kind.table, call.key
         me = _applier(call)
         known = dict(managed.sets(table, key))
+        for one in [manager for manager in known if manager.is_applier(me)]:
+            known[me] = known.pop(one)
         sets = known or managed.first_applied(call.kind, old, lists)
         new = apply_merge(copy(old), copy(config.typed), lists)
         as_asked = new if config.spelled == config.typed else apply_merge(copy(old), copy(config.spelled), lists)

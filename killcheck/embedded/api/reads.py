@@ -119,6 +119,18 @@ class Reader:
     def listing(self, call: Call) -> Response:
         """A list, a page of one, or a Table of either."""
         kind = call.kind
+        items, meta = self.page(call)
+        items = [self.managed(call, converted(kind, obj)) for obj in items]
+        shape = negotiation.shape_of(call)
+        if shape is not negotiation.PLAIN:
+            return Response(200, negotiation.shaped(shape, call, items, meta, self.server.loop.now()))
+        if call.over_wire and not kind.crd:
+            items = [{k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} for obj in items]
+        body = {"kind": kind.list_kind, "apiVersion": kind.resource.api_version, "metadata": meta, "items": items}
+        return Response(200, body)
+
+    def page(self, call: Call) -> tuple[list[Obj], Obj]:
+        """The objects that a collection request means, or a page of them, as stored; and the list's metadata."""
         _number(call.request.param("limit"))
         where = self._filter(call)
         revision, after = self._from(call)
@@ -130,19 +142,7 @@ class Reader:
             meta["continue"] = _token(revision, last)
             if not where.selective:
                 meta["remainingItemCount"] = left
-        items = [self.managed(call, converted(kind, obj)) for obj in items]
-        shape = negotiation.shape_of(call)
-        if shape is not negotiation.PLAIN:
-            return Response(200, negotiation.shaped(shape, call, items, meta, self.server.loop.now()))
-        if call.over_wire and not kind.crd:
-            items = [{k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} for obj in items]
-        body = {"kind": kind.list_kind, "apiVersion": kind.resource.api_version, "metadata": meta, "items": items}
-        return Response(200, body)
-
-    def matching(self, call: Call) -> list[Obj]:
-        """Every object that a collection request means, as stored."""
-        where = self._filter(call)
-        return [obj for _, obj in self._rows(call, where, self.store.revision) if where.wants(obj)]
+        return items, meta
 
     def _rows(self, call: Call, where: Filter, revision: int) -> list[tuple[Key, Obj]]:
         table = call.kind.table

@@ -19,6 +19,7 @@ from killcheck.embedded.api.deletion import Deleter
 from killcheck.embedded.api.http import Request, Response, User
 from killcheck.embedded.api.kinds import builtin, subresource_of
 from killcheck.embedded.api.patching import Patcher
+from killcheck.embedded.api.policystatus import PolicyStatus
 from killcheck.embedded.api.protobuf_answers import in_protobuf
 from killcheck.embedded.api.rbac import Attributes
 from killcheck.embedded.api.reads import Reader
@@ -59,6 +60,9 @@ class ApiServer(Core):
         self.patcher = Patcher(self, self.writer)
         self.subresources = Subresources(self, self.reader, self.writer, self.patcher, self.deleter)
         self.aggregation = Aggregation(self)
+        PolicyStatus(self)
+        if self.release.on("ConstrainedImpersonation"):
+            self.authenticator.attributes_of = _attributes_of
         self._verbs: dict[str, Callable[[Call], Response]] = {
             "get": self.reader.get,
             "list": self.reader.listing,
@@ -117,15 +121,8 @@ class ApiServer(Core):
 
     # -- inside --------------------------------------------------------------------------------------------
     def _authorize(self, user: User, at: Route, verb: str, request: Request) -> None:
-        if MASTERS in user.groups:
-            return
-        name = at.name
-        if not name and verb in ("list", "watch", "deletecollection"):
-            selector = request.param("fieldSelector")
-            if selector.startswith("metadata.name=") and "," not in selector:
-                name = selector.removeprefix("metadata.name=").lstrip("=")
-        namespace = "" if at.plural == "namespaces" and not at.group and not at.name else at.namespace
-        self.authorize(user, Attributes(verb, at.group, at.plural, at.subresource, name, namespace))
+        if MASTERS not in user.groups:
+            self.authorize(user, _attributes(at, verb, request))
 
     def _routed(self, at: Route) -> bool:
         """Whether a path leads into a built-in group, or to a custom resource that is served."""
@@ -267,6 +264,24 @@ class ApiServer(Core):
 @cache
 def _builtin_groups() -> frozenset[str]:
     return frozenset(kind.resource.group for kind in builtin())
+
+
+def _attributes_of(request: Request) -> Attributes:
+    """What a request would do, to whoever decides about it."""
+    at = route(request.path)
+    if not at.plural:
+        return Attributes(verb_of(request, Route(name=request.path)), path=request.path)
+    return _attributes(at, verb_of(request, at), request)
+
+
+def _attributes(at: Route, verb: str, request: Request) -> Attributes:
+    name = at.name
+    if not name and verb in ("list", "watch", "deletecollection"):
+        selector = request.param("fieldSelector")
+        if selector.startswith("metadata.name=") and "," not in selector:
+            name = selector.removeprefix("metadata.name=").lstrip("=")
+    namespace = "" if at.plural == "namespaces" and not at.group and not at.name else at.namespace
+    return Attributes(verb, at.group, at.plural, at.subresource, name, namespace)
 
 
 def _warning(text: str) -> str:

@@ -10,16 +10,18 @@ from datetime import datetime
 
 from killcheck.embedded.api.gates import drop_disabled
 from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.serviceparts import keep as keep_ports
 from killcheck.kube.objects import Obj, copy, dig, format_time
 
 __all__ = ["PARTS", "TEMPLATE_GENERATION", "as_read_back", "kept_by_status", "prepare_for_create", "prepare_for_update"]
 
 _NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
+_VOLUMES = ("", "persistentvolumes")
 _INITIAL_STATUS: dict[tuple[str, str], Obj] = {
     ("", "pods"): {"phase": "Pending"},
     ("", "namespaces"): {"phase": "Active"},
     ("", "persistentvolumeclaims"): {"phase": "Pending"},
-    ("", "persistentvolumes"): {"phase": "Pending"},
+    _VOLUMES: {"phase": "Pending"},
     ("", "services"): {"loadBalancer": {}},
     ("", "replicationcontrollers"): {"replicas": 0},
     ("apps", "replicasets"): {"replicas": 0},
@@ -60,6 +62,8 @@ def prepare_for_create(kind: Kind, obj: Obj, now: datetime) -> None:
     special = _ON_CREATE.get(table)
     if special is not None:
         special(obj)
+    if table == _VOLUMES:
+        obj["status"]["lastPhaseTransitionTime"] = format_time(now)
     if table == ("", "pods") and (obj.get("spec") or {}).get("schedulingGates"):
         obj["status"]["conditions"] = [
             {
@@ -298,13 +302,37 @@ def _daemon_set_update(new: Obj, old: Obj) -> None:
 
 
 def _service_update(new: Obj, old: Obj) -> None:
-    """An address that was given is kept where the writer leaves it out."""
+    """What was allocated stays where the writer leaves it out; what a new type has no more goes, unless he changed it.
+
+    Source: pkg/registry/core/service: storage/storage.go (patchAllocatedValues), strategy.go (dropTypeDependentFields).
+    """
     spec, before = new.get("spec") or {}, old.get("spec") or {}
-    if spec.get("type") == "ExternalName":
-        return
-    for field in ("clusterIP", "clusterIPs"):
-        if not spec.get(field) and before.get(field):
-            spec[field] = before[field]
+    if spec.get("type") != "ExternalName":
+        for field in ("clusterIP", "clusterIPs"):
+            if not spec.get(field) and before.get(field):
+                spec[field] = before[field]
+    elif before.get("type") != "ExternalName":
+        for fields in (("clusterIP", "clusterIPs"), ("ipFamilies",), ("ipFamilyPolicy",)):
+            if all(spec.get(field) == before.get(field) for field in fields):
+                for field in fields:
+                    spec.pop(field, None)
+    keep_ports(new, old)
+    if before.get("type") == "LoadBalancer" != spec.get("type"):
+        for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if spec.get(field) == before.get(field):
+                spec.pop(field, None)
+    policy = "externalTrafficPolicy"
+    if _is_outside(before) and not _is_outside(spec) and spec.get(policy) == before.get(policy):
+        spec.pop(policy, None)
+    if spec.get("type") != "LoadBalancer" and "status" in new and spec != before:  # not where the status is written
+        new["status"] = {"loadBalancer": {}}
+
+
+def _is_outside(spec: Obj) -> bool:
+    """Whether a Service may be reached from outside the cluster (pkg/api/service: ExternallyAccessible)."""
+    return spec.get("type") in ("NodePort", "LoadBalancer") or (
+        spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs"))
+    )
 
 
 _ON_CREATE: dict[tuple[str, str], Callable[[Obj], None]] = {

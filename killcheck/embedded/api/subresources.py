@@ -111,7 +111,9 @@ class Subresources:
         admitted = self.server.admit(call, "CREATE", request, None, dry_run=call.dry_run, subresource="token")
         issued = self.server.issuer.issue(call.namespace, call.name, admitted)
         schema, version = "AuthenticationV1TokenRequest", "authentication.k8s.io/v1"
-        return Response(201, self._with_managers(call, issued, request, schema, version))
+        given = {key: value for key, value in (request.get("spec") or {}).items() if value is not None}
+        spec = {"expirationSeconds": issued["spec"]["expirationSeconds"]} | given
+        return Response(201, self._with_managers(call, issued, request | {"spec": spec}, schema, version))
 
     # -- pods ----------------------------------------------------------------------------------------------
     def _binding(self, call: Call) -> Response:

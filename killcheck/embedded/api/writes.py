@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from killcheck.embedded.api import status, type_dispatch
 from killcheck.embedded.api.body import read_object
 from killcheck.embedded.api.call import Call
-from killcheck.embedded.api.conversion import converted, to_storage
+from killcheck.embedded.api.conversion import EVENTS_GROUP, converted, to_storage
 from killcheck.embedded.api.decoding import check_name, check_namespace, decode_object
 from killcheck.embedded.api.deletion import ready_to_go
 from killcheck.embedded.api.fieldsets import Fields
@@ -101,6 +101,7 @@ class Writer:
             if call.over_wire:
                 self.server.addresses.check(obj, dry_run=dry_run)
             self.server.addresses.assign(obj)
+            self.server.node_ports.assign(obj, None, dry_run=dry_run, asked=call.over_wire)
         elif kind.table == _CRDS:
             self.custom.accept(obj)
         obj = self.server.admit(
@@ -244,7 +245,7 @@ class Writer:
                 return self._tried(call, stored, stored, old, operation=operation, applied=applied, timed=changes)
             if call.subresource != "scale":
                 self.server.managed.settle(kind.table, call.key)
-            if asked is not None:  # who manages what he asked for, though the strategy drops it
+            if asked is not None and subresource in PARTS:  # who manages what he asked for, though it is dropped
                 self.server.managed.record(call, call.key, stored, asked, operation=operation)
             elif applied is not None or untyped:
                 self.server.managed.record(
@@ -254,8 +255,8 @@ class Writer:
         if dry_run:
             return self._tried(
                 call,
-                stored,
-                to_storage(kind, new),
+                old,
+                new if asked is None or subresource in PARTS else asked,
                 new,
                 operation=operation,
                 applied=applied,
@@ -266,11 +267,12 @@ class Writer:
             self.deleter.remove(kind, call.key)
             return new
         result = self.store.put(kind.table, call.key, to_storage(kind, new))
-        written = result if asked is None else asked | {"metadata": asked["metadata"] | _version_of(result)}
+        shown = converted(kind, result)
+        written = shown if asked is None else asked | {"metadata": asked["metadata"] | _version_of(result)}
         self.server.managed.record(
-            call, call.key, stored, written, operation=operation, applied=applied, timed=changes, untyped=untyped
+            call, call.key, old, written, operation=operation, applied=applied, timed=changes, untyped=untyped
         )
-        return converted(kind, result)
+        return shown
 
     def _accepted(self, call: Call, new: Obj, old: Obj, subresource: str, *, admit: bool) -> tuple[Obj, Obj | None]:
         """What may be stored in place of ``old``, and what was asked for where the subresource takes a part of it."""
@@ -282,8 +284,14 @@ class Writer:
         immutable = self._check_meta(call, new, old)
         if subresource in ("", *PARTS):
             type_dispatch.apply_defaults(kind, new, self.server.loop.now())
-        asked = copy(new) if subresource in PARTS else None
+        allocates = kind.table == ("", "services") and not subresource
+        asked = copy(new) if subresource in PARTS or (allocates and new != old) else None
+        if asked is not None and allocates:
+            asked = {k: v for k, v in asked.items() if k != "status"} | {k: v for k, v in old.items() if k == "status"}
         new = prepare_for_update(kind, new, old, subresource)
+        if allocates:
+            self.server.addresses.assign(new)
+            self.server.node_ports.assign(new, old, dry_run=call.dry_run, asked=call.over_wire)
         if kind.table == _CRDS:
             new = copy(new)
             self.custom.accept(new)
@@ -377,7 +385,7 @@ class Writer:
         untyped: bool = False,
     ) -> Obj:
         """What a dry run answers with: over the wire with the managers that there would be."""
-        if not call.over_wire or (stored is new and applied is None):
+        if not call.over_wire:
             return shown
         told = self.server.managed.previewed(
             call, stored, new, operation=operation, applied=applied, timed=timed, untyped=untyped
@@ -398,7 +406,8 @@ class Writer:
         causes = [*before, *type_dispatch.validate(kind, new, old, subresource)]
         if causes:
             resource = kind.resource
-            raise status.invalid(resource.kind, resource.group, str(new["metadata"].get("name", "")), causes)
+            group = "" if resource.group == EVENTS_GROUP else resource.group  # told as the core group's
+            raise status.invalid(resource.kind, group, str(new["metadata"].get("name", "")), causes)
 
     def _warn(self, call: Call, new: Obj, old: Obj | None) -> None:
         """Only who comes over the wire reads warnings."""

@@ -11,12 +11,13 @@ from killcheck.embedded.controllers.scheduler.volumes import SELECTED_NODE
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, annotations_of, dig, key_of, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, annotations_of, dig, format_time, key_of, name_of, namespace_of, uid_of
 from killcheck.kube.quantities import parse
 
 __all__ = ["PersistentVolumeBinder"]
 
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
+_OWN_CHOICE = "pv.kubernetes.io/bound-by-controller"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
@@ -50,7 +51,7 @@ class PersistentVolumeBinder(Controller):
             return
         if dig(new, "status", "phase") == "Bound":
             return
-        if dig(new, "spec", "claimRef") is None and dig(new, "status", "phase") != "Available":
+        if not dig(new, "spec", "claimRef", "uid") and dig(new, "status", "phase") != "Available":
             self.queue.add(("volume:", name_of(new)))
         for key in self._waiting_for(name_of(new)):
             self.queue.add(key)
@@ -113,11 +114,13 @@ class PersistentVolumeBinder(Controller):
             volume
             for volume in self.volumes.values()
             if _free_for(volume, claim)
-            and (volume["spec"].get("storageClassName") or "") == class_name
+            and (volume["spec"].get("claimRef") or (volume["spec"].get("storageClassName") or "") == class_name)
             and modes <= set(volume["spec"].get("accessModes") or ())
             and _size(volume) >= wanted
         ]
-        return min(fits, key=lambda volume: (_size(volume), name_of(volume)), default=None)
+        # one that is kept for this claim comes first, of whatever class (index.go, FindMatchingVolume)
+        kept = [volume for volume in fits if volume["spec"].get("claimRef")]
+        return min(kept or fits, key=lambda volume: (_size(volume), name_of(volume)), default=None)
 
     def _provision(self, claim: Obj) -> Obj | None:
         found = self._class_of(claim)
@@ -152,13 +155,15 @@ class PersistentVolumeBinder(Controller):
 
     def _bind(self, claim: Obj, volume: Obj) -> None:
         if dig(volume, "spec", "claimRef", "uid") != uid_of(claim):
-            volume = self.kube.replace(
-                r.PERSISTENTVOLUMES, volume | {"spec": volume["spec"] | {"claimRef": _reference(claim)}}
-            )
+            meta = volume["metadata"]
+            if dig(volume, "spec", "claimRef") is None:  # by the controller's own choice
+                meta = meta | {"annotations": annotations_of(volume) | {_OWN_CHOICE: "yes"}}
+            spec = volume["spec"] | {"claimRef": _reference(claim)}
+            volume = self.kube.replace(r.PERSISTENTVOLUMES, volume | {"metadata": meta, "spec": spec})
         if dig(volume, "status", "phase") != "Bound":
             self._phase(volume, "Bound")
         meta = claim["metadata"]
-        marks = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+        marks = {"pv.kubernetes.io/bind-completed": "yes", _OWN_CHOICE: "yes"}
         meta = meta | {"annotations": annotations_of(claim) | marks}
         written = self.kube.replace(
             r.PERSISTENTVOLUMECLAIMS,
@@ -176,8 +181,9 @@ class PersistentVolumeBinder(Controller):
         if volume is None:
             return
         ref = dig(volume, "spec", "claimRef")
-        if ref is None:
-            self._phase(volume, "Available")
+        if ref is None or not ref.get("uid"):  # free, or kept for a claim by its name
+            if dig(volume, "status", "phase") != "Available":
+                self._phase(volume, "Available")
             return
         claim = self.claims.get(ref["name"], ref["namespace"])
         if claim is not None and uid_of(claim) == ref.get("uid"):
@@ -191,7 +197,10 @@ class PersistentVolumeBinder(Controller):
             self._phase(volume, "Released")
 
     def _phase(self, volume: Obj, phase: str) -> None:
-        status = (volume.get("status") or {}) | {"phase": phase}
+        before = volume.get("status") or {}
+        since = before.get("lastPhaseTransitionTime") if before.get("phase") == phase else None
+        told = {"phase": phase, "lastPhaseTransitionTime": since or format_time(self.loop.now())}
+        status = before | told
         self.kube.replace(r.PERSISTENTVOLUMES, volume | {"status": status}, subresource="status")
 
 

@@ -359,7 +359,7 @@ def test_binding_takes_the_roles_powers_or_the_verb_bind():
     role(w, SCALE, {"apiGroups": [RBAC], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": ["view"]})
     assert w.admit("CREATE", new, user=me)[0] == new
     missing = new | {"roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "nope"}}
-    with pytest.raises(StatusError, match=f'roles.{RBAC} "nope" not found'):
+    with pytest.raises(StatusError, match=f'rolebindings.{RBAC} "nope" not found'):
         w.admit("CREATE", missing, user=me)
 
 

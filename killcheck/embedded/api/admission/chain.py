@@ -26,6 +26,7 @@ from killcheck.embedded.api.admission.serviceaccount import ServiceAccount
 from killcheck.embedded.api.admission.tolerations import DefaultTolerationSeconds
 from killcheck.embedded.api.admission.validatingadmissionpolicy import BINDINGS as POLICY_BINDINGS
 from killcheck.embedded.api.admission.validatingadmissionpolicy import ValidatingAdmissionPolicy
+from killcheck.embedded.api.admission.volumeresize import VolumeResize
 from killcheck.embedded.api.admission.webhook_calls import WebhookCaller
 from killcheck.embedded.api.admission.webhooks import MUTATING, VALIDATING, Webhooks
 from killcheck.embedded.api.rbac import GROUP, Authorizer
@@ -75,13 +76,12 @@ class Chain:
         } | dict.fromkeys((CLAIMS, VOLUMES), (StorageObjectInUseProtection(),))
         self._validators: dict[Table, tuple[Validator, ...]] = {
             PODS: (limits, PodResize(store), classes, security),
-            CLAIMS: (limits,),
+            CLAIMS: (limits, VolumeResize(store)),
             NAMESPACES: (security,),
             CLASSES: (priority,),
         }
         self._validators |= dict.fromkeys(TEMPLATES, (security,))
-        grants = RbacEscalation(authorizer)
-        self._validators |= dict.fromkeys(((GROUP, plural) for plural in ROLES | BINDINGS), (grants,))
+        self._grants = RbacEscalation(authorizer)
         #: Webhooks of what is modelled beside the cluster, by the model's name; called after the built-in mutators.
         self.modelled: dict[str, Mutator] = {}
         self._mutations = MutatingAdmissionPolicy(store, loop)
@@ -100,6 +100,8 @@ class Chain:
         ``request.old``. Raises StatusError.
         """
         warnings = self.mutate(request)
+        if request.resource[0] == GROUP and request.resource[1] in ROLES | BINDINGS:
+            self._grants.validate(request)
         if between is not None and request.obj is not None:
             between(request.obj)
         warnings += self.validate(request)

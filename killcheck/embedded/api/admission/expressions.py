@@ -29,16 +29,17 @@ def variables_of(request: AdmissionRequest, store: Store, params: Obj | None = N
     resource = request.kind.resource
     sub = subresource_of(request.kind, request.subresource) if request.subresource else None
     spoken = sub or resource
-    described = {
+    described: Obj = {
         "kind": {"group": spoken.group, "version": spoken.version, "kind": spoken.kind},
         "resource": {"group": resource.group, "version": resource.version, "resource": resource.plural},
-        "subResource": request.subresource,
-        "name": request.name,
-        "namespace": request.namespace,
         "operation": request.operation,
         "userInfo": user_info(request.user),
         "dryRun": request.dry_run,
     }
+    may_lack = {"subResource": request.subresource, "name": request.name, "namespace": request.namespace}
+    described |= {
+        key: value for key, value in may_lack.items() if value
+    }  # as JSON of an AdmissionRequest leaves them out
     namespace = store.get(NAMESPACES, ("", request.namespace)) if request.namespace else None
     return {
         "object": request.obj,

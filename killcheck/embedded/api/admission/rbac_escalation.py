@@ -53,7 +53,7 @@ class RbacEscalation:
             return
         rules = self.authorizer.role_rules(kind, request.namespace, name)
         if rules is None:
-            raise status.not_found(plural, GROUP, name)
+            raise status.not_found(request.resource[1], GROUP, name)  # told under the binding's own type
         self._confirm(request, rules)
 
     def _confirm(self, request: AdmissionRequest, wanted: list[Obj]) -> None:

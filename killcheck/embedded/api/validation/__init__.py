@@ -27,6 +27,8 @@ _MODULES = {
     ("batch", "CronJob"): "batch",
     ("autoscaling", "HorizontalPodAutoscaler"): "scaling",
     ("policy", "PodDisruptionBudget"): "scaling",
+    ("", "Event"): "events",
+    ("events.k8s.io", "Event"): "events",
     ("", "Service"): "services",
     ("", "Secret"): "config",
     ("", "ConfigMap"): "config",
@@ -72,6 +74,10 @@ def validate(kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> li
         from killcheck.embedded.api.validation import podparts
 
         return podparts.resize(new, old) if subresource == "resize" else podparts.ephemeral(new, old)
+    if old is not None and subresource == "status" and (resource.group, resource.kind) == ("batch", "Job"):
+        from killcheck.embedded.api.validation import jobstatus
+
+        return jobstatus.update(new, old)
     if old is not None and subresource == "status":
         from killcheck.embedded.api.validation import statuses
 

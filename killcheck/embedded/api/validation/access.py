@@ -22,7 +22,7 @@ def create(kind: Kind, new: Obj) -> Causes:
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed role or binding; whom it gives what may change, not what it gives."""
-    causes = meta.update(new["metadata"], old["metadata"]) + _body(kind, new)
+    causes = meta.update(new["metadata"], old["metadata"], rule=meta.again(kind.resource.kind)) + _body(kind, new)
     ref = new.get("roleRef")
     if ref is not None and ref != old.get("roleRef"):
         shown = {"APIGroup": ref.get("apiGroup", ""), "Kind": ref.get("kind", ""), "Name": ref.get("name", "")}

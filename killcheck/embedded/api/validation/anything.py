@@ -15,6 +15,6 @@ def create(kind: Kind, new: Obj) -> Causes:
     return meta.create(new["metadata"], names.dns_subdomain, generated=kind.resource.kind != "DeviceClass")
 
 
-def update(_: Kind, new: Obj, old: Obj) -> Causes:
+def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    return meta.update(new["metadata"], old["metadata"])
+    return meta.update(new["metadata"], old["metadata"], rule=meta.again(kind.resource.kind))

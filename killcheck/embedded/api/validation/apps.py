@@ -110,7 +110,7 @@ def _always(spec: Obj, what: str) -> Causes:
 
 def _template(spec: Obj, what: str) -> Causes:
     if _broken(spec):
-        return [invalid("spec.selector", spec["selector"], "invalid label selector")]
+        return [invalid("spec.selector", spec["selector"], "" if what == "StatefulSet" else "invalid label selector")]
     causes = _template_matches(spec)
     causes += podspec.template(spec.get("template") or {}, "spec.template")
     return causes + _always(spec, what)

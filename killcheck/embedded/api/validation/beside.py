@@ -39,15 +39,8 @@ def create(kind: Kind, new: Obj) -> Causes:
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    causes = meta.update(new["metadata"], old["metadata"])
     named = kind.resource.kind
-    if named == "EndpointSlice":
-        generate = new["metadata"].get("generateName")
-        if generate:
-            causes += [
-                invalid("metadata.generateName", generate, words)
-                for words in names.dns_subdomain(meta.masked(generate))
-            ]
+    causes = meta.update(new["metadata"], old["metadata"], rule=meta.again(named))
     causes += _BODIES[named](new)
     if named == "RuntimeClass":
         causes += immutable("handler", new.get("handler"), old.get("handler"))

@@ -23,8 +23,9 @@ from killcheck.embedded.api.validation.fields import (
     positive,
     required,
 )
-from killcheck.embedded.api.validation.internalpod import claim_inside
-from killcheck.kube.objects import Obj
+from killcheck.embedded.api.validation.internalpod import claim_inside, volume_claim_difference
+from killcheck.kube.objects import Obj, dig
+from killcheck.kube.quantities import parse
 
 __all__ = ["create", "update", "volume_claim"]
 
@@ -39,7 +40,9 @@ def create(kind: Kind, new: Obj) -> Causes:
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    causes = meta.update(new["metadata"], old["metadata"], core=kind.resource.kind != "Lease")
+    causes = meta.update(
+        new["metadata"], old["metadata"], core=kind.resource.kind != "Lease", rule=meta.again(kind.resource.kind)
+    )
     if kind.resource.kind != "ResourceClaim":  # whose spec is compared alone
         causes += _body(kind, new)
     frozen = _UPDATES.get(kind.resource.kind)
@@ -223,18 +226,27 @@ def volume_claim(spec: Obj, path: str) -> Causes:
 
 
 def _volume_claim_update(new: Obj, old: Obj) -> Causes:
-    mutable = {"resources", "volumeAttributesClassName"} | (
-        set() if (old.get("spec") or {}).get("volumeName") else {"volumeName"}
-    )
-    ours, theirs = ({k: v for k, v in (obj.get("spec") or {}).items() if k not in mutable} for obj in (new, old))
-    if ours == theirs:
-        return []
-    return [
-        forbidden(
-            "spec",
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
+    """What stays of a claim: all but its size and its attributes once it is bound, and its volume before it has one."""
+    ours, theirs = dict(new.get("spec") or {}), dict(old.get("spec") or {})
+    if not theirs.get("volumeName") and ours.get("volumeName"):
+        theirs["volumeName"] = ours["volumeName"]
+    size, before = (str(dig(spec, "resources", "requests", "storage", default="0")) for spec in (ours, theirs))
+    if (new.get("status") or {}).get("phase") == "Bound":
+        kept = dict(ours.get("resources") or {})
+        if kept.get("requests"):
+            ours["resources"] = kept | {"requests": kept["requests"] | {"storage": before}}
+        name = "volumeAttributesClassName"
+        ours = {k: v for k, v in ours.items() if k != name} | ({name: theirs[name]} if name in theirs else {})
+    causes: Causes = []
+    if ours != theirs:
+        words = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
-    ]
+        causes.append(forbidden("spec", f"{words}\n{volume_claim_difference(theirs, ours)}"))
+    capacity = str(dig(old, "status", "capacity", "storage", default="0"))
+    if parse(size) < parse(before) and parse(size) <= parse(capacity):
+        causes.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
+    return causes
 
 
 def _device_requests(spec: Obj, path: str) -> Causes:
@@ -267,6 +279,25 @@ def _device_requests(spec: Obj, path: str) -> Causes:
                 words = "must not be specified when allocationMode is 'All'"
                 causes.append(invalid(f"{where}.count", one["count"], words))
             causes += _selectors(one.get("selectors") or [], f"{where}.selectors")
+    return causes + _device_constraints(spec.get("devices") or {}, f"{path}.devices")
+
+
+def _device_constraints(devices: Obj, path: str) -> Causes:
+    """``validateDeviceConstraint``: requests of the claim, and one attribute."""
+    known = {
+        name
+        for request in devices.get("requests") or []
+        for name in (
+            request.get("name"),
+            *(f"{request.get('name')}/{one.get('name')}" for one in request.get("firstAvailable") or []),
+        )
+    }
+    causes: Causes = []
+    words = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+    for i, constraint in enumerate(devices.get("constraints") or []):
+        here = f"{path}.constraints[{i}]"
+        for j, name in enumerate(constraint.get("requests") or []):
+            causes += [invalid(f"{here}.requests[{j}]", name, words)] if name not in known else []
     return causes
 
 

@@ -38,7 +38,7 @@ def create(kind: Kind, new: Obj) -> Causes:
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    causes = meta.update(new["metadata"], old["metadata"], rule=names.dns_subdomain)
+    causes = meta.update(new["metadata"], old["metadata"], rule=meta.again(kind.resource.kind))
     if kind.resource.kind == "Secret":
         causes += immutable("type", new.get("type"), old.get("type"))
     if old.get("immutable"):

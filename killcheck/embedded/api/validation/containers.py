@@ -64,11 +64,12 @@ _ONE_SOURCE = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKe
 
 
 class Known(Struct, frozen=True):
-    """What a pod has for its containers: volumes by name, names of resource claims, seconds of grace."""
+    """What a pod has: volumes by name, names of resource claims, seconds of grace, whether users are the host's."""
 
     volumes: dict[str, Obj]
     claims: set[str]
     grace: int | None
+    host_users: bool = True
 
 
 def containers(spec: Obj, known: Known, path: str) -> Causes:
@@ -179,7 +180,9 @@ def _common(container: Obj, known: Known, path: str) -> Causes:
     causes += _mounts(container, known, f"{path}.volumeMounts")
     causes += _choice(f"{path}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL)
     causes += resources.requirements(container.get("resources") or {}, known.claims, f"{path}.resources")
-    return causes + security.container(container.get("securityContext"), f"{path}.securityContext")
+    return causes + security.container(
+        container.get("securityContext"), f"{path}.securityContext", host_users=known.host_users
+    )
 
 
 def _choice(path: str, value: str, known: tuple[str, ...]) -> Causes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from killcheck.embedded.api import celcompile
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.validation import anything, names
+from killcheck.embedded.api.validation import admissionrules, anything, names
 from killcheck.embedded.api.validation.fields import Causes, at, duplicate, invalid, not_supported, required
 from killcheck.kube.objects import Obj
 
@@ -54,7 +54,7 @@ def match_conditions(given: list[Obj], path: str, *, params: bool = False) -> Ca
     for i, one in enumerate(given):
         here, name = at(path, i), one.get("name") or ""
         said = bool(str(one.get("expression") or "").strip())
-        declared = celcompile.policy(False, params)
+        declared = celcompile.policy(params)
         causes += _compiled(one, f"{here}.expression", declared) if said else [required(f"{here}.expression")]
         causes += names.label_name(f"{here}.name", name) if name else [required(f"{here}.name")]
         causes += [duplicate(f"{here}.name", name)] * (name in seen)
@@ -84,18 +84,49 @@ def _policy(spec: Obj) -> Causes:
     if spec.get("failurePolicy") not in (None, "Fail", "Ignore"):
         causes.append(not_supported("spec.failurePolicy", spec["failurePolicy"], ("Fail", "Ignore")))
     params, variables = spec.get("paramKind") is not None, spec.get("variables") or []
-    seen = celcompile.policy(bool(variables), params)
+    constraints = spec.get("matchConstraints")
+    if constraints is None:
+        causes.append(required("spec.matchConstraints"))
+    for i, rule in enumerate((constraints or {}).get("resourceRules") or []):
+        causes += admissionrules.rule(rule, at("spec.matchConstraints.resourceRules", i))
+    if constraints is not None and not constraints.get("resourceRules"):
+        causes.append(required("spec.matchConstraints.resourceRules"))
     causes += match_conditions(spec.get("matchConditions") or [], "spec.matchConditions", params=params)
+    known: list[str] = []
     for i, one in enumerate(variables):
-        causes += _compiled(one, f"{at('spec.variables', i)}.expression", seen, wanted="")
-    validations = spec.get("validations") or []
-    if not validations and not spec.get("auditAnnotations"):
+        wrong = _compiled(one, f"{at('spec.variables', i)}.expression", celcompile.policy(params, known), wanted="")
+        known += [str(one.get("name") or "")] * (not wrong)
+        causes += wrong
+    names_seen = known if variables else None
+    validations, notes = spec.get("validations") or [], spec.get("auditAnnotations") or []
+    if not validations and not notes:
         return [*causes, required("spec.validations", _NOTHING), required("spec.auditAnnotations", _NOTHING)]
     for i, one in enumerate(validations):
-        here = at("spec.validations", i)
-        causes += _compiled(one, f"{here}.expression", seen)
-        if one.get("reason") not in (None, *_REASONS):
-            causes.append(not_supported(f"{here}.reason", one["reason"], _REASONS))
+        causes += _validation(one, at("spec.validations", i), params, names_seen)
+    for i, one in enumerate(notes):
+        here = f"{at('spec.auditAnnotations', i)}.valueExpression"
+        text = str(one.get("valueExpression") or "")
+        why = celcompile.problem(text.strip(), celcompile.policy(params, names_seen), "")
+        wrong = [invalid(here, text, why)] if why else []
+        causes += wrong if text.strip() else [required(here, "valueExpression is not specified")]
+    return causes
+
+
+def _validation(one: Obj, here: str, params: bool, variables: list[str] | None) -> Causes:
+    causes = _compiled(one, f"{here}.expression", celcompile.policy(params, variables))
+    text, message = str(one.get("messageExpression") or ""), str(one.get("message") or "")
+    if text.strip():
+        seen = celcompile.policy(params, variables, authorizer=False)
+        why = celcompile.problem(text.strip(), seen, "string")
+        causes += [invalid(f"{here}.messageExpression", text, why)] if why else []
+    elif text:
+        causes.append(invalid(f"{here}.messageExpression", text, "must be non-empty if specified"))
+    if message and not message.strip():
+        causes.append(invalid(f"{here}.message", message, "must be non-empty if specified"))
+    elif "\n" in message.strip():
+        causes.append(invalid(f"{here}.message", message, "must not contain line breaks"))
+    if one.get("reason") not in (None, *_REASONS):
+        causes.append(not_supported(f"{here}.reason", one["reason"], _REASONS))
     return causes
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from killcheck.embedded.api.kinds import Kind
-from killcheck.embedded.api.validation import meta, names
+from killcheck.embedded.api.validation import admissionrules, meta, names
 from killcheck.embedded.api.validation.fields import (
     Causes,
     at,
@@ -25,7 +25,6 @@ from killcheck.kube.objects import Obj
 __all__ = ["create", "update"]
 
 _MUTATED = ("*", "CONNECT", "CREATE", "UPDATE")
-_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 
 
 def create(kind: Kind, new: Obj) -> Causes:
@@ -35,7 +34,9 @@ def create(kind: Kind, new: Obj) -> Causes:
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    causes = meta.update(new["metadata"], old["metadata"], core=False) + _body(kind, new)
+    causes = meta.update(new["metadata"], old["metadata"], core=False, rule=meta.again(kind.resource.kind)) + _body(
+        kind, new
+    )
     if kind.resource.kind == "CustomResourceDefinition":
         ours, theirs = new.get("spec") or {}, old.get("spec") or {}
         causes += immutable("spec.group", ours.get("group"), theirs.get("group"))
@@ -74,7 +75,7 @@ def _mutating_policy(spec: Obj) -> Causes:
     else:
         rules = constraints.get("resourceRules") or []
         for i, rule in enumerate(rules):
-            causes += _rule(rule, f"spec.matchConstraints.resourceRules[{i}]")
+            causes += admissionrules.rule(rule, f"spec.matchConstraints.resourceRules[{i}]")
         if not rules:
             causes.append(required("spec.matchConstraints.resourceRules"))
         causes += [
@@ -128,7 +129,7 @@ def _webhook(hook: Obj, path: str) -> Causes:
         words = "should be a domain with at least three segments separated by dots"
         causes.append(invalid(f"{path}.name", name, words))
     for i, rule in enumerate(hook.get("rules") or []):
-        causes += _rule(rule, f"{path}.rules[{i}]")
+        causes += admissionrules.rule(rule, f"{path}.rules[{i}]")
     for field, known in (("failurePolicy", ("Fail", "Ignore")), ("matchPolicy", ("Equivalent", "Exact"))):
         if hook.get(field) not in (None, *known):
             causes.append(not_supported(f"{path}.{field}", hook[field], known))
@@ -154,24 +155,6 @@ def _conditions(given: list[Obj], path: str) -> Causes:
     from killcheck.embedded.api.validation import expressions  # which compiles
 
     return expressions.match_conditions(given, path)
-
-
-def _rule(rule: Obj, path: str) -> Causes:
-    causes: Causes = []
-    operations = rule.get("operations") or []
-    if not operations:
-        causes.append(required(f"{path}.operations"))
-    causes += [
-        not_supported(f"{path}.operations[{i}]", name, _OPERATIONS)
-        for i, name in enumerate(operations)
-        if name not in _OPERATIONS
-    ]
-    if len(operations) > 1 and "*" in operations:
-        causes.append(invalid(f"{path}.operations", operations, "if '*' is present, must not specify other operations"))
-    causes += [
-        required(f"{path}.{field}") for field in ("apiGroups", "apiVersions", "resources") if not rule.get(field)
-    ]
-    return causes + _one_of(rule, path, "scope", ("*", "Cluster", "Namespaced"))
 
 
 def _client(config: Obj, path: str) -> Causes:

@@ -15,7 +15,7 @@ from typing import Any
 
 from killcheck.kube.objects import Obj
 
-__all__ = ["claim_inside", "difference", "inside"]
+__all__ = ["claim_inside", "context_inside", "difference", "inside", "volume_claim_difference"]
 
 _ZERO: dict[str, Any] = {"string": "", "number": 0, "bool": False, "Quantity": "0"}
 #: Fields of v1's pod that are inside the security context in here.
@@ -24,8 +24,17 @@ _CODE = re.compile(r"((?:\*|\[\]|\{\})*)(\w+)")
 
 
 def difference(old: Obj, new: Obj) -> str:
-    """A unified diff of two specs, with three lines of context."""
-    before, after = (_lines(inside(spec)) for spec in (old, new))
+    """A unified diff of two pods' specs, with three lines of context."""
+    return _difference(inside(old), inside(new))
+
+
+def volume_claim_difference(old: Obj, new: Obj) -> str:
+    """The same of two PersistentVolumeClaims' specs."""
+    return _difference(*(_shown(spec, "PersistentVolumeClaimSpec") for spec in (old, new)))
+
+
+def _difference(old: Any, new: Any) -> str:
+    before, after = _lines(old), _lines(new)
     return "".join(list(difflib.unified_diff(before, after, n=3))[2:])
 
 
@@ -40,6 +49,11 @@ def inside(spec: Obj) -> Any:
     """A pod's spec as the internal type shows itself."""
     context = dict(spec.get("securityContext") or {}) | {name: spec[name] for name in _HOST if name in spec}
     return _shown(spec | {"securityContext": context}, "PodSpec")
+
+
+def context_inside(context: Obj) -> Any:
+    """A container's security context as the internal type shows itself."""
+    return _shown(context, "SecurityContext")
 
 
 def claim_inside(spec: Obj | None) -> Any:

@@ -11,9 +11,25 @@ from killcheck.embedded.api.validation import names
 from killcheck.embedded.api.validation.fields import Causes, forbidden, immutable, invalid, required
 from killcheck.kube.objects import Obj
 
-__all__ = ["create", "masked", "path_segment", "selector", "template", "update"]
+__all__ = ["again", "create", "masked", "path_segment", "selector", "template", "update"]
 
 NameRule = Callable[[str], Sequence[str]]
+
+
+#: Types whose whole metadata is looked at with every update, as with a creation (what ``Validate*Update`` and the
+#: strategies of pkg/apis and pkg/registry call); of all others only what changed is.
+_AGAIN = frozenset(
+    "ConfigMap ControllerRevision Endpoints EndpointSlice Ingress IngressClass LimitRange MutatingAdmissionPolicy "
+    "MutatingAdmissionPolicyBinding MutatingWebhookConfiguration PersistentVolume PersistentVolumeClaim ResourceClaim "
+    "ResourceClaimTemplate RuntimeClass Secret ServiceAccount StorageClass ValidatingAdmissionPolicy "
+    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration".split()
+)
+_AGAIN_IN_PATHS = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
+
+
+def again(kind: str) -> NameRule | None:
+    """The rule for names that an update of this kind is asked for, too; None: none is."""
+    return names.dns_subdomain if kind in _AGAIN else path_segment if kind in _AGAIN_IN_PATHS else None
 
 
 def path_segment(value: str) -> list[str]:

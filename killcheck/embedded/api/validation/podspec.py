@@ -46,7 +46,7 @@ def pod_spec(spec: Obj, path: str, *, pod: bool) -> Causes:
     causes += wrong
     claims = {claim["name"] for claim in spec.get("resourceClaims") or [] if claim.get("name")}
     causes += _resource_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
-    there = containers.Known(known, claims, grace)
+    there = containers.Known(known, claims, grace, spec.get("hostUsers") is not False)
     causes += containers.containers(spec, there, path) + containers.ephemeral(spec, there, path)
     causes += _host_ports(spec, path, pod=pod)
     causes += _choice(f"{path}.restartPolicy", spec.get("restartPolicy", ""), _RESTART)
@@ -58,6 +58,7 @@ def pod_spec(spec: Obj, path: str, *, pod: bool) -> Causes:
     causes += _readiness_gates(spec.get("readinessGates") or [], f"{path}.readinessGates")
     causes += _scheduling_gates(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
     causes += placement.spread(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
+    causes += security.host_process(spec, path)
     causes += _names(spec, path)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:

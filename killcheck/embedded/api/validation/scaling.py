@@ -5,6 +5,7 @@ Source: pkg/apis/autoscaling/validation and pkg/apis/policy/validation of Kubern
 
 from __future__ import annotations
 
+from killcheck.embedded.api import hpaversions
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.validation import meta, names
 from killcheck.embedded.api.validation.fields import (
@@ -37,7 +38,7 @@ def create(kind: Kind, new: Obj) -> Causes:
     """A new autoscaler or budget."""
     if kind.resource.kind == "PodDisruptionBudget":
         return meta.create(new["metadata"], meta.path_segment, core=False) + _budget(new.get("spec") or {})
-    return meta.create(new["metadata"], names.dns_subdomain) + _autoscaler(kind, new["spec"])
+    return meta.create(new["metadata"], names.dns_subdomain) + _autoscaler(kind, _in_v2(kind, new)["spec"])
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
@@ -46,7 +47,11 @@ def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     causes = meta.update(new["metadata"], old["metadata"], core=not budget)
     if budget:
         return causes + _budget(new.get("spec") or {})
-    return causes + _autoscaler(kind, new["spec"])
+    return causes + _autoscaler(kind, _in_v2(kind, new)["spec"])
+
+
+def _in_v2(kind: Kind, obj: Obj) -> Obj:
+    return hpaversions.to_v2(obj) if kind.resource.version == "v1" else obj
 
 
 def _budget(spec: Obj) -> Causes:
@@ -88,8 +93,6 @@ def _autoscaler(kind: Kind, spec: Obj) -> Causes:
         path = f"spec.scaleTargetRef.{field}"
         causes += [invalid(path, value, words) for words in meta.path_segment(value)] if value else [required(path)]
     causes += _target_version(target)
-    if kind.resource.version == "v1":
-        return causes
     causes += _metrics(spec.get("metrics") or [], least)
     for field in ("scaleUp", "scaleDown"):
         rules = (spec.get("behavior") or {}).get(field)

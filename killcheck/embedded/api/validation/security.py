@@ -6,7 +6,7 @@ pkg/apis/core/validation/validation.go, Kubernetes v1.36.
 
 from __future__ import annotations
 
-from killcheck.embedded.api.validation import names
+from killcheck.embedded.api.validation import internalpod, names
 from killcheck.embedded.api.validation.fields import Causes, at, invalid, not_supported, required
 from killcheck.kube.objects import Obj
 
@@ -27,19 +27,51 @@ def _ids(context: Obj, fields: tuple[str, ...], path: str) -> Causes:
     ]
 
 
-def container(context: Obj | None, path: str) -> Causes:
+def container(context: Obj | None, path: str, *, host_users: bool = True) -> Causes:
     """A container's security context."""
     if not context:
         return []
     causes = _ids(context, ("runAsUser", "runAsGroup"), path)
     causes += _choice(context, "procMount", ("Default", "Unmasked"), path)
+    if host_users and context.get("procMount") == "Unmasked":
+        causes.append(invalid(f"{path}.procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`"))
     causes += _seccomp(context.get("seccompProfile"), f"{path}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):
-            causes.append(invalid(path, context, _PRIVILEGED))
+            causes.append(invalid(path, internalpod.context_inside(context), _PRIVILEGED))
         added = (context.get("capabilities") or {}).get("add") or []
-        causes += [invalid(path, context, _SYS_ADMIN) for name in added if name == "CAP_SYS_ADMIN"]
+        causes += [
+            invalid(path, internalpod.context_inside(context), _SYS_ADMIN) for name in added if name == "CAP_SYS_ADMIN"
+        ]
     return causes + _app_armor(context.get("appArmorProfile"), f"{path}.appArmorProfile")
+
+
+def host_process(spec: Obj, path: str) -> Causes:
+    """Windows' containers that are processes of their host (``validateWindowsHostProcessPod``)."""
+    own = _host_process(spec.get("securityContext"))
+    causes: Causes = []
+    seen: list[bool] = []
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        for i, one in enumerate(spec.get(field) or []):
+            given = _host_process(one.get("securityContext"))
+            if None not in (own, given) and own != given:
+                words = f"pod hostProcess value must be identical if both are specified, was {str(own).lower()}"
+                here = f"{path}.{field}[{i}].securityContext.windowsOptions.hostProcess"
+                causes.append(invalid(here, given, words))
+            seen.append(bool(own if given is None else given))
+    if not any(seen):
+        return causes
+    if not all(seen):
+        words = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        causes.append(invalid(path, "", words))
+    if not spec.get("hostNetwork"):
+        words = "hostNetwork must be true if pod contains any hostProcess containers"
+        causes.append(invalid(f"{path}.hostNetwork", False, words))
+    return causes
+
+
+def _host_process(context: Obj | None) -> bool | None:
+    return ((context or {}).get("windowsOptions") or {}).get("hostProcess")
 
 
 def pod(spec: Obj, path: str) -> Causes:

@@ -64,19 +64,23 @@ def addresses(spec: Obj, *, new: bool = True) -> Causes:
         return []
     given = spec.get("clusterIPs") or [spec.get("clusterIP")]
     found = [spec["clusterIP"], *given[1:]] if spec.get("clusterIP") else given
+    causes: Causes = []
     if new and spec.get("clusterIPs") and not spec.get("clusterIP"):
-        return [invalid("spec.clusterIPs", spec["clusterIPs"], "must be empty when `clusterIP` is not specified")]
-    if spec.get("ipFamilyPolicy") == "RequireDualStack":
-        words = "this cluster is not configured for dual-stack services"
-        return [invalid("spec.ipFamilyPolicy", "RequireDualStack", words)]
-    families = spec.get("ipFamilies") or []
-    if families[:1] == ["IPv6"]:
-        return [invalid("spec.ipFamilies[0]", "IPv6", "not configured on this cluster")]
-    return [
+        causes.append(invalid("spec.clusterIPs", spec["clusterIPs"], "must be empty when `clusterIP` is not specified"))
+    causes += _families(spec)
+    causes += [
         invalid(f"spec.clusterIPs[{i}]", one, _NO_ADDRESS)
         for i, one in enumerate(found)
         if one not in ("", None, "None") and not names.is_address(str(one))
     ]
+    if causes:
+        return causes
+    if spec.get("ipFamilyPolicy") == "RequireDualStack":
+        words = "this cluster is not configured for dual-stack services"
+        return [invalid("spec.ipFamilyPolicy", "RequireDualStack", words)]
+    if (spec.get("ipFamilies") or [])[:1] == ["IPv6"]:
+        return [invalid("spec.ipFamilies[0]", "IPv6", "not configured on this cluster")]
+    return []
 
 
 def _spec(spec: Obj) -> Causes:
