@@ -10,6 +10,8 @@ from urllib.parse import quote
 from compare import unlike
 from drawing import Sequence, Step
 
+from killcheck.embedded.models.definitions import crds
+
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _MADE_UP = re.compile("[bcdfghjklmnpqrstvwxz2456789]{5}")
@@ -151,8 +153,7 @@ _UNDECLARED = re.compile(r"(: (?:\.\w+)*\.)\w+(: field not declared in schema)")
 #: What other sequences, played at the same time, have defined.
 _OTHERS = re.compile(
     # and the groups of custom resources that the embedded cluster is born with
-    r"fresh-\d+-\d+-[ab]\.example\.com|(argoproj|kubeflow|trainer\.kubeflow|ray)\.(io|org)|eks\.amazonaws\.com"
-    r"|.*\.(toolkit\.fluxcd\.io|keda\.sh|x-k8s\.io|coreos\.com)|keda\.sh|karpenter\.(sh|k8s\.aws)"
+    r"fresh-\d+-\d+-[ab]\.example\.com|" + "|".join(sorted({re.escape(crd["spec"]["group"]) for crd in crds()}))
 )
 
 
@@ -244,6 +245,8 @@ def _sorted(body):
         if body.get("kind") == "EventList":  # how often is by when somebody looked
             items = [item for number, item in enumerate(items) if item not in items[:number]]
         return body | {"items": items}
+    if isinstance(body, dict) and body.get("kind") == "Table":
+        return body | {"rows": sorted(body.get("rows") or (), key=lambda row: json.dumps(row, sort_keys=True))}
     return _looked(body)
 
 

@@ -51,8 +51,9 @@ class Addresses:
             self._next += 1
             spec["clusterIP"] = address
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        both = spec["clusterIP"] == "None" and not spec.get("selector")  # whose addresses somebody else writes
+        policy = spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if policy != "SingleStack" and both else ["IPv4"])
 
 
 def _refused(asked: str, taken: set[str], *, dry_run: bool) -> Obj | None:

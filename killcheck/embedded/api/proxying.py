@@ -32,12 +32,13 @@ class _Place(NamedTuple):
 def proxy(server: Core, call: Call) -> Response:
     """Answer in the place's stead. Raises StatusError: 400, 404 or 503 as there, 501 where somebody would answer."""
     plural = call.kind.resource.plural
-    place = _place(call.name, plural)
+    asked = call.name
+    place = _place(asked, plural)
     call.name = place.name
     found = server.find(call) if plural != "services" or place.port.isdigit() or not place.port else None
     server.admit(call, "CONNECT", None, found, dry_run=False, subresource="proxy")
     if plural == "services":
-        _service(server, call, place, found)
+        _service(server, call, place, found, asked)
     elif plural == "pods" and not dig(found, "status", "podIP"):
         raise status.bad_request("address not allowed")
     raise StatusError(501, "NotImplemented", f"nothing answers {plural} through the API server's proxy here")
@@ -55,7 +56,7 @@ def _place(text: str, plural: str) -> _Place:
     return _Place(name, port)
 
 
-def _service(server: Core, call: Call, place: _Place, service: Obj | None) -> None:
+def _service(server: Core, call: Call, place: _Place, service: Obj | None, asked: str) -> None:
     """Raises StatusError 503 where nobody is behind the port, 404 where there are no endpoints at all."""
     name = place.port
     if place.port.isdigit():
@@ -66,7 +67,9 @@ def _service(server: Core, call: Call, place: _Place, service: Obj | None) -> No
         name = str(port.get("name", ""))
     endpoints = server.store.get(_ENDPOINTS, call.key)
     if endpoints is None:
-        raise status.not_found("endpoints", "", place.name)
+        raise status.not_found("services", "", place.name)
+    if not endpoints.get("subsets"):
+        raise _unavailable(f'no endpoints available for service "{place.name}"')
     behind = [
         port
         for subset in endpoints.get("subsets") or []
@@ -75,7 +78,7 @@ def _service(server: Core, call: Call, place: _Place, service: Obj | None) -> No
         if port.get("name", "") == name
     ]
     if not behind:
-        raise _unavailable(f'no endpoints available for service "{place.name}"')
+        raise _unavailable(f'no endpoints available for service "{asked}"')
 
 
 def _unavailable(message: str) -> StatusError:

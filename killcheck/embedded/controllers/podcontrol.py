@@ -12,11 +12,18 @@ from killcheck.embedded.controllers.expectations import Expectations
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, KubeError, NotFound
-from killcheck.kube.objects import Obj, controller_of, copy, key_of, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, controller_of, copy, dig, key_of, name_of, namespace_of, uid_of
 from killcheck.kube.resources import Resource
 from killcheck.kube.selectors import LabelSelector
 
-__all__ = ["PodControl", "claim", "controller_ref", "namespace_terminating", "slow_start"]
+__all__ = [
+    "PodControl",
+    "claim",
+    "controller_ref",
+    "namespace_terminating",
+    "one_more",
+    "slow_start",
+]
 
 
 def controller_ref(owner: Obj, resource: Resource) -> Obj:
@@ -153,3 +160,10 @@ def _release(kube: Kube, target: Resource, obj: Obj, owner_uid: str) -> None:
         kube.patch(target, name_of(obj), patch, namespace_of(obj), kind="strategic")
     except NotFound:
         return
+
+
+def one_more(pod: Obj, told: Obj) -> Obj:
+    """The part of a strategic patch that puts one condition behind a pod's others, as two statuses compared give it."""
+    there = [one["type"] for one in dig(pod, "status", "conditions", default=[])]
+    order = [*there, *([told["type"]] if told["type"] not in there else [])]
+    return {"conditions": [told], "$setElementOrder/conditions": [{"type": kind} for kind in order]}

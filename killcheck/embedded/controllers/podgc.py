@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import floor
 
 from killcheck.embedded.controllers import pods as podset
+from killcheck.embedded.controllers.podcontrol import one_more
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
@@ -65,7 +66,7 @@ class PodGarbageCollector(Controller):
             "lastTransitionTime": format_time(self.loop.now()),
             "observedGeneration": pod["metadata"].get("generation", 0),
         }
-        status = {"conditions": [target]} | ({} if podset.is_terminal(pod) else {"phase": "Failed"})
+        status = one_more(pod, target) | ({} if podset.is_terminal(pod) else {"phase": "Failed"})
         patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
         try:
             self.kube.patch(r.PODS, name, patch, namespace, kind="strategic", subresource="status")

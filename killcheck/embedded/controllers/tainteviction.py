@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from killcheck.clock import Timer
 from killcheck.embedded.controllers import pods as podset
+from killcheck.embedded.controllers.podcontrol import one_more
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.embedded.controllers.scheduler.filters import tolerates
 from killcheck.kube import resources as r
@@ -100,7 +101,7 @@ class TaintEvictionController(Controller):
             "lastTransitionTime": format_time(self.loop.now()),
             "observedGeneration": pod["metadata"].get("generation", 0),
         }
-        patch = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [target]}}
+        patch = {"metadata": {"uid": uid_of(pod)}, "status": one_more(pod, target)}
         try:
             self.kube.patch(r.PODS, name, patch, namespace, kind="strategic", subresource="status")
             self.kube.delete(r.PODS, name, namespace)

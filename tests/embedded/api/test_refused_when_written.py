@@ -55,6 +55,12 @@ def pointed(text, column, why):
         ("obj.spec == 1", 1, "undeclared reference to 'obj' (in container '')"),
         ("variables.x == 1", 1, "undeclared reference to 'variables' (in container '')"),
         ("request.nothing == 1", 8, "undefined field 'nothing'"),
+        ("request.", 9, "Syntax error: no viable alternative at input '.'"),
+        ("request.kind.nope == 'a'", 13, "undefined field 'nope'"),
+        ("authorizer.x()", 13, "undeclared reference to 'x' (in container '')"),
+        ("object.all(x, x.y.z())", 20, "undeclared reference to 'z' (in container '')"),
+        ("1 + 'a' == 2", 3, "found no matching overload for '_+_' applied to '(int, string)'"),
+        ("has(request)", 5, "invalid argument to has() macro"),
     ],
 )
 def test_a_policy_whose_expression_does_not_compile_is_refused(ask, text, column, why):
@@ -81,7 +87,7 @@ def test_one_that_compiles_is_taken(ask, text):
 
 
 def test_a_result_of_another_type_is_refused(ask):
-    for text, kind in (("object.spec.replicas", "dyn"), ("'a'", "string"), ("1", "int")):
+    for text, kind in (("object.spec.replicas", "dyn"), ("'a'", "string"), ("size(object)", "int")):
         said = f'Invalid value: "{text}": must evaluate to bool but got {kind}'
         assert ask(POLICIES, policy([{"expression": text}])) == [("spec.validations[0].expression", said)]
     said = 'Invalid value: "device.driver": must evaluate to bool or the unknown type, not string'

@@ -95,6 +95,9 @@ class Scheduler(Component):
             self.snapshot.set_node(new)
         else:
             self.snapshot.nodes[name_of(new)].node = new
+        if "TaintToleration" in plugins:  # told to every plugin that waits for new nodes (buildQueueingHintMap)
+            self.backlog.changed("")
+            return
         for plugin in sorted(plugins):
             self.backlog.changed(plugin)
 
