@@ -8,7 +8,7 @@ operators; the words are answers of kube-apiserver v1.36.2.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["TypeProblem", "type_of"]
@@ -174,9 +174,9 @@ class _Checker:
     def of(self, tree: Any) -> str:
         if not hasattr(tree, "data"):
             return ""
-        rule = getattr(self, f"_{tree.data}", None)
+        rule = _RULES.get(tree.data)
         if rule is not None:
-            return str(rule(tree))
+            return rule(self, tree)
         types = [self.of(child) for child in tree.children]
         if len(tree.children) == 1:
             return types[0]
@@ -291,6 +291,20 @@ class _Checker:
         for argument in arguments:
             self.of(argument)
         return _RESULTS.get(str(name), "")
+
+
+#: What each node of celpy's grammar is asked by; of all others, what they consist of.
+_RULES: dict[str, Callable[[_Checker, Any], str]] = {
+    "unary": _Checker._unary,
+    "expr": _Checker._expr,
+    "literal": _Checker._literal,
+    "ident": _Checker._ident,
+    "list_lit": _Checker._list_lit,
+    "member_dot": _Checker._member_dot,
+    "member_index": _Checker._member_index,
+    "member_dot_arg": _Checker._member_dot_arg,
+    "ident_arg": _Checker._ident_arg,
+}
 
 
 def _ident(tree: Any) -> str:

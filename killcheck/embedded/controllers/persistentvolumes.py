@@ -5,6 +5,8 @@ A minimal form of pkg/controller/volume/persistentvolume of Kubernetes v1.36; pr
 
 from __future__ import annotations
 
+import re
+
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.embedded.controllers.scheduler.scheduler import STORAGECLASSES
 from killcheck.embedded.controllers.scheduler.volumes import SELECTED_NODE
@@ -16,6 +18,8 @@ from killcheck.kube.quantities import parse
 
 __all__ = ["PersistentVolumeBinder"]
 
+#: What of a host the controller deletes (pkg/volume/hostpath).
+_DELETABLE = re.compile("/tmp/.+")  # noqa: S108 - a rule about others' paths
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _OWN_CHOICE = "pv.kubernetes.io/bound-by-controller"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -189,6 +193,12 @@ class PersistentVolumeBinder(Controller):
         if claim is not None and uid_of(claim) == ref.get("uid"):
             return
         if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+            path = str(dig(volume, "spec", "hostPath", "path", default=""))
+            if path and not _DELETABLE.fullmatch(path):
+                words = f"host_path deleter only supports /tmp/.+ but received provided {path}"
+                if dig(volume, "status", "phase") != "Failed":
+                    self._phase(volume, "Failed", words)
+                return
             try:
                 self.kube.delete(r.PERSISTENTVOLUMES, name)
             except NotFound:
@@ -196,10 +206,11 @@ class PersistentVolumeBinder(Controller):
         else:
             self._phase(volume, "Released")
 
-    def _phase(self, volume: Obj, phase: str) -> None:
+    def _phase(self, volume: Obj, phase: str, message: str = "") -> None:
         before = volume.get("status") or {}
         since = before.get("lastPhaseTransitionTime") if before.get("phase") == phase else None
         told = {"phase": phase, "lastPhaseTransitionTime": since or format_time(self.loop.now())}
+        told |= {"message": message} if message else {}
         status = before | told
         self.kube.replace(r.PERSISTENTVOLUMES, volume | {"status": status}, subresource="status")
 
