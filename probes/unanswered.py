@@ -38,7 +38,12 @@ class Unanswered(Probe):
             broken = http_routes.broken(declared, services, pods)
             if broken is not None and (world.knows("Service") or not world.live):
                 yield self.finding(world, declared, ("spec", "scaleTargetRef"), f"nobody is answered: {broken}")
-            if workload is not None and not any(map(_says_when_it_is_ready, pods)):
+            around = http_routes.past(declared, world.of("Ingress", "HTTPRoute", "VirtualService"))
+            if around is not None:
+                message = f"a request wakes nothing: {around}. While it sleeps, who asks gets a 502 or a 503"
+                remedy = "Let the route lead to the interceptor (keda-add-ons-http-interceptor-proxy) for these hosts."
+                yield self.finding(world, declared, ("spec", "hosts"), message, remedy=remedy)
+            if workload is not None and not any(map(http_routes.says_when_ready, pods)):
                 message = (
                     "is ready as soon as it is started: the request that wakes it is sent before the model is loaded"
                 )
@@ -53,8 +58,3 @@ class Unanswered(Probe):
 
 def _pod(workload: Obj, spec: Obj, metadata: Obj) -> Obj:
     return {"metadata": {**metadata, "namespace": namespace_of(workload)}, "spec": spec}
-
-
-def _says_when_it_is_ready(pod: Obj) -> bool:
-    containers = [*dig(pod, "spec", "containers", default=[]), *dig(pod, "spec", "initContainers", default=[])]
-    return any(one.get("readinessProbe") or one.get("startupProbe") for one in containers)

@@ -56,13 +56,17 @@ class ImageCache(Protocol):
 class Registry(Protocol):
     """Every registry there is, and the nodes' copies of what was pulled.
 
-    The journal calls ``set_state``, ``delete_tag``, ``restore_tag``, ``make_private``, ``set_access`` and
+    The journal calls ``set_state``, ``set_load``, ``delete_tag``, ``restore_tag``, ``make_private``, ``set_access`` and
     ``restore_cache`` by name.
     """
 
     @property
     def caches(self) -> Mapping[str, ImageCache]:
         """By node."""
+
+    @property
+    def loads_s(self) -> Mapping[str, float]:
+        """How long what is in an image takes to be ready, in seconds, where it is not run; by image."""
 
     def host(self, name: str) -> RegistryHost:
         """A registry by its host name; one that nobody spoke of is up."""

@@ -8,13 +8,13 @@ Source: kedacore/http-add-on interceptor/middleware/endpoint_resolver.go, routin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from killcheck.kube import selectors
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.text.durations import parse_duration
 
-__all__ = ["broken", "gives_up_s", "target_name"]
+__all__ = ["broken", "gives_up_s", "past", "says_when_ready", "target_name"]
 
 
 def target_name(declared: Obj) -> str | None:
@@ -50,6 +50,67 @@ def broken(declared: Obj, services: Iterable[Obj], pods: Iterable[Obj]) -> str |
         has = ", ".join(str(one.get(key)) for one in ports if one.get(key) is not None) or "none"
         return f"its Service {where}/{wanted} has no port {value} (it has {has})"
     return _leads_nowhere(service, port, list(pods))
+
+
+def says_when_ready(pod: Obj) -> bool:
+    """Whether a probe tells that a pod is ready: else it is as soon as it has started, whatever it has yet to load."""
+    containers = [*dig(pod, "spec", "containers", default=[]), *dig(pod, "spec", "initContainers", default=[])]
+    return any(one.get("readinessProbe") or one.get("startupProbe") for one in containers)
+
+
+def past(declared: Obj, routes: Iterable[Obj]) -> str | None:
+    """Which route leads its hosts to its Service itself, past the interceptor; None: none does.
+
+    Such a request wakes nothing: while the workload sleeps it finds no endpoint. Ingresses, HTTPRoutes of the Gateway
+    API and VirtualServices of Istio are read.
+    """
+    where, wanted = namespace_of(declared), str(dig(declared, "spec", "scaleTargetRef", "service", default=""))
+    hosts = [str(host) for host in dig(declared, "spec", "hosts", default=[])]
+    ways = [(route, *way) for route in routes for way in _ways(route)]
+    for host in hosts or [""]:
+        # The most exact name has the request: a host's own rule, else a wildcard's, else one for all hosts.
+        fit = [(_exactness(way[1], host), *way) for way in ways if not way[1] or any(_covers(p, host) for p in way[1])]
+        best = max((exact for exact, *_ in fit), default=(False, 0))
+        for exact, route, _, backends in fit:
+            if wanted and exact == best and (where, wanted) in backends:
+                kind, to = f"{route.get('kind')} {namespace_of(route)}/{name_of(route)}", f"Service {where}/{wanted}"
+                return f"{kind} leads {host or 'every host'} to {to} itself, past the interceptor"
+    return None
+
+
+def _ways(route: Obj) -> Iterator[tuple[list[str], set[tuple[str, str]]]]:
+    """(hosts, none: all of them; the Services that they lead to) of each rule."""
+    spec, home, kind = route.get("spec") or {}, namespace_of(route), route.get("kind")
+    if kind == "Ingress":
+        for rule in spec.get("rules") or ():
+            paths = dig(rule, "http", "paths", default=[])
+            named = {(home, str(dig(one, "backend", "service", "name", default=""))) for one in paths}
+            yield [str(rule["host"])] if rule.get("host") else [], named
+        if dig(spec, "defaultBackend", "service", "name"):
+            yield [], {(home, str(dig(spec, "defaultBackend", "service", "name")))}
+    elif kind == "HTTPRoute":
+        refs = [ref for rule in spec.get("rules") or () for ref in rule.get("backendRefs") or ()]
+        named = {(str(ref.get("namespace") or home), str(ref.get("name"))) for ref in refs}
+        yield [str(host) for host in spec.get("hostnames") or ()], named
+    elif kind == "VirtualService":
+        ways = [way for one in spec.get("http") or () for way in one.get("route") or ()]
+        named = {_service(str(dig(way, "destination", "host", default="")), home) for way in ways}
+        yield [str(host) for host in spec.get("hosts") or () if host != "*"], named
+
+
+def _service(host: str, home: str) -> tuple[str, str]:
+    """(namespace, name) of a Service by the name that DNS has for it."""
+    name, _, rest = host.partition(".")
+    return rest.partition(".")[0] or home, name
+
+
+def _covers(pattern: str, host: str) -> bool:
+    return pattern == host or (pattern.startswith("*.") and host.endswith(pattern[1:]))
+
+
+def _exactness(patterns: list[str], host: str) -> tuple[bool, int]:
+    """The name itself before a wildcard, a longer wildcard before a shorter one, and nothing named last."""
+    return max(((one == host, len(one)) for one in patterns if _covers(one, host)), default=(False, 0))
 
 
 def _leads_nowhere(service: Obj, port: Obj, pods: list[Obj]) -> str | None:

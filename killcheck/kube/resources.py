@@ -68,6 +68,7 @@ ROLEBINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "Role
 CLUSTERROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
 CLUSTERROLEBINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
 NETWORKPOLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 ENDPOINTSLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 APISERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)

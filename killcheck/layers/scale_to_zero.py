@@ -198,7 +198,7 @@ class ScaleToZero(LayerRun):
         if not self.stage.wait("them to answer", lambda: all(map(self._serves, targets)), SERVES_S):
             self._flaw = (
                 f"it wakes and does not answer: {asked}, and {SERVES_S / 60:.0f} min later no pod of {names} "
-                "is ready: who comes next waits for nobody"
+                f"is ready: who comes next waits for nobody{self._ended_by()}"
             )
             return [self._flaw]
         took_s = (self.stage.cluster.loop.now() - asked_at).total_seconds()
@@ -231,9 +231,43 @@ class ScaleToZero(LayerRun):
             return None
         broken = http_routes.broken(self._declared, services, pods)
         if broken is None:
-            return None
+            return self._past(asked) or self._too_early(asked, pods)
         self.remedy = "let scaleTargetRef name the workload's Service, and a port that it has"
         return f"nobody is answered: {asked}, it woke, and of {self.ref} {broken}"
+
+    def _past(self, asked: str) -> str | None:
+        """That who asks by its host never meets the interceptor; of a real cluster, `lint` asks for its routes."""
+        if self.stage.cluster.real:
+            return None
+        around = http_routes.past(self._declared, self.stage.cluster.kube.list(r.INGRESSES).items)
+        if around is None:
+            return None
+        self.remedy = "let the route lead to the interceptor (keda-add-ons-http-interceptor-proxy) for these hosts"
+        return f"nothing wakes it from outside: {asked}, it woke, and yet {around}: while it sleeps, a 502 or a 503"
+
+    def _too_early(self, asked: str, pods: Sequence[Obj]) -> str | None:
+        """That requests come before the model is loaded, where somebody says for how long it does."""
+        registry = self.stage.cluster.capabilities.registry
+        if registry is None or not pods or any(map(http_routes.says_when_ready, pods)):
+            return None
+        images = [str(one.get("image")) for pod in pods for one in dig(pod, "spec", "containers", default=[])]
+        loads_s = max((registry.loads_s.get(image, 0.0) for image in images), default=0.0)
+        if not loads_s:
+            return None
+        self.remedy = "give it a readinessProbe that waits for the model"
+        return (
+            f"it answers too early: {asked}, it was ready as soon as it started, and its model loads for "
+            f"{loads_s:.0f} s more: until then who asks is refused (502)"
+        )
+
+    def _ended_by(self) -> str:
+        """Which probe ends what loads, as the kubelet says it; empty: none does."""
+        for event in self.stage.scene.events.values():
+            message = str(event.get("message", ""))
+            if message.endswith("probe, will be restarted"):
+                self.remedy = "give its probe as much patience as the model takes: failureThreshold * periodSeconds"
+                return f": {message}"
+        return ""
 
     def _too_late(self, took_s: float) -> str | None:
         """That it wakes beyond what the spec allows, or after the interceptor has given up; empty: in time."""

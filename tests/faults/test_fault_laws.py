@@ -82,7 +82,15 @@ REFUSED = {"pull-secret-expired": r"pulls without a secret"}
 
 
 #: Faults of layers that these paths have not: theirs is a switch.
-ELSEWHERE = {"reading-stuck", "trigger-fails", "queue-runaway", "cold-start-slow", "queue-released", "no-spot"}
+ELSEWHERE = {
+    "reading-stuck",
+    "trigger-fails",
+    "queue-runaway",
+    "cold-start-slow",
+    "model-loads-slow",
+    "queue-released",
+    "no-spot",
+}
 
 
 def cells() -> list[tuple[str, Stranger]]:

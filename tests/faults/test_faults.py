@@ -71,7 +71,15 @@ EXPECTED = {
 
 
 #: Faults of layers that the reference path has not: tests/layers/test_scaler_faults.py, tests/drill/test_held_queues.py.
-ELSEWHERE = {"reading-stuck", "trigger-fails", "queue-runaway", "cold-start-slow", "queue-released", "no-spot"}
+ELSEWHERE = {
+    "reading-stuck",
+    "trigger-fails",
+    "queue-runaway",
+    "cold-start-slow",
+    "model-loads-slow",
+    "queue-released",
+    "no-spot",
+}
 #: Faults whose effect is that the trigger meets them.
 MET_BY_THE_TRIGGER = {
     "suspended",

@@ -74,6 +74,42 @@ def test_each_link_of_the_way_to_a_pod(declared, service, pod, says):
     assert (found is None) if says is None else says in found
 
 
+def ingress(host, service="web", namespace="atelier"):
+    paths = [{"backend": {"service": {"name": service}}}]
+    spec = {"rules": [{"http": {"paths": paths}} | ({"host": host} if host else {})]}
+    return {"kind": "Ingress", "metadata": {"name": host or "all", "namespace": namespace}, "spec": spec}
+
+
+def gateway(host, service="web", **ref):
+    spec = {"hostnames": [host], "rules": [{"backendRefs": [{"name": service, **ref}]}]}
+    return {"kind": "HTTPRoute", "metadata": {"name": host, "namespace": "edge"}, "spec": spec}
+
+
+def istio(host, to):
+    spec = {"hosts": [host], "http": [{"route": [{"destination": {"host": to}}]}]}
+    return {"kind": "VirtualService", "metadata": {"name": host, "namespace": "atelier"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("routes", "past"),
+    [
+        ([ingress("a.example.com")], "Ingress atelier/a.example.com"),
+        ([ingress("")], "Ingress atelier/all"),
+        ([ingress("*.example.com"), ingress("b.example.com", "interceptor")], "*.example.com leads a.example.com"),
+        ([ingress("*.example.com"), ingress("a.example.com", "interceptor", "keda")], None),
+        ([ingress("a.example.com", namespace="other"), ingress("c.example.com")], None),
+        ([gateway("a.example.com", namespace="atelier")], "HTTPRoute edge/a.example.com"),
+        ([gateway("a.example.com")], None),
+        ([istio("a.example.com", "web.atelier.svc.cluster.local"), istio("a.example.com", "web")], "VirtualService"),
+        ([istio("a.example.com", "interceptor.keda"), istio("a.example.org", "web")], None),
+    ],
+)
+def test_a_route_past_the_interceptor_is_told(routes, past):
+    declared = changed(DECLARED, ["a.example.com"], "spec", "hosts")
+    found = http_routes.past(declared, routes)
+    assert (found is None) if past is None else past in found
+
+
 def test_how_long_the_interceptor_waits():
     assert http_routes.gives_up_s(DECLARED) == 90.0
     assert http_routes.gives_up_s({"spec": {}}) is None

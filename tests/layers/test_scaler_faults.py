@@ -85,6 +85,45 @@ def test_it_bites_on_the_reference_path_and_heals(drilled, fault, layer, bite, c
     assert result.problems == ()
 
 
+def _front_door(obj):
+    """An Ingress that sends the pages' requests to the Service itself; another, more exact, to the interceptor."""
+    if obj["kind"] != "HTTPScaledObject":
+        return []
+    backend = {"service": {"name": "render-ui", "port": {"number": 8080}}}
+    rule = {"host": "*.example.internal", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    where = {"name": "front", "namespace": "render"}
+    return [{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": where, "spec": {"rules": [rule]}}]
+
+
+def _impatient(obj):
+    """A container whose startupProbe gives up after half a minute."""
+    if obj["metadata"]["name"] == "render-ui" and obj["kind"] == "Deployment":
+        (container,) = obj["spec"]["template"]["spec"]["containers"]
+        container["startupProbe"] = {"httpGet": {"path": "/readyz", "port": "http"}, "failureThreshold": 3}
+
+
+def _says_nothing(obj):
+    if obj["metadata"]["name"] == "render-ui" and obj["kind"] == "Deployment":
+        del obj["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "bite", "said"),
+    [
+        (None, Verdict.SURVIVED, "was ready 96 s after it started", "KEDA deactivated the target"),
+        (_impatient, Verdict.EXPOSED, "failed startup probe, will be restarted", "it wakes and does not answer"),
+        (_says_nothing, Verdict.EXPOSED, "was ready 0 s after it started", "it answers too early"),
+        (_front_door, Verdict.EXPOSED, "was ready 96 s", "Ingress render/front leads render.example.internal"),
+    ],
+)
+def test_a_model_that_takes_nearly_all_of_the_cold_start(drilled, change, verdict, bite, said):
+    result = drilled("scale-to-zero", "render-ui-idle", change, under=["model-loads-slow"])
+    assert result.verdict is verdict, (result.why, result.cause)
+    assert bite in result.bites["model-loads-slow"]
+    assert said in (result.cause or result.why)
+    assert result.problems == ()
+
+
 def test_a_strangers_queue_that_never_falls_goes_as_far_as_its_ceiling(stranger):
     result = stranger("queue-runaway")
     assert result.verdict is Verdict.EXPOSED, result.why

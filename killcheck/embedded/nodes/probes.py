@@ -14,16 +14,15 @@ from killcheck.embedded.nodes import stopping
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
 from killcheck.embedded.nodes.probe_attempt import Answer, Look, answers
+from killcheck.kube.container_probes import FAILURES, PERIOD_S
 from killcheck.kube.objects import Obj, dig
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.pod_worker import PodWorker
 
-__all__ = ["asked", "refuses", "start"]
+__all__ = ["asked", "give_up", "refuses", "start"]
 
 Kind = Literal["startup", "readiness", "liveness"]
-#: prober defaults (v1 SetDefaults_Probe).
-PERIOD_S, FAILURES = 10.0, 3
 #: From a container's start to the first look, seconds.
 FIRST_S = 0.03
 
@@ -65,6 +64,15 @@ def _looks(life: PodWorker, container: Container, kind: Kind) -> bool:
 def _begin(life: PodWorker, container: Container, kind: Kind) -> None:
     if _looks(life, container, kind):
         _Worker(life, container, kind, container.spec.get(f"{kind}Probe") or {}).begin()
+
+
+def give_up(life: PodWorker, container: Container, kind: Kind, started_at: object) -> None:
+    """A hollow container has not answered for as long as a probe of it has patience: it is ended, and starts anew."""
+    if not container.alive or container.started_at is not started_at or life.kubelet.stopped:
+        return
+    message = f"{kind.capitalize()} probe failed: HTTP probe failed with statuscode: 503"
+    life.event("Warning", "Unhealthy", message, container)
+    _Worker(life, container, kind, container.spec.get(f"{kind}Probe") or {})._act(False)
 
 
 class _Worker:

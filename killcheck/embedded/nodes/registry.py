@@ -152,6 +152,8 @@ class Registry:
         self.assumed: list[str] = []
         #: Whose tokens a host asks for, by its name; None: it has no such service.
         self.tokens: Callable[[str], Tokens | None] = lambda host: None
+        #: How long what is in an image takes from its start until it is ready, in seconds, where it is not run.
+        self.loads_s: dict[str, float] = {}
         self._missing: set[str] = set()
         self._known: dict[str, set[str]] = {}
         self._arches: dict[str, tuple[str, ...]] = {}
@@ -168,6 +170,13 @@ class Registry:
         entry = self.host(host)
         before, entry.state = entry.state, state
         return before
+
+    def set_load(self, image: str, seconds: float | None) -> None:
+        """How long what is in an image loads, from the next start on; None: as long as anything does."""
+        if seconds is None:
+            self.loads_s.pop(image, None)
+        else:
+            self.loads_s[image] = seconds
 
     def delete_tag(self, image: str) -> None:
         """The tag (or digest) is gone from its registry."""

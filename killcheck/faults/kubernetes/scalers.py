@@ -21,7 +21,7 @@ from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.watch.scene import event_time
 
-__all__ = ["ColdStartSlow", "QueueRunaway", "ReadingStuck", "TriggerFails"]
+__all__ = ["ColdStartSlow", "QueueRunaway", "ReadingStuck", "TriggerFails", "images_of_targets"]
 
 
 def _scaled_by(stage: Stage, layer: Layer) -> Obj | None:
@@ -177,7 +177,7 @@ class ColdStartSlow(Fault):
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Evict what the targets run, and slow its registries down."""
         registry = present(stage.cluster.capabilities.registry)
-        self._images = list(_images(stage, layer))
+        self._images = list(images_of_targets(stage, layer))
         done = []
         for image in self._images:
             host = host_of(image)
@@ -207,7 +207,7 @@ class ColdStartSlow(Fault):
         return None
 
 
-def _images(stage: Stage, layer: LayerRun) -> dict[str, None]:
+def images_of_targets(stage: Stage, layer: LayerRun) -> dict[str, None]:
     """Those of the targets that a layer covers, each once."""
     targets = [target for target in stage.kill_path.covered_by(layer.layer) if target.kind]
     pods = [pod for pod in stage.scene.pods.values() if any(stage.scene.is_of(target, pod) for target in targets)]
