@@ -33,7 +33,7 @@ CALLED = {
     # An undo is data: the journal calls a capability's method by its name (killcheck/safety/vocabulary.py).
     r"put_before|take_from|lose_script|find_script|leave_lock|remove_lock": "the journal, on programs",
     r"set_clock|leave_at_slot|come_back": "the journal, on timers",
-    r"set_access|restore_cache": "the journal, on the registry",
+    r"set_access|set_load|restore_cache": "the journal, on the registry",
 }
 #: Names that are dead and not yet gone: why, and the last day on which that holds.
 UNTIL: dict[str, tuple[str, str]] = {}

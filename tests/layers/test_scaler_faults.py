@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 import yaml
+from killcheck.probes.load_cut_short import LoadCutShort
+from killcheck.probes.world import World
 
 from killcheck.faults.kubernetes.scalers import ColdStartSlow, QueueRunaway, ReadingStuck
+from killcheck.kube.objects import copy
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec.killpath import Layer, LayerType, Ref
 from killcheck.verdict import Verdict
 
+NOW = datetime(2026, 1, 15, tzinfo=UTC)
 STRANGER = """
 apiVersion: v1
 kind: Namespace
@@ -152,3 +158,15 @@ def test_a_stranger_without_limits_on_waking_is_asked_for_none():
     assert ColdStartSlow().unsuited_layer(asked) is None
     dead_man = Layer("off", LayerType.DEAD_MAN, covers=("page-reader",))
     assert ReadingStuck().unsuited_layer(dead_man) == "the layer is no scaler"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"), [(None, []), (_impatient, ["its startupProbe ends it 20 s after its start"])]
+)
+def test_a_probe_with_less_patience_than_the_cold_start_is_told(change, found):
+    session = Session(fixture="scale-to-zero")
+    objects = [copy(obj) for obj in session.objects]
+    for obj in objects if change else ():
+        change(obj)
+    world = World(objects, session.kill_path, NOW)
+    assert [one.message[: len(said)] for one, said in zip(LoadCutShort().ask(world), found, strict=True)] == found

@@ -24,6 +24,7 @@ WITHOUT_A_CASE = {
     "fleet-bounds",
     "image-missing",
     "image-unusable",
+    "load-cut-short",
     "not-read",
     "not-understood",
     "spec-mismatch",
