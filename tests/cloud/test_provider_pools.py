@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
+from killcheck.probes.spot_grace import SpotGrace
 
 from killcheck import discover, run_drill
 from killcheck.instances.provided import is_provided
 from killcheck.kube import manifests, provider_pools
+from killcheck.lint import asking
 
+NOW = datetime(2026, 1, 15, tzinfo=UTC)
 GCLOUD = {
     "name": "l4-spot",
     "config": {
@@ -175,6 +179,20 @@ def test_nights_on_a_providers_pool(tmp_path, answer, layer, verdict, words):
         reached = {row["phase"]: row["at_s"] for row in result.phases}
         # An autoscaler takes an empty node after ten minutes; a kubelet that shuts down lets nothing on from the start.
         assert 600 < reached["node_drained"] < 700 if layer == "lights-out" else reached["node_drained"] < 15
+
+
+@pytest.mark.parametrize(
+    ("answer", "grace_s", "found"),
+    [("gcloud", 20, "GKE leaves it 15 s"), ("az", 45, "Azure leaves it 30 s"), ("az", 20, "")],
+)
+def test_more_grace_than_a_notice_leaves_is_told(answer, grace_s, found):
+    selected = {"gcloud": "cloud.google.com/gke-nodepool: l4-spot", "az": "agentpool: t4"}[answer]
+    work = WORK.replace("SELECTED", selected).replace("MORE", "{operator: Exists}")
+    graced = work.replace("      nodeSelector", f"      terminationGracePeriodSeconds: {grace_s}\n      nodeSelector")
+    objects = [*manifests.loads(READ[answer][0], "p.json").objects, *manifests.loads(graced).objects]
+    world, _ = asking.world_of(objects, NOW)
+    told = [one.message for one in SpotGrace().ask(world)]
+    assert [found in one for one in told] == ([True] if found else [])
 
 
 def test_what_is_found_has_its_nodes_judged():
