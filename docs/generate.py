@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from killcheck.cloud import ask
 from killcheck.embedded import cluster, controllers
 from killcheck.entries import MARK, Becomes, Unknown
 from killcheck.instances import reclaims
-from killcheck.kube import releases
+from killcheck.kube import provider_pools, releases
+from killcheck.layers.spot_handler import SpotHandler
 from killcheck.ledger.extent import UNSEEN
 from killcheck.ledger.kinds import MODELLED
 from killcheck.reports.document import schema
@@ -300,14 +302,13 @@ def _extent() -> str:
     """What is modelled, executed, asked and not known, per controller and cloud."""
     parts = [
         "# What is known, and how\n",
-        "*Modelled*: a model of it runs on the embedded cluster. *Executed*: its own program runs. *Asked*: who"
-        " knows is asked. *Read*: judged from manifests and exports.\n",
+        " ".join(f"*{how.capitalize()}*: {means}." for how, means in _HOW.items()) + "\n",
         "## Controllers\n",
         "| what | how | by |\n|---|---|---|",
         *(f"| {name} | {how} | {_cell(by)} |" for name, how, by in _controllers()),
         "\n## Clouds\n",
         f"| | {' | '.join(reclaims.NAMES.values())} |\n|---|{'---|' * len(reclaims.NAMES)}",
-        *(f"| {what} | {' | '.join(_cell(told(cloud)) for cloud in reclaims.NAMES)} |" for what, told in _CLOUDS),
+        *_cloud_rows(),
         "\n## Faults\n",
         "| family | everywhere | where a cloud answers | on machines | on Docker hosts |\n|---|---|---|---|---|",
         *_by_family(),
@@ -321,18 +322,18 @@ def _extent() -> str:
     return "\n".join(parts)
 
 
-def _controllers() -> Iterator[tuple[str, str, str]]:
+def _controllers() -> Iterator[tuple[str, How, str]]:
     """Name, how, by what; each controller and model as the embedded cluster starts it."""
     kinds: dict[str, list[str]] = {}
     for version, (name, served) in MODELLED.items():
         kinds.setdefault(name, []).append(f"`{version}: {', '.join(sorted(served))}`")
     for one in (*controllers.ALL, *cluster.MODELS):
         served_here = "".join(f"; {version}" for version in kinds.get(one.name, ()))
-        yield f"`{one.name}`", "modelled", _about(inspect.getmodule(one)) + served_here
-    yield "executors of CronJobs, Jobs and pods without GPUs", "executed", _about(importlib.import_module(_RUNS))
-    yield "programs of controllers among the manifests", "executed", _about(importlib.import_module(_REHEARSED))
-    for name, (_, module) in sorted(_WITNESSES.items()):
-        yield name, _WITNESSES[name][0], _about(importlib.import_module(module))
+        yield f"`{one.name}`", How.MODELLED, _about(inspect.getmodule(one)) + served_here
+    yield "executors of CronJobs, Jobs and pods without GPUs", How.EXECUTED, _about(importlib.import_module(_RUNS))
+    yield "programs of controllers among the manifests", How.EXECUTED, _about(importlib.import_module(_REHEARSED))
+    for name, (how, module) in sorted(_WITNESSES.items()):
+        yield name, How(how), _about(importlib.import_module(module))
 
 
 def _not_known() -> list[Unknown]:
@@ -373,50 +374,102 @@ _WITNESSES = {
 _CATALOGUES = {"aws": "instances.csv", "gcp": "gcp.csv", "azure": "azure.csv"}
 _METADATA = {"aws": "ec2_metadata", "gcp": "gce_metadata", "azure": "azure_metadata"}
 _POOLS = {"aws": ("karpenter", "awsgroups"), "gcp": ("otherclouds",), "azure": ("otherclouds",)}
+#: Whose node pools a kind of `killcheck.kube.provider_pools` is.
+_PROVIDERS = {"ContainerNodePool": "gcp", "ManagedClustersAgentPool": "azure"}
 
 
-def _types(cloud: str) -> str:
-    """Read: how many types with devices, how many with a price, and of when."""
+class How(StrEnum):
+    """How a cell of the tables is known: the one vocabulary of this page."""
+
+    MODELLED = "modelled"
+    EXECUTED = "executed"
+    ASKED = "asked"
+    READ = "read"
+    UNKNOWN = "not known"
+
+
+_HOW = {
+    How.MODELLED: "a model of it runs on the embedded cluster",
+    How.EXECUTED: "its own program runs",
+    How.ASKED: "who knows is asked",
+    How.READ: "judged from manifests and exports",
+    How.UNKNOWN: "nobody built it, or it is out of reach: the last table says what becomes of a verdict",
+}
+#: What is known of one thing in one cloud, and by what.
+_Cell = tuple[How, str]
+
+
+def _types(cloud: str) -> _Cell:
+    """How many types with devices, how many with a price, and of when."""
     lines = (ROOT / "killcheck/instances" / _CATALOGUES[cloud]).read_text(encoding="utf-8").splitlines()
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     devices = [row for row in rows if row["device_kind"]]
     priced = sum(bool(row["usd_per_hour"]) for row in devices)
     dates = re.findall(r"20\d\d-\d\d(?:-\d\d)?", " ".join(line for line in lines if line.startswith("#")))
-    return f"read: {len(devices)} with devices, {priced} with a price ({max(dates)})"
+    return How.READ, f"{len(devices)} with devices, {priced} with a price ({max(dates)})"
 
 
-def _notice(cloud: str) -> str:
+def _stands(cloud: str) -> _Cell:
+    """What makes nodes there on the embedded cluster."""
+    if cloud == "aws":
+        named = [
+            one for one in cluster.MODELS if one.name in ("karpenter", "auto-scaling-groups", "cluster-autoscaler")
+        ]
+        return How.MODELLED, ", ".join(f"`{one.name}`" for one in named)
+    kinds = [f"`{kind}`" for kind in provider_pools.KINDS if _PROVIDERS[kind] == cloud]
+    return How.MODELLED, f"{', '.join(kinds)}: {_about(provider_pools)}"
+
+
+def _notice(cloud: str) -> _Cell:
     stand_in = importlib.import_module(f"killcheck.standins.{_METADATA[cloud]}")
-    return f"modelled, {reclaims.NOTICE_S[cloud]:.0f} s; {_about(stand_in)}"
+    return How.MODELLED, f"{reclaims.NOTICE_S[cloud]:.0f} s; {_about(stand_in)}"
 
 
-def _pools(cloud: str) -> str:
-    return "read: " + ". ".join(_about(importlib.import_module(f"killcheck.fence.{name}")) for name in _POOLS[cloud])
+def _own_hand(cloud: str) -> _Cell:
+    """Who of the cloud's own acts on a notice."""
+    if cloud == "gcp":
+        return How.MODELLED, _about(importlib.import_module("killcheck.embedded.nodes.shutdown"))
+    if cloud == "azure":
+        (mark,) = getattr(SpotHandler._unheard, MARK)
+        return How.UNKNOWN, mark.what
+    return How.MODELLED, "Karpenter, by its interruption queue"
 
 
-def _billed(cloud: str) -> str:
+def _pools(cloud: str) -> _Cell:
+    return How.READ, ". ".join(_about(importlib.import_module(f"killcheck.fence.{name}")) for name in _POOLS[cloud])
+
+
+def _billed(cloud: str) -> _Cell:
+    return How.ASKED, "EC2 itself, an export, a program of yours" if cloud == "aws" else "an export, a program of yours"
+
+
+def _account(cloud: str) -> _Cell:
+    return (How.ASKED, _about(ask)) if cloud == "aws" else (How.UNKNOWN, "")
+
+
+def _lapsing(cloud: str) -> _Cell:
+    named = [f"`{kind.name}`" for kind in faults.CLOUD if kind.family == "credentials"]
     return (
-        "asked: EC2 itself, an export, a program of yours" if cloud == "aws" else "asked: an export, a program of yours"
+        (How.EXECUTED, f"against a stand-in or an account: {', '.join(named)}") if cloud == "aws" else (How.UNKNOWN, "")
     )
 
 
-def _account(cloud: str) -> str:
-    return f"asked: {_about(ask)}" if cloud == "aws" else "not known"
-
-
-def _lapsing(cloud: str) -> str:
-    named = [f"`{kind.name}`" for kind in faults.CLOUD if kind.family == "credentials"]
-    return f"executed, against a stand-in or an account: {', '.join(named)}" if cloud == "aws" else "not known"
-
-
-_CLOUDS: tuple[tuple[str, Callable[[str], str]], ...] = (
+_CLOUDS: tuple[tuple[str, Callable[[str], _Cell]], ...] = (
     ("machine types and prices", _types),
+    ("nodes on the embedded cluster", _stands),
     ("what a pool may launch", _pools),
     ("a spot notice", _notice),
+    ("who of the cloud's own acts on it", _own_hand),
     ("that a machine is off (P3)", _billed),
     ("what an account lets be launched", _account),
     ("credentials that lapse", _lapsing),
 )
+
+
+def _cloud_rows() -> Iterator[str]:
+    for what, told in _CLOUDS:
+        cells = [": ".join(filter(None, told(cloud))) for cloud in reclaims.NAMES]
+        yield f"| {what} | {' | '.join(map(_cell, cells))} |"
 
 
 def _by_family() -> Iterator[str]:
