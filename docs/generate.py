@@ -412,10 +412,8 @@ def _types(cloud: str) -> _Cell:
 def _stands(cloud: str) -> _Cell:
     """What makes nodes there on the embedded cluster."""
     if cloud == "aws":
-        named = [
-            one for one in cluster.MODELS if one.name in ("karpenter", "auto-scaling-groups", "cluster-autoscaler")
-        ]
-        return How.MODELLED, ", ".join(f"`{one.name}`" for one in named)
+        own = {"karpenter", "auto-scaling-groups", "cluster-autoscaler"}
+        return How.MODELLED, ", ".join(f"`{one.name}`" for one in cluster.MODELS if one.name in own)
     kinds = [f"`{kind}`" for kind in provider_pools.KINDS if _PROVIDERS[kind] == cloud]
     return How.MODELLED, f"{', '.join(kinds)}: {_about(provider_pools)}"
 
@@ -448,10 +446,10 @@ def _account(cloud: str) -> _Cell:
 
 
 def _lapsing(cloud: str) -> _Cell:
+    if cloud != "aws":
+        return How.UNKNOWN, ""
     named = [f"`{kind.name}`" for kind in faults.CLOUD if kind.family == "credentials"]
-    return (
-        (How.EXECUTED, f"against a stand-in or an account: {', '.join(named)}") if cloud == "aws" else (How.UNKNOWN, "")
-    )
+    return How.EXECUTED, f"against a stand-in or an account: {', '.join(named)}"
 
 
 _CLOUDS: tuple[tuple[str, Callable[[str], _Cell]], ...] = (
