@@ -103,6 +103,9 @@ class StandIn(Protocol):
     The journal calls ``lapse``, ``restore``, ``limit_sessions`` and ``end_pull_tokens`` by name.
     """
 
+    def environment(self) -> Mapping[str, str]:
+        """The variables by which a client of AWS finds it, and is taken for somebody."""
+
     @property
     def queue_url(self) -> str:
         """URL of the interruption queue; empty: there is none."""

@@ -36,6 +36,7 @@ from killcheck.kube.objects import (
 )
 from killcheck.kube.permissions import Permission
 from killcheck.kube.provider_pools import GKE_POOL
+from killcheck.layers import spot_words as words
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.machine.counting import CountUnknown, counted
 from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer, LayerType
@@ -57,41 +58,6 @@ _SPOT = {
     "cloud.google.com/gke-spot": "true",
     "cloud.google.com/gke-provisioning": "spot",
     "kubernetes.azure.com/scalesetpriority": "spot",
-}
-#: Taints that handlers of notices set, and whose hand each is.
-_HANDS = {
-    "karpenter.sh/disrupted": "Karpenter",
-    "aws-node-termination-handler/spot-itn": "aws-node-termination-handler",
-    "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler",
-    "node.kubernetes.io/unschedulable": "a cordon",
-    "cloud.google.com/impending-node-termination": "GKE",
-    "remediator.kubernetes.azure.com/unschedulable": "AKS' node auto-drain",
-    "remediator.aks.microsoft.com/unschedulable": "AKS' node auto-drain",
-}
-#: What AKS labels the nodes of a pool with.
-_AKS_POOL = "kubernetes.azure.com/agentpool"
-#: Whose hand it is that shuts a node down gracefully.
-_SHUTDOWN = "the kubelet's graceful shutdown"
-#: Who may go on at which price is said by pools.
-_TWO_POOLS = (
-    "let the pool take spot alone; or make the on-demand one a pool of its own, with a lower weight and limits, and "
-    "state its bill under fences: maxUsdPerHour"
-)
-_MORE_TYPES = (
-    "let the pool take more instance types and zones; where the work cannot wait, give it an on-demand pool of its own "
-    "with a lower weight and limits"
-)
-_RETRIED = "make the Job anew with retries left, and a podFailurePolicy that ignores DisruptionTarget"
-_HONEST = "let the worker leave with another exit code than 0 where its work is not done (143 when it is told to stop)"
-_CHECKPOINT = "let the worker write down how far it is, every few minutes and when it is told to stop"
-#: What would have heard it, by cloud.
-_EARS = {
-    "aws": "give Karpenter its interruption queue (settings.interruptionQueue) or run a node termination handler on "
-    "every spot node",
-    "gcp": "let the kubelet shut the node down gracefully (GKE's does, 15 s for pods that are not critical), or poll "
-    "instance/preempted on every spot node, and drain it",
-    "azure": "poll Scheduled Events for Preempt every second on every spot node, drain it, and approve the event; AKS' "
-    "node auto-drain does so as best it can",
 }
 
 
@@ -189,7 +155,9 @@ class SpotHandler(LayerRun):
     @leaves("clouds", "AKS' node auto-drain at a notice (best effort)", Becomes.OPEN)
     def _unheard(self) -> str | None:
         """AKS has an ear of its own, best effort by its documentation (learn.microsoft.com, node auto-drain)."""
-        if self.stage.cluster.real or self._noticed is None or self._hand or _AKS_POOL not in labels_of(self.node):
+        if self._by_command() and not self.stage.cluster.real and not self._was_given():
+            return f"{self.layer.command} ended, and no notice was given to {self._instance}"
+        if self.stage.cluster.real or self._noticed is None or self._hand or words.AKS_POOL not in labels_of(self.node):
             return None
         return (
             f"nobody whom this cluster runs acted on the notice to node {self.only_node()}, and AKS' node auto-drain, "
@@ -201,7 +169,7 @@ class SpotHandler(LayerRun):
         """How long GKE's kubelets give pods is a setting of the node pool; what others there do is not known."""
         if self.stage.cluster.real or cloud_of(self._provider_id()) != "gcp":
             return super().doubts()
-        if self._hand == _SHUTDOWN:
+        if self._hand == words.SHUTDOWN:
             said = "GKE's kubelet gives pods that are not critical 15 s: its default, which a node pool may change"
         elif GKE_POOL not in labels_of(self.node):
             said = f"with the notice GKE's kubelet begins to end pods itself; a node without {GKE_POOL} is none of its"
@@ -306,7 +274,7 @@ class SpotHandler(LayerRun):
         self._noticed = loop.now()
         if self.layer.checkpoint is not None:
             loop.call_later(LOOK_S, self._again)
-        if not self.stage.cluster.real:
+        if not self._by_command():
             cloud = present(self.stage.cluster.capabilities.cloud)
             found = cloud.by_provider_id(dig(self.node, "spec", "providerID", default=""))
             if found is None or found.state == "terminated":
@@ -315,8 +283,10 @@ class SpotHandler(LayerRun):
             cloud.interrupt(self._instance, in_s=self.notice_s)
             return f"spot notice to {self._instance} (node {name_of(self.node)}): reclaim in {self.notice_s:.0f} s"
         assert self.layer.command is not None
+        stand_in = self.stage.cluster.capabilities.stand_in
         env = {
             **self.layer.command.env,
+            **(stand_in.environment() if stand_in is not None else {}),
             "INSTANCE_ID": self._instance,
             "NODE_NAME": name_of(self.node),
             "PROVIDER_ID": self._provider_id(),
@@ -331,8 +301,18 @@ class SpotHandler(LayerRun):
         self.stage.scene.wake()
 
     def commands(self) -> Sequence[Command]:
-        """The notice's program only on a real cluster."""
-        return super().commands() if self.stage.cluster.real else ()
+        """The notice's program, on a real cluster or where a stand-in of its cloud answers it."""
+        return super().commands() if self._by_command() else ()
+
+    def _was_given(self) -> bool:
+        cloud = present(self.stage.cluster.capabilities.cloud)
+        found = cloud.by_provider_id(self._provider_id())
+        return self._noticed is None or (found is not None and found.notice is not None)
+
+    def _by_command(self) -> bool:
+        """Whether the spec's own command gives the notice."""
+        stand_in = self.stage.cluster.capabilities.stand_in
+        return self.stage.cluster.real or (self.layer.command is not None and stand_in is not None)
 
     # -- watching ------------------------------------------------------------------------------------------
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
@@ -347,14 +327,14 @@ class SpotHandler(LayerRun):
             if change != "deleted":
                 self.node = new
             keys = {t.get("key") for t in dig(new, "spec", "taints", default=[])}
-            self._hand = self._hand or next((hand for key, hand in _HANDS.items() if key in keys), "")
-            self._hand = self._hand or (_SHUTDOWN if shutting_down(new) else "")
+            self._hand = self._hand or next((hand for key, hand in words.HANDS.items() if key in keys), "")
+            self._hand = self._hand or (words.SHUTDOWN if shutting_down(new) else "")
         elif change == "added" and self.stage.scene.in_pool(new) and not is_spot(new):
             self._flaw = self._flaw or (
                 f"on-demand node {name_of(new)} ({self._machine(new)}) came in the place of spot node "
                 f"{self.only_node()}"
             )
-            self.remedy = _TWO_POOLS
+            self.remedy = words.TWO_POOLS
 
     def _count(self, pod: Obj) -> None:
         """Remember a pod that the reclaim ended, and that its Job counts as done: it ended with exit code 0."""
@@ -446,14 +426,14 @@ class SpotHandler(LayerRun):
     def _stalled(self, lost: int, last: int) -> str | None:
         """What of the work is to be done again, or is not done; None: nothing."""
         if self._never and not last:
-            self.remedy = _CHECKPOINT
+            self.remedy = words.CHECKPOINT
             return f"nothing was written down: all that {self.only_node()} did{self._worked()} is to be done again"
         if lost > 0:
             return f"the work did not go on from its checkpoint: {lost} item(s) that were safe are to be done again"
         if last > self._safe():
             return None
         if any(self._waiting()):
-            self.remedy = _MORE_TYPES
+            self.remedy = words.MORE_TYPES
         return (
             f"the work does not go on: {last} item(s) were done {self._since():.0f} s after the notice, as when "
             "the node went"
@@ -476,7 +456,7 @@ class SpotHandler(LayerRun):
             yield (
                 f"{ref_of(job)} failed with the reclaim ({ended.get('reason')}: {ended.get('message')}): "
                 "nobody takes up the work again",
-                _RETRIED,
+                words.RETRIED,
             )
 
     def _done_unfinished(self) -> Iterator[tuple[str, str]]:
@@ -487,7 +467,7 @@ class SpotHandler(LayerRun):
                 yield (
                     f"{ref_of(job)} is complete by pod {pod}, which the reclaim ended and which left with exit code 0: "
                     "nobody takes up the work again",
-                    _HONEST,
+                    words.HONEST,
                 )
 
     def _ended(self, how: str) -> Iterator[tuple[Obj, Obj]]:
@@ -566,7 +546,7 @@ class SpotHandler(LayerRun):
             return Explanation(
                 f"nobody acted on the notice: node {self.only_node()} was neither tainted nor cordoned",
                 (f"notice at {self._noticed:%H:%M:%S}, reclaim {self.notice_s:.0f} s later" if self._noticed else "",),
-                _EARS[cloud_of(self._provider_id()) or "aws"],
+                words.EARS[cloud_of(self._provider_id()) or "aws"],
                 (52,),
             )
         slow = [

@@ -18,7 +18,7 @@ UNSEEN: tuple[Unknown, ...] = (
     _unseen("worker fleets", "offers of a real market: they are its stand-in's, which rents what the spec lists"),
     _unseen("worker fleets", "what a machine bills that is stopped and not ended: its disk"),
     _unseen("spot", "how often a type is reclaimed, and when spot is to be had again"),
-    _unseen("spot", "the spec's own command that gives a notice: tried on a real cluster alone"),
+    _unseen("spot", "the spec's own command that gives a notice, where no stand-in of its cloud answers it"),
     _unseen("spot", "traffic out of the cloud; bills by label and owner"),
     _unseen("clouds", "what an account of GCP or Azure lets be launched: quotas, rights"),
     _unseen("clouds", "node groups of EKS from manifests: what they may launch is read, no drill has their nodes"),
