@@ -68,9 +68,9 @@ def command(
 
     \b
     Examples:
-      killcheck accept --owner ops --reason "one switch" --until 2027-03-31
+      killcheck accept --owner ops --reason "one switch" --until 2030-03-31
       killcheck accept .killcheck/runs/ID --under pool-floor --owner ops \\
-        --reason "wanted" --until 2027-01-31
+        --reason "wanted" --until 2030-01-31
     """
     from killcheck.clock import wall_now
     from killcheck.reports.story import tell
