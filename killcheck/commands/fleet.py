@@ -37,7 +37,7 @@ def command() -> None:
       killcheck fleet plan fleet.yaml
       killcheck fleet drill fleet.yaml
       killcheck fleet report fleet.yaml --html fleet.html
-      killcheck fleet plan fleet.yaml --job --image IMAGE --pvc results | kubectl apply -f -
+      killcheck fleet plan fleet.yaml --job --image IMAGE --pvc P | kubectl apply -f -
     """
 
 
