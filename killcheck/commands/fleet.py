@@ -37,7 +37,7 @@ def command() -> None:
       killcheck fleet plan fleet.yaml
       killcheck fleet drill fleet.yaml
       killcheck fleet report fleet.yaml --html fleet.html
-      killcheck fleet plan fleet.yaml --job --image IMAGE --pvc P | kubectl apply -f -
+      killcheck fleet plan fleet.yaml --job --image IMAGE --pvc VOLUME > job.json
     """
 
 
@@ -57,7 +57,7 @@ def plan(file: Path, job: bool, as_json: bool, **made: str) -> None:
     \b
     Examples:
       killcheck fleet plan fleet.yaml
-      killcheck fleet plan fleet.yaml --job --image IMAGE --pvc results > job.json
+      killcheck fleet plan fleet.yaml --job --image IMAGE --pvc VOLUME > job.json
     """
     from killcheck.fleet.file import load
     from killcheck.fleet.job import JobError, manifests, text
