@@ -41,9 +41,14 @@ def _broken(line: str, hang: int | None, width: int, more: str) -> str:
     if line.startswith(NEXT):
         return line.replace(WHY, f"\n{' ' * len(NEXT)}(")
     begins = len(line) - len(line.lstrip())
-    indent = " " * min(begins + 4 if hang is None else hang, width // 2)
+    first, indent = " " * begins, " " * min(begins + 4 if hang is None else hang, width // 2)
     parts = textwrap.wrap(
-        line, width - len(more), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+        line.strip(),
+        width - len(more),
+        initial_indent=first,  # also before a path that is longer than the line
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
     )
     return f"{more}\n".join(parts)
 

@@ -122,7 +122,7 @@ def _policy(kill_path: KillPath) -> str:
     policy = kill_path.policy
     required = f"{policy.undisturbed} undisturbed, {policy.faulted} under faults"
     if policy.rules == policy.expired == ():
-        return ("as without one, " if policy == Policy() else "") + required
+        return f"the default ({required})" if policy == Policy() else required
     known = sum(rule.require is Outcome.KNOWN for rule in policy.rules)
     said = [required, f"{len(policy.rules)} rule(s)"] + ([f"{known} accept an exposure"] if known else [])
     said += [f"{len(policy.expired)} expired"] if policy.expired else []

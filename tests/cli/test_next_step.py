@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import killcheck
 from killcheck import fixtures
 from killcheck.cli import main
+from killcheck.commands import saying
 from killcheck.commands.next_step import after_drill
 from killcheck.run.session import Session
 from killcheck.verdict import EXIT_CODES
@@ -133,6 +134,12 @@ def test_after_an_exposure_under_a_fault_reading_is_not_what_comes_next():
     session = Session(manifests=[Path("deploy")], exec_mode="host")
     step = after_drill(session, EXIT_CODES["exposed"], sabotaged=True) or ""
     assert step.startswith("next: killcheck gate --manifests deploy --exec host ")
+
+
+def test_a_line_of_a_list_begins_where_the_others_do_however_long_its_first_word(monkeypatch, capsys):
+    monkeypatch.setattr(saying, "_columns", lambda **_: 20)
+    saying.say("  a/path/that/is/longer/than/it:3 (a template)")
+    assert capsys.readouterr().out == "  a/path/that/is/longer/than/it:3\n      (a template)\n"
 
 
 def test_exit_codes_are_written_down_once():
