@@ -12,6 +12,7 @@ import click
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, one_on_stdout, write
+from killcheck.commands.next_step import after_lint
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
 
@@ -133,7 +134,10 @@ def command(**options: Any) -> None:
         result = asking.lint(world, notes=notes, baseline=known, probes=_probes(options, world))
     except AuditLogError as error:
         raise click.UsageError(str(error)) from None
-    _print(result, options)
+    if _print(result, options) and options["manifests"] and not (options["spec"] or options["example"]):
+        step = after_lint(world, result, options["manifests"])
+        if step:
+            say(step)
     if options["write_baseline"]:
         number = asking.write_baseline(old, result)
         say(f"{old}: {number} finding(s) are the baseline now", err=True)
@@ -295,8 +299,8 @@ def _write(path: Path, text: str) -> None:
         raise click.UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
-def _print(result: Any, options: dict[str, Any]) -> None:
-    """What was found, as it is wanted: a document on standard output stands there alone."""
+def _print(result: Any, options: dict[str, Any]) -> bool:
+    """What was found, as it is wanted; whether a person reads it: a document on standard output stands there alone."""
     if options["sarif"]:
         from killcheck.reports import sarif
 
@@ -307,15 +311,16 @@ def _print(result: Any, options: dict[str, Any]) -> None:
         _write(options["junit"], findings_junit.junit(result, options["fail_on"]))
     if options["as_json"]:
         click.echo(json.dumps(result.to_json(options["fail_on"]), indent=2))
-        return
+        return False
     if options["github"]:
         from killcheck.reports import github
 
         for line in github.lines(result):
             say(line)
-        return
+        return False
     if STDOUT in (options["sarif"], options["junit"]):
-        return
+        return False
     from killcheck.reports import findings_terminal
 
     findings_terminal.show(result, color=False if options["no_color"] else None, verbose=options["verbose"])
+    return True

@@ -8,9 +8,31 @@ from typing import TYPE_CHECKING
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from killcheck.lint.asking import LintResult
+    from killcheck.probes import World
     from killcheck.run.session import Session
 
-__all__ = ["after_drill"]
+__all__ = ["after_drill", "after_lint"]
+
+
+def after_lint(world: World, result: LintResult, manifests: Sequence[Path]) -> str | None:
+    """What to type after manifests were read without a spec; None: there are findings, each with its fix."""
+    from killcheck.discover.finding import next_step
+    from killcheck.run.no_layer import write_one
+
+    path = world.kill_path
+    if not path.targets:
+        unseen = world.loaded.unseen if world.loaded else ()
+        return next_step([one for one in unseen if one.names_gpus] or unseen)
+    if not path.layers:
+        return write_one(manifests)
+    if result.at_or_above("error"):
+        return None
+    words = shlex.join(word for one in manifests for word in ("--manifests", str(one)))
+    return f"next: killcheck drill {words} --exec host   (its programs run, in a sandbox of this host)"
 
 
 def after_drill(session: Session, code: int, *, sabotaged: bool = False) -> str | None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: What renders a chart or a kustomization by hand, as it is told.
 _RENDER = re.compile(r"(?:helm template|kubectl kustomize|envsubst <) (?!\.\.\. )\S[^()]*? > rendered\.yaml")
 
-__all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders"]
+__all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders", "next_step"]
 
 
 class DiscoveryError(Exception):
@@ -376,18 +376,20 @@ def _no_target(
                 f"no target found: nothing that could be read asks for a GPU (looked at "
                 f"{looked or 'no workload'}); not everything could be read"
             )
-        by_hand = [BY_HAND] if any(one.cause is Cause.OUTSIDE for one in unseen) and not objects else [_next(unseen)]
+        by_hand = (
+            [BY_HAND] if any(one.cause is Cause.OUTSIDE for one in unseen) and not objects else [next_step(unseen)]
+        )
         return DiscoveryError("\n  ".join([message, *notes, *summed_up(unseen), *by_hand]), something=bool(unseen))
     where = [f"by {len(said)} object(s) that are not understood as holders"] if said else []
     where += [f"in {len(named)} file(s) or documents that were not read"] if named else []
     message = (
         f"no target found, and GPUs are named here: {', and '.join(where)} (looked at {looked or 'no workload at all'})"
     )
-    lines = [message, *_first(said), *notes, *summed_up(named), _next(named)]
+    lines = [message, *_first(said), *notes, *summed_up(named), next_step(named)]
     return DiscoveryError("\n  ".join(lines), something=True)
 
 
-def _next(unseen: Sequence[Skipped]) -> str:
+def next_step(unseen: Sequence[Skipped]) -> str:
     """The one thing to do next: render the first chart or kustomization, or mend a file; what names GPUs first."""
     first = sorted(unseen, key=lambda one: not one.names_gpus)
     render = next((found[0] for one in first if (found := _RENDER.search(one.why))), None)

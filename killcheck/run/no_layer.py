@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from killcheck.discover.finding import holders
 from killcheck.kube.objects import Obj, name_of, namespace_of
 from killcheck.kube.passed_over import Skipped
 from killcheck.spec.killpath import Target
 
-__all__ = ["nothing_is_drilled"]
+__all__ = ["nothing_is_drilled", "write_one"]
 
 #: So many of a list are named.
 _NAMED = 5
@@ -37,6 +39,14 @@ def nothing_is_drilled(
         "Name under layers: what does, and drill again; killcheck lint says what else is missing",
     ]
     return "\n".join(lines)
+
+
+def write_one(manifests: Sequence[Path]) -> str:
+    """What to type next where these name no layer: what writes the spec in which one can be named."""
+    words = " ".join(f"--manifests {shlex.quote(str(one))}" for one in manifests)
+    if Path("killcheck.yaml").exists():
+        return f"next: killcheck drill killcheck.yaml {words}   (once it names that layer)"
+    return f"next: killcheck init {words} -o killcheck.yaml"
 
 
 def _named(targets: Sequence[Target], objects: Sequence[Obj]) -> Iterator[str]:

@@ -8,7 +8,6 @@ a spec in the working directory and above).
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -134,23 +133,14 @@ class Session:
         """The names of the layers to drill. Raises NothingToDrill where there is none, and what ``kill_path`` does."""
         path = self.kill_path
         if not path.layers:
-            from killcheck.run.no_layer import nothing_is_drilled
+            from killcheck.run.no_layer import nothing_is_drilled, write_one
 
             who, objects = self.spec_file or "what was found", self._objects or ()
-            said = nothing_is_drilled(str(who), path.targets, objects, self.unseen, self._not_understood)
-            raise NothingToDrill(
-                "\n".join([said, *(_TIMELESS.format(ref) for ref in self._watching)]) + self._write_one()
-            )
+            lines = [nothing_is_drilled(str(who), path.targets, objects, self.unseen, self._not_understood)]
+            lines += [_TIMELESS.format(ref) for ref in self._watching]
+            lines += [write_one(self.manifests)] if self.manifests and not self.spec_file else []
+            raise NothingToDrill("\n".join(lines))
         return [layer.name for layer in path.layers]
-
-    def _write_one(self) -> str:
-        """The command that writes the spec in which a layer can be named, where there is none; on a line of its own."""
-        words = " ".join(f"--manifests {shlex.quote(str(one))}" for one in self.manifests)
-        if self.spec_file or not words:
-            return ""
-        if Path("killcheck.yaml").exists():
-            return f"\nnext: killcheck drill killcheck.yaml {words}   (once it names that layer)"
-        return f"\nnext: killcheck init {words} -o killcheck.yaml"
 
     def _find_kill_path(self) -> KillPath:
         if self.spec is not None:

@@ -43,6 +43,12 @@ def test_after_a_drill_without_a_spec(word, mode, said):
     assert bool(step) is bool(said)
 
 
+def test_after_reading_a_sound_path_it_is_drilled():
+    path = str(fixtures.path("dead-man"))
+    read = CliRunner().invoke(main, ["lint", "--manifests", path]).output
+    assert read.splitlines()[-1].startswith(f"next: killcheck drill --manifests {path} --exec host ")
+
+
 def test_whoever_has_a_spec_knows_what_to_type():
     assert after_drill(Session(spec=fixtures.spec("dead-man")), EXIT_CODES["exposed"]) is None
 
@@ -54,14 +60,16 @@ def _drilled(folder: Path) -> str:
 
 
 def test_where_nothing_turns_them_off_they_are_counted_and_a_spec_is_written(tmp_path):
-    """In a drill and in a gate, whose last line it is; many findings that are mended the same way are one."""
+    """In a drill, a gate and lint, whose last line it is; many findings that are mended the same way are one."""
     one = "names no layer, so nothing turns off Deployment/gpu/a (1 GPU)"
     (tmp_path / "gpu.yaml").write_text(GPU)
     drilled = CliRunner().invoke(main, ["drill", "--manifests", str(tmp_path)]).output
     (tmp_path / "more.yaml").write_text("---\n".join(GPU.replace("name: a,", f"name: {name},") for name in "bcde"))
     gated = CliRunner().invoke(main, ["gate", "--manifests", str(tmp_path)]).output
+    read = CliRunner().invoke(main, ["lint", "--manifests", str(tmp_path)]).output
     last = f"next: killcheck init --manifests {tmp_path} -o killcheck.yaml"
-    assert (one in drilled, drilled.splitlines()[-1], gated.splitlines()[-1]) == (True, last, last)
+    assert one in drilled
+    assert {output.splitlines()[-1] for output in (drilled, gated, read)} == {last}
     assert "names no layer, so nothing turns off 5 targets:" in gated
     assert gated.count("holds 1 GPU, and no layer turns it off") == 5
     assert gated.count("Add it to what a layer turns off") == 1
@@ -103,7 +111,9 @@ def test_a_component_is_rendered_by_what_uses_it(tmp_path):
     for file, text in files.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(text)
-    assert _drilled(tmp_path).startswith(f"next: kubectl kustomize {tmp_path}/top > rendered.yaml && killcheck drill ")
+    step = _drilled(tmp_path)
+    assert step.startswith(f"next: kubectl kustomize {tmp_path}/top > rendered.yaml && killcheck drill ")
+    assert CliRunner().invoke(main, ["lint", "--manifests", str(tmp_path)]).output.splitlines()[-1] == step
 
 
 def test_a_chart_among_others_is_rendered_first(tmp_path):
