@@ -288,12 +288,12 @@ class _Book:
     def _marks(self, held: Held) -> Iterator[Entry]:
         """A target that says of itself that something outside the manifests keeps it."""
         sources = any(map(gitops.is_gitops, self.inventory.objects))
-        for mark, who in bookkeeping(held):
+        for mark, who in bookkeeping(held, self.stakes.namespace(held.namespace)):
             if not self.live and not (sources and who != "whatever acts on that"):
                 yield Entry(
                     str(held),
                     Status.NOT_MODELLED,
-                    f"it carries {mark}: {who} may turn it on again, and is not among what is known here",
+                    f"it, or its namespace, carries {mark}: {who} may turn it on again, and is in no manifest",
                     _SETTLES,
                 )
 
@@ -309,7 +309,13 @@ class _Book:
             return workloads.Seen(ran=True)
         began = not pods and obj.get("kind") in _TO_AN_END and self._was_made(obj)
         unanswered = next((said for one in pods for said in one.unanswered if not self._meant(obj)), "")
-        return workloads.Seen(ran=bool(pods), stuck=began, unanswered=unanswered)
+        waits = obj.get("kind") in _TO_AN_END and any(map(self._runs_on, pods))
+        return workloads.Seen(ran=bool(pods), stuck=began, unanswered=unanswered, waits=waits)
+
+    def _runs_on(self, one: Ran) -> bool:
+        """Whether a pod's program runs still, as its cluster is now."""
+        found = self.kube.find(r.PODS, name_of(one.pod), home_of(one.pod)) if self.kube is not None else None
+        return str(dig(found or {}, "status", "phase", default="")) == "Running"
 
     def _meant(self, obj: Obj) -> bool:
         """Whether a CronJob is a start that the spec declares, or that is plainly the morning's."""

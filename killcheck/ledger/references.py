@@ -67,6 +67,12 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
         if value in stakes.pools:
             yield f"{format_path(path)} names node pool {value}"
     acts = _ACTS.search(str(obj.get("kind"))) or any(_ACTS.search(str(step)) for path, _ in leaves for step in path)
+    for ref in stakes.switches:
+        switch = Held(ref.api_version, ref.kind, ref.namespace, ref.name)
+        for path, value in leaves:
+            elsewhere = _elsewhere(body, path, switch) or _at_home(body, path, switch, home, spoken)
+            if _named(value, switch) and not elsewhere:
+                yield f"{format_path(path)} names {switch}, which turns them off"
     for held in stakes.targets:
         yield from _chosen(body, held, stakes, home, acts=bool(acts))
     yield from _matched(leaves, stakes, str(obj.get("kind", "")))
@@ -249,13 +255,16 @@ def _matched(leaves: list[tuple[Path, str]], stakes: Stakes, kind: str) -> Itera
                 yield f"{format_path(path)} matches {value}"
 
 
-def bookkeeping(held: Held) -> Iterator[tuple[str, str]]:
-    """(mark, who) of the controllers outside that a target's own labels and annotations say it belongs to."""
+def bookkeeping(held: Held, space: Obj | None = None) -> Iterator[tuple[str, str]]:
+    """(mark, who) of the controllers outside that a target's own labels and annotations say it belongs to.
+
+    ``space``: its namespace, whose annotations turn on all that is in it by the clock.
+    """
     notes = {**labels_of(held.obj or {}), **annotations_of(held.obj or {})}
     for key, who in _MARKS.items():
         if key in notes:
             yield f"{key}: {notes[key]}", who
-    for key, value in notes.items():
+    for key, value in (notes | annotations_of(space or {"metadata": {}})).items():
         if _CLOCKED.search(key) and not key.startswith("killcheck.dev/"):
             yield f"{key}: {value}", "whatever acts on that"
 

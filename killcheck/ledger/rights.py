@@ -16,7 +16,7 @@ from killcheck.kube.objects import annotations_of, name_of, namespace_of, ref_of
 from killcheck.kube.secret_text import OWNER, TOKEN
 from killcheck.ledger.stakes import Held, Stakes, group_of, home_of, plural_of
 
-__all__ = ["may_create", "may_write"]
+__all__ = ["CUTS_OFF", "LEANT_ON", "may_create", "may_write"]
 
 _RBAC = "rbac.authorization.k8s.io"
 _WRITES = ("patch", "update")
@@ -49,6 +49,10 @@ _MAKERS = (
     ("kubevirt.io", "virtualmachines"),
 )
 _READS = ("get", "list", "watch")
+#: What keeps a switch's pods from being made or heard, wherever one more of it is; what it leans on, and may lose.
+CUTS_OFF = frozenset({"networkpolicies", "resourcequotas", "limitranges"})
+LEANT_ON = frozenset({"rolebindings", "roles", "serviceaccounts"})
+_GROUPS = {"networkpolicies": "networking.k8s.io", "rolebindings": _RBAC, "roles": _RBAC}
 
 
 def may_write(stakes: Stakes, account: str, namespace: str) -> str | None:
@@ -169,6 +173,13 @@ def _creates(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
         for where in sorted(stakes.namespaces):
             if allows(verb="create", group=group, resource=resource, namespace=where):
                 yield f"create {resource} in {where}"
+    homes = {ref.namespace for ref in stakes.switches}
+    leans = [("create", one, homes) for one in sorted(CUTS_OFF)]
+    leans += [("delete", one, homes | stakes.namespaces if homes else set()) for one in sorted(LEANT_ON)]
+    for verb, resource, spaces in leans:
+        for space in sorted(spaces):
+            if allows(verb=verb, group=_GROUPS.get(resource, ""), resource=resource, namespace=space):
+                yield f"{verb} {resource} in {space}, on which {stakes.switches[0]} hangs, which turns them off"
     for home, other in sorted(stakes.permissions.accounts - {(namespace, account)}):
         how = next(_acting_as(stakes, allows, home, other), "")
         may = _may_itself(stakes, other, home) if how else ""

@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec import Struct
 
 from killcheck.entries import Becomes, Entry, Status, leaves
-from killcheck.executor import Reading
+from killcheck.executor import ApiCall, Reading
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger import identities, kinds, orders
-from killcheck.ledger.rights import may_create, may_write
+from killcheck.ledger.rights import CUTS_OFF, LEANT_ON, may_create, may_write
 from killcheck.ledger.stakes import Held, Stakes, home_of, plural_of
+from killcheck.rehearsal import loops
 from killcheck.spec.killpath import KillPath
 from killcheck.text.values import replace
 
@@ -44,6 +45,8 @@ CONTROLLERS = {
     "autoscaling/cluster-autoscaler": "cluster-autoscaler",
     "aws-ec2/aws-node-termination-handler": "aws-node-termination-handler",
 }
+#: Of a longer round of a loop a night shows nothing.
+_LONGEST_ROUND_S = 6 * 3600.0
 #: Images of cluster furniture that creates pods or workloads for its own kinds alone, none with GPUs.
 _FURNITURE = (
     "cert-manager-controller",
@@ -83,12 +86,14 @@ _UP = "bring it up and drill again, take the right from its account, or say unde
 class Seen(Struct, frozen=True):
     """What a drill saw of a workload's program. ``stuck``: what was to run it is there, and none of it ever began.
 
-    ``unanswered``: what it asked and nothing here could answer, half a sentence.
+    ``unanswered``: what it asked and nothing here could answer, half a sentence. ``waits``: a program that comes to an
+    end was running still when the drill was over.
     """
 
     ran: bool = False
     stuck: bool = False
     unanswered: str = ""
+    waits: bool = False
 
 
 def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, live: bool) -> Entry:
@@ -132,10 +137,16 @@ def _executed(obj: Obj, stakes: Stakes, seen: Seen) -> Entry:
     if seen.unanswered and not (own or goes_on or harmless_by_reading(obj, stakes)):
         because = f"its program ran, and may turn targets on by an answer that it did not get here: {seen.unanswered}"
         return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
-    readings = [stakes.reading(obj, template) for template in templates(obj)] if goes_on else []
+    readings = [stakes.reading(obj, template) for template in templates(obj)] if goes_on or seen.waits else []
     raised = next((found for found in (raising(one, stakes) for one in readings) if found), None)
     if raised is None:
         return Entry(ref, Status.EXECUTED, "its own program ran in this drill")
+    round_s = loops.round_s(obj) or 0.0
+    if seen.waits or round_s > _LONGEST_ROUND_S:
+        why = (
+            "had not ended when the drill was over" if seen.waits else f"waits for {round_s / 3600:.0f} h in each round"
+        )
+        return Entry(ref, Status.NOT_MODELLED, f"its program says '{raised}', and {why}", _SETTLES)
     if not _has_rights(obj, stakes):
         because = f"its program says '{raised}', and no manifest gives its account any right: here it was refused"
         return Entry(ref, Status.NOT_MODELLED, because, _RIGHTS)
@@ -230,7 +241,8 @@ def _by_reading(obj: Obj, stakes: Stakes, power: str) -> Entry:
         raised = _own_words(obj, stakes)
         if not raised:
             return Entry(ref, Status.HARMLESS, "its program was read whole, and turns nothing on")
-        if obj.get("kind") == "CronJob":
+        stops = any(_stops(call, stakes) for one in readings for call in one.writes)
+        if obj.get("kind") == "CronJob" and not stops:
             when = dig(obj, "spec", "schedule", default="")
             return Entry(
                 ref,
@@ -271,17 +283,33 @@ def _understood(reading: Reading) -> bool:
 
 def raising(reading: Reading, stakes: Stakes) -> str | None:
     """The first call that may turn a target on, or stop its switch, as far as it was read."""
-    for call in reading.writes:
-        for ref in stakes.switches:
-            if call.resource == plural_of(ref.api_version, ref.kind) and call.about(ref.namespace, ref.name, {}):
-                return str(call)
-        if call.verb.startswith("delete") or call.replicas == 0:
-            continue
-        for held in stakes.targets:
-            labels = held.labels[0] if held.labels else {}
-            if call.resource == held.plural and call.about(held.namespace, held.name, labels):
-                return str(call)
+    return next(filter(None, (_stops(call, stakes) or _starts(call, stakes) for call in reading.writes)), None)
+
+
+def _stops(call: ApiCall, stakes: Stakes) -> str | None:
+    """The call, where it may keep a switch from turning anything off: itself, or what it hangs on."""
+    for ref in stakes.switches:
+        if call.resource == plural_of(ref.api_version, ref.kind) and call.about(ref.namespace, ref.name, {}):
+            return str(call)
+        homes = {ref.namespace} | (stakes.namespaces if _deletes(call) else set())
+        if call.namespace in homes and call.resource in (LEANT_ON if _deletes(call) else CUTS_OFF):
+            return str(call)
     return None
+
+
+def _starts(call: ApiCall, stakes: Stakes) -> str | None:
+    """The call, where it may turn a target on."""
+    if _deletes(call) or call.replicas == 0:
+        return None
+    for held in stakes.targets:
+        labels = held.labels[0] if held.labels else {}
+        if call.resource == held.plural and call.about(held.namespace, held.name, labels):
+            return str(call)
+    return None
+
+
+def _deletes(call: ApiCall) -> bool:
+    return call.verb.startswith("delete")
 
 
 def _named_by_spec(obj: Obj, kill_path: KillPath) -> bool:

@@ -33,6 +33,8 @@ REF = {"kind": "Deployment", "name": "llama"}
         ({"scaleTargetRef": {"name": "llama"}}, "web", True),  # of what kind, and where, it does not say
         ({"workload": "llama"}, "web", True),
         ({"workload": "deployment/serving/llama"}, "web", True),
+        ({"pause": [{"kind": "CronJob", "namespace": "serving", "name": "lights-out"}]}, "web", True),
+        ({"pause": [{"kind": "CronJob", "name": "lights-out"}]}, "web", False),
     ],
 )
 def test_reference_without_a_namespace_means_its_own(

@@ -80,6 +80,8 @@ def test_who_brings_no_token_has_what_everybody_has() -> None:
         ({"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["delete"]}, True),
         ({"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["deletecollection"]}, True),
         ({"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get", "list", "watch"]}, False),
+        ({"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["create"]}, True),
+        ({"apiGroups": [API], "resources": ["rolebindings"], "verbs": ["delete"]}, True),
         ({"apiGroups": ["batch"], "resources": ["cronjobs/status"], "verbs": ["*"]}, False),
         ({"apiGroups": ["batch"], "resources": ["cronjobs"], "resourceNames": ["backup"], "verbs": ["delete"]}, False),
     ],
@@ -88,7 +90,36 @@ def test_who_may_stop_the_switch_may_leave_the_gpus_on(tmp_path: Path, rule: Obj
     beside = [*account("owl", "serving", [rule]), workload("owl", "serving", "owl")]
     said = {entry.object: entry.because for entry in _kept(beside, tmp_path).open}
     assert ("Deployment/serving/owl" in said) is stops
-    assert not stops or "CronJob/serving/lights-out, which turns them off" in said["Deployment/serving/owl"]
+    said_of = said.get("Deployment/serving/owl", "")
+    assert not stops or ("CronJob/serving/lights-out" in said_of and "which turns them off" in said_of)
+
+
+@pytest.mark.parametrize(
+    ("line", "opens"),
+    [
+        ("kubectl -n serving create quota none --hard=pods=0", True),
+        ("kubectl -n serving delete rolebinding lights-out", True),
+        ("kubectl -n serving delete configmap old", False),
+    ],
+)
+def test_what_cuts_the_switch_off_on_another_night_was_not_seen(tmp_path: Path, line: str, opens: bool) -> None:
+    container = {"name": "a", "image": "alpine/k8s:1.32.3", "command": ["sh", "-c", line]}
+    pod = {"serviceAccountName": "owl", "restartPolicy": "Never", "containers": [container]}
+    spec = {"schedule": "0 18 * * 0", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    meta = {"name": "owl", "namespace": "serving"}
+    rules = [{"apiGroups": ["", API], "resources": ["*"], "verbs": ["*"]}]
+    beside = [
+        *account("owl", "serving", rules),
+        {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "spec": spec},
+    ]
+    assert ("CronJob/serving/owl" in {entry.object for entry in _kept(beside, tmp_path).open}) is opens
+
+
+@pytest.mark.parametrize(("key", "opens"), [("downscaler/uptime", True), ("example.io/owner", False)])
+def test_clock_on_the_namespace_turns_on_what_is_in_it(tmp_path: Path, key: str, opens: bool) -> None:
+    meta = {"name": "serving", "annotations": {key: "Mon-Fri 07:00-23:30"}}
+    said = _kept([{"apiVersion": "v1", "kind": "Namespace", "metadata": meta}], tmp_path).open
+    assert [entry.object for entry in said] == ["Deployment/serving/llama"] * opens
 
 
 @pytest.mark.parametrize("inside", ["", "serving"])

@@ -13,9 +13,9 @@ IMAGE = "alpine/k8s:1.32.0"
 LATER = "sleep 36000; kubectl -n serving scale deployment $WHAT --replicas=1"
 
 
-def _loop(image: str, **notes: str) -> list[Obj]:
+def _loop(image: str, line: str = "sleep 100000", **notes: str) -> list[Obj]:
     """A keeper that may scale, and waits."""
-    made = workload("keeper", "ops", "keeper", image=image, command=["sh", "-c", "sleep 100000"])
+    made = workload("keeper", "ops", "keeper", image=image, command=["sh", "-c", line])
     made["spec"]["template"]["metadata"]["annotations"] = {"killcheck.dev/run": "true"}
     made["metadata"]["annotations"] = notes
     return [*account("keeper", "ops", MAY_SCALE, cluster=True), made]
@@ -28,6 +28,12 @@ def _hourly(line: str, **container: Any) -> list[Obj]:
     meta = {"name": "keeper", "namespace": "ops"}
     cron: Obj = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "spec": spec}
     return [*account("keeper", "ops", MAY_SCALE, cluster=True), cron]
+
+
+def _once(line: str) -> list[Obj]:
+    *rights, cron = _hourly(line)
+    job = cron["spec"]["jobTemplate"]["spec"]
+    return [*rights, {"apiVersion": "batch/v1", "kind": "Job", "metadata": cron["metadata"], "spec": job}]
 
 
 def _bare() -> list[Obj]:
@@ -48,6 +54,14 @@ SEEN = {
     "a CronJob that waits for a ConfigMap": (
         _hourly(LATER, envFrom=[{"configMapRef": {"name": "made-by-hand"}}]),
         "nothing of it ever began",
+    ),
+    "a loop whose round is longer than a night": (
+        _loop(IMAGE, line="while true; do sleep 90000; kubectl -n serving scale deployment llama --replicas=1; done"),
+        "waits for 25 h in each round",
+    ),
+    "a Job that waits for the next night": (
+        _once("sleep 93600; kubectl -n serving scale deployment llama --replicas=1"),
+        "had not ended when the drill was over",
     ),
     "a plan from outside": (
         _hourly("n=$(curl -fs https://plan.example.com/n); kubectl -n serving scale deployment llama --replicas=$n"),
