@@ -65,6 +65,8 @@ _RAN = frozenset(
         "drain-flags",
     }
 )
+#: Probes whose claim is that something stays off which ought to wake.
+_ASLEEP = frozenset({"unanswered"})
 #: Probes whose claim is that an image can be pulled, which only a real cluster does.
 _PULLED = frozenset({"image-gone"})
 #: Probes whose claim is that nodes drain and go: disproved where they were seen to.
@@ -125,6 +127,8 @@ def _entry(found: Finding, stakes: Stakes, *, live: bool, meant: bool) -> Entry:
     seen = "the drill saw it turn the GPUs off all the same" if found.probe in _RAN else ""
     if found.probe in _DRAINED and Proof.P2 in stakes.kill_path.proof:
         seen = "the drill saw the nodes go all the same"
+    if found.probe in _ASLEEP:
+        seen = "it keeps nothing on"
     if meant:
         seen = "the spec declares this start"
     if live:
