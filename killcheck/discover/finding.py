@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from killcheck.rehearsal.record import Rehearsed
 
 #: What renders a chart or a kustomization by hand, as it is told.
+#: What containers of a Docker host are written in. Source: Compose Specification, 03-compose-file.
+_COMPOSE = re.compile(r"(?:^|/)(?:docker-)?compose(?:\.[\w.-]+)?\.ya?ml$")
 _RENDER = re.compile(r"(?:helm template|kubectl kustomize|envsubst <) (?!\.\.\. )\S[^()]*? > rendered\.yaml")
 
 __all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders", "next_step"]
@@ -401,6 +403,10 @@ def next_step(unseen: Sequence[Skipped]) -> str:
         return f"next: render {broken.place}, and give what comes of it to killcheck drill --manifests"
     if broken:
         return f"next: mend {broken.place}"
+    compose = next((one.file for one in first if one.names_gpus and _COMPOSE.search(one.file)), None)
+    if compose:
+        by_hand = "in a killcheck.yaml, for drills --on docker (docs/kind-and-docker.md)"
+        return f"next: name the containers of {compose} {by_hand}"
     return "next: give --manifests the folder with your GPU workloads, or see how it works with killcheck demo"
 
 

@@ -75,6 +75,13 @@ def test_where_nothing_turns_them_off_they_are_counted_and_a_spec_is_written(tmp
     assert gated.count("Add it to what a layer turns off") == 1
 
 
+def test_where_a_docker_host_has_them(tmp_path):
+    (tmp_path / "web.yaml").write_text(GPU.replace("nvidia.com/gpu", "cpu"))
+    devices = "deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}"
+    (tmp_path / "compose.yaml").write_text(f"services:\n  llm:\n    image: a\n    gpus: 1\n    {devices}\n")
+    assert _drilled(tmp_path).startswith(f"next: name the containers of {tmp_path}/compose.yaml in a killcheck.yaml")
+
+
 def test_where_nothing_asks_for_a_gpu(tmp_path):
     (tmp_path / "web.yaml").write_text(GPU.replace("nvidia.com/gpu", "cpu"))
     assert _drilled(tmp_path).startswith("next: give --manifests the folder with your GPU workloads")
