@@ -416,6 +416,7 @@ class Judged(Watched):
                 until_next_chance=cast("float | None", until_next_chance),
                 items_per_hour=self.kill_path.items_per_hour,
                 orchestrator_usd_per_hour=_orchestrator(self.kill_path),
+                spot_share=self.meter.spot_share(now),
             )
             | self.items.bill()
         )

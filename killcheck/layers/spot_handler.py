@@ -36,6 +36,7 @@ from killcheck.kube.objects import (
 )
 from killcheck.kube.permissions import Permission
 from killcheck.kube.provider_pools import GKE_POOL
+from killcheck.kube.spot_nodes import is_spot
 from killcheck.layers import spot_words as words
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.machine.counting import CountUnknown, counted
@@ -43,7 +44,7 @@ from killcheck.spec.killpath import SPOT_NOTICE_S, Command, Layer, LayerType
 from killcheck.text.values import replace
 from killcheck.watch.cost import instance_type
 
-__all__ = ["SpotHandler", "is_spot"]
+__all__ = ["SpotHandler"]
 
 #: Between two looks at the checkpoint, in seconds.
 LOOK_S = 10.0
@@ -51,20 +52,6 @@ LOOK_S = 10.0
 SELDOM_S = 3600.0
 #: What makes the embedded cluster run a pod that holds a GPU.
 RUN = "killcheck.dev/run"
-#: Labels by which node provisioners say that a node is spot, and the value that says so.
-_SPOT = {
-    "karpenter.sh/capacity-type": "spot",
-    "eks.amazonaws.com/capacityType": "SPOT",
-    "cloud.google.com/gke-spot": "true",
-    "cloud.google.com/gke-provisioning": "spot",
-    "kubernetes.azure.com/scalesetpriority": "spot",
-}
-
-
-def is_spot(node: Obj) -> bool:
-    """Whether a node says that it is spot capacity."""
-    labels = labels_of(node)
-    return any(labels.get(key) == value for key, value in _SPOT.items())
 
 
 def _started(pod: Obj) -> datetime | None:

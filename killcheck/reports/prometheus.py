@@ -107,6 +107,11 @@ def _drills(story: RunStory) -> Iterator[str]:
             "Dollars an item that was done while the drill watched, by the spec's own count.",
             lambda drill: (drill.result.get("bill") or {}).get("usd_per_item_seen"),
         ),
+        (
+            "killcheck_spot_share",
+            "The part of a drill's GPU-hours on spot capacity.",
+            lambda drill: (drill.result.get("bill") or {}).get("spot_share"),
+        ),
         ("killcheck_usd_exposed", "Dollars until the layer's next chance, where the drill left the GPUs on.", _exposed),
     )
     for name, text, read in figures:

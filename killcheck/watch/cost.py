@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from killcheck.capabilities.account import SpotPrices
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, annotations_of, labels_of, name_of
+from killcheck.kube.spot_nodes import is_spot
 
 __all__ = ["MONTH_H", "USD_PER_HOUR", "Meter", "bill", "instance_type"]
 
@@ -29,14 +30,6 @@ def instance_type(node: Obj) -> str:
     return labels.get("node.kubernetes.io/instance-type") or labels.get("beta.kubernetes.io/instance-type", "")
 
 
-def _is_spot(node: Obj) -> bool:
-    labels = labels_of(node)
-    return "spot" in (
-        labels.get("karpenter.sh/capacity-type"),
-        labels.get("eks.amazonaws.com/capacityType", "").lower(),
-    )
-
-
 class Meter(Struct):
     """Dollars since a node was first counted, until it was gone. One unknown price makes the sum unknown (None).
 
@@ -51,6 +44,7 @@ class Meter(Struct):
     _until: dict[str, datetime] = field(default_factory=dict)
     _devices: dict[str, int] = field(default_factory=dict)
     _own_usd: dict[str, float] = field(default_factory=dict)
+    _spot_nodes: set[str] = field(default_factory=set)
 
     def usd_per_hour(self, kind: str) -> float | None:
         """The price of an instance type: the spec's override, or the catalogue's."""
@@ -65,10 +59,12 @@ class Meter(Struct):
         said = annotations_of(node).get(USD_PER_HOUR)
         if said is not None and kind not in self.overrides:
             self._own_usd.setdefault(name, float(said))
-        if name not in self._from and self.spot is not None and _is_spot(node) and kind not in self.overrides:
+        if name not in self._from and self.spot is not None and is_spot(node) and kind not in self.overrides:
             asked = self.spot(kind, labels_of(node).get("topology.kubernetes.io/zone", ""))
             if asked is not None:
                 self._own_usd[name] = asked
+        if is_spot(node):
+            self._spot_nodes.add(name)
         self._from.setdefault(name, (since, kind))
         self._devices[name] = max(self._devices.get(name, 0), gpus.node_devices(node), held)
         self._until.pop(name, None)
@@ -97,6 +93,18 @@ class Meter(Struct):
         return sum(
             self._devices.get(name, 0) * self._hours(name, since, now) for name, (since, _) in self._from.items()
         )
+
+    def spot_share(self, now: datetime) -> float | None:
+        """The part of the GPU-hours that was spot capacity, 0 to 1; None where no node was."""
+        every = self.gpu_hours(now)
+        if not self._spot_nodes or not every:
+            return None
+        spot = sum(
+            self._devices.get(name, 0) * self._hours(name, since, now)
+            for name, (since, _) in self._from.items()
+            if name in self._spot_nodes
+        )
+        return spot / every
 
     def rate(self) -> float | None:
         """Dollars an hour of what is still on."""
@@ -128,6 +136,7 @@ def bill(
     until_next_chance: float | None = None,
     items_per_hour: float | None = None,
     orchestrator_usd_per_hour: float | None = None,
+    spot_share: float | None = None,
 ) -> dict[str, Any]:
     """What a drill's outcome comes to, as the JSON document has it; None: a price is not known.
 
@@ -135,6 +144,7 @@ def bill(
     the watch ended. ``usd_per_month``: the same every night, at most the whole month. ``usd_per_item``: of a queue
     worker at ``items_per_hour``; ``items_idled``: what this night's dollars would have paid for.
     ``orchestrator_usd_per_month``: what starts and stops them, day and night; it is in none of the others.
+    ``spot_share``: the part of the GPU-hours on spot capacity, where there was any.
     """
     night = until_next_chance if until_next_chance is not None else usd
     month = None if night is None or rate is None else min(night * MONTH_NIGHTS, rate * MONTH_H)
@@ -150,6 +160,7 @@ def bill(
             if orchestrator_usd_per_hour is not None
             else {}
         ),
+        **({} if spot_share is None else {"spot_share": _round(spot_share)}),
     }
 
 

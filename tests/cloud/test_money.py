@@ -57,6 +57,24 @@ def test_gpu_hours_are_the_nodes_devices_until_each_is_gone():
     assert meter.gpu_hours(T0 + timedelta(hours=2)) == pytest.approx(8 * 2 + 4 * 0.5)
 
 
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [("cloud.google.com/gke-spot", "true"), ("kubernetes.azure.com/scalesetpriority", "spot"), ("pool", "spot")],
+)
+def test_what_part_of_the_hours_was_spot(label, value):
+    meter = Meter(on_demand)
+    other = node("b", gpus=4)
+    other["metadata"]["labels"] |= {"karpenter.sh/capacity-type": "on-demand", label: value}
+    first = node("a", gpus=4)
+    first["metadata"]["labels"]["karpenter.sh/capacity-type"] = "on-demand"
+    meter.count(first, T0)
+    meter.count(other, T0)
+    meter.stop("b", T0 + timedelta(hours=1))
+    share = meter.spot_share(T0 + timedelta(hours=3))
+    assert share == (None if label == "pool" else pytest.approx(0.25))
+    assert bill(usd=1.0, gpu_hours=1.0, rate=1.0, spot_share=share).get("spot_share") == share
+
+
 def test_a_night_a_month_and_an_item():
     told = bill(usd=44.0, gpu_hours=16.0, rate=22.0, until_next_chance=528.0, items_per_hour=1100.0)
     assert told == {
