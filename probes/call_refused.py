@@ -53,7 +53,8 @@ class CallRefused(Probe):
 
     def _about(self, world: World, one: Executor, call: Call, first: Firing) -> Finding:
         if is_own_limit(call):
-            return self.unproven(world, one.owner, f"{call}: a rehearsal serves no {call.group}")
+            why = "a limit of the rehearsal" if call.status == 501 else f"a rehearsal serves no {call.group}"
+            return self.unproven(world, one.owner, f"{call}: {why}")
         path: Path = (*one.path, "serviceAccountName") if call.status == 403 else command_path(one)
         return self.finding(
             world,

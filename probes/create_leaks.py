@@ -57,7 +57,7 @@ def _leaks(text: str) -> Iterator[str]:
         return
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         found = _SHELL.search(text)
         if found and not re.search(r"\btrap\b[^\n]*\b(EXIT|0)\b", text):
             yield " ".join(found[0].split())

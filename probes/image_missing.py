@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from killcheck.probes.world import Executor, World
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.text.jsontext import from_text
 from killcheck.text.yamlfile import Path
 
 __all__ = ["ImageMissing"]
@@ -150,7 +150,7 @@ def _configs(world: World, one: Executor) -> Iterator[Mapping[str, Any]]:
         text = dig(secret, "stringData", ".dockerconfigjson", default="")
         encoded = dig(secret, "data", ".dockerconfigjson", default="")
         try:
-            found = json.loads(text or base64.b64decode(encoded) or b"{}")
+            found = from_text(text or base64.b64decode(encoded) or b"{}")
         except (ValueError, binascii.Error):
             continue
         if isinstance(found, dict):

@@ -6,7 +6,6 @@ A state is only ever *read*: where the cloud could not be asked the answer is ``
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import selectors
@@ -21,6 +20,7 @@ from msgspec import Struct, field
 from killcheck.clock import wall_seconds
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.spec.cloud_access import CloudAccess
+from killcheck.text.jsontext import from_text
 from killcheck.text.redaction import hide_environment, redact
 from killcheck.text.values import replace
 
@@ -187,7 +187,7 @@ class Exported(Struct):
         """Read anew every time: the file of a moment ago is no word on now. Raises AskError."""
         text, source = self._text()
         try:
-            said = json.loads(text)
+            said = from_text(text)
         except ValueError as error:
             raise AskError(f"{source}: not JSON ({error}); expected an object, provider id to state") from error
         if not isinstance(said, dict) or not all(isinstance(value, str) for value in said.values()):

@@ -5,7 +5,6 @@ The words are those of a v1.36 cluster (kubelet, Job controller, scheduler), as 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 
@@ -14,6 +13,7 @@ from killcheck.executor import refusals
 from killcheck.executor.refusals import RefusalKind
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.layers.base import Hindrance
+from killcheck.text.jsontext import from_text
 
 __all__ = ["FAILURES", "RULES"]
 
@@ -384,7 +384,7 @@ def _refusal(log: str) -> str | None:
     """The message of the Status that the API answered with, or the line that tells of it."""
     begin, end = log.find("{"), log.rfind("}")
     try:
-        return str(json.loads(log[begin : end + 1])["message"])
+        return str(from_text(log[begin : end + 1])["message"])
     except (ValueError, KeyError, TypeError):
         return _line_with(log, '"message"', "forbidden", "unauthorized", "not found", "error")
 

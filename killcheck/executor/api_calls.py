@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qs, urlsplit
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube.selectors import SelectorError, parse_labels
+from killcheck.text.jsontext import from_text
 
 __all__ = ["ApiCall", "HttpCommand", "call_of_url", "curl", "removes_only", "replicas_in", "wget"]
 
@@ -110,7 +110,7 @@ def call_of_url(method: str, url: str, body: str = "") -> ApiCall | None:
 def removes_only(body: str) -> bool:
     """Whether a patch, JSON of either form, takes fields away and sets none; False where it cannot be read."""
     try:
-        patch = json.loads(body)
+        patch = from_text(body)
     except ValueError:
         return False
     if isinstance(patch, list):

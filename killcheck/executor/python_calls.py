@@ -70,11 +70,20 @@ def read(
 ) -> PythonReading:
     """Read a Python program with its ``sys.argv``. What is no Python ends up in ``not_understood``."""
     try:
-        tree = ast.parse(text)
+        return _read(ast.parse(text), text, environment, arguments, files or {})
     except SyntaxError as error:
         return PythonReading(not_understood=[f"not Python: {error.msg} (line {error.lineno})"])
+    except ValueError as error:  # a null byte
+        return PythonReading(not_understood=[f"not Python: {error}"])
+    except (RecursionError, MemoryError):  # what the parser says of its own stack
+        return PythonReading(not_understood=["a Python program that is nested too deep to be read"])
+
+
+def _read(
+    tree: ast.Module, text: str, environment: Mapping[str, str], arguments: Sequence[str], files: Mapping[str, str]
+) -> PythonReading:
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    reader = _Reader(Scope(environment, arguments, files or {}, functions), "returncode" in text)
+    reader = _Reader(Scope(environment, arguments, files, functions), "returncode" in text)
     reader.visit(tree)
     reader.the_rest()
     found = reader.found

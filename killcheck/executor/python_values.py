@@ -22,6 +22,9 @@ Value = str | tuple["Value", ...] | dict[str, "Value"]
 _SAME = frozenset({"list", "tuple", "set", "sorted", "reversed", "frozenset", "iter"})
 _STRIPPED = frozenset({"strip", "rstrip", "lstrip", "encode", "decode"})
 _MAX_DEPTH = 5
+#: Of what a name holds: one that is made of ten of itself, ten times over, would fill this machine.
+_MAX_TEXT = 200_000
+_MAX_ITEMS = 1_000
 
 
 def dotted(node: ast.AST) -> str:
@@ -104,7 +107,8 @@ class Scope:
     def bind(self, target: ast.expr, value: Value) -> None:
         """An assignment: a name, or names that a sequence is unpacked to."""
         if isinstance(target, ast.Name):
-            self.names[target.id] = value
+            kept = isinstance(value, dict) or len(value) <= (_MAX_TEXT if isinstance(value, str) else _MAX_ITEMS)
+            self.names[target.id] = value if kept else UNKNOWN
         elif isinstance(target, ast.Tuple | ast.List):
             known = value if isinstance(value, tuple) and len(value) == len(target.elts) else ()
             for i, name in enumerate(target.elts):

@@ -58,6 +58,9 @@ _COMMON = frozenset("kubectl oc curl wget jq yq python python3 bash aws gcloud a
 #: Programs that start the rest of their arguments.
 _WRAPPERS = frozenset({"timeout", "env", "nice", "nohup", "time", "exec", "command", "xargs", "sudo", "tini"})
 _MAX_DEPTH = 6
+#: Scripts that one program comes to, and characters of one with all that it sources: they may call themselves.
+_MAX_SCRIPTS = 200
+_MAX_TEXT = 2_000_000
 
 
 class Reading(Struct, frozen=True):
@@ -105,6 +108,7 @@ class _Reader(Struct):
     working_dir: str = ""
     #: A file that is not known was sourced: any word may be a function of it.
     sourced: bool = False
+    scripts: int = 0
     files: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -304,6 +308,10 @@ class _Reader(Struct):
         pipefail: bool = False,
     ) -> None:
         """A shell script's text."""
+        self.scripts += 1
+        if self.scripts > _MAX_SCRIPTS:
+            self.not_understood.append("scripts that call each other without an end")
+            return
         positional = {str(i): word for i, word in enumerate(arguments)} | {"@": " ".join(arguments[1:])}
         text = self._with_files(self._with_sources(text))
         try:
@@ -321,6 +329,8 @@ class _Reader(Struct):
             return self.files.get(normpath(match[1]), match[0])
 
         for _ in range(_MAX_DEPTH):
+            if len(text) > _MAX_TEXT:
+                break
             text = re.sub(r"""^[ \t]*(?:\.|source)[ \t]+["']?([\w./-]+)["']?[ \t]*$""", content, text, flags=re.M)
         return text
 

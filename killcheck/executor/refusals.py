@@ -9,11 +9,12 @@ back to its default, localhost:8080; Python's load_incluster_config raises a Con
 
 from __future__ import annotations
 
-import json
 import re
 from enum import StrEnum
 
 from msgspec import Struct
+
+from killcheck.text.jsontext import from_text
 
 __all__ = [
     "ENDED",
@@ -171,6 +172,6 @@ def last(log: str) -> str:
 def _said(line: str) -> str:
     found = _MESSAGE.search(line)
     try:
-        return str(json.loads(found[1])) if found else line
+        return str(from_text(found[1])) if found else line
     except ValueError:
         return line

@@ -35,6 +35,9 @@ _ELEMENT = re.compile(r"([A-Za-z_]\w*)\[([^@*\]]+)\]")
 _CUT = re.compile(r"([A-Za-z_]\w*|\d)(##?|%%?)(.+)", re.S)
 _MAX_DEPTH = 8
 _MAX_COMMANDS = 2000
+#: Characters of a variable's value: one that is made of ten of itself, ten times over, would fill this machine.
+_MAX_VALUE = 200_000
+_MAX_ENTRIES = 500
 
 
 class Command(Struct, frozen=True):
@@ -181,13 +184,16 @@ class _Reader:
         listed = [text for kind, text, _ in value if kind == "array"]
         if not listed:
             text = self._joined(value)
-            self.variables[name] = self.variables.get(name, "") + text if more else text
+            text = self.variables.get(name, "") + text if more else text
+            self.variables[name] = text if len(text) <= _MAX_VALUE else UNKNOWN
             return
         entries = self.arrays.get(name, []) if more else []
         for token in lex(listed[0]):
             for word in self._expanded(token) if isinstance(token, Word) else ():
                 keyed = _KEYED.fullmatch(word)
                 entries = [*entries, (keyed[1].strip("\"'"), keyed[2]) if keyed else (str(len(entries)), word)]
+        if len(entries) > _MAX_ENTRIES:
+            entries = [("0", UNKNOWN)]
         self.arrays[name] = entries
         self.variables[name] = dict(entries).get("0", "")
 
@@ -341,7 +347,8 @@ class _Reader:
         return value
 
     def _joined(self, pieces: Sequence[tuple[str, str, bool]]) -> str:
-        return "".join(self._value(kind, text) for kind, text, _ in pieces)
+        text = "".join(self._value(kind, text) for kind, text, _ in pieces)
+        return text if len(text) <= _MAX_VALUE else UNKNOWN
 
     def _value(self, kind: str, text: str) -> str:
         if kind == "text":

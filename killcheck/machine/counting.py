@@ -5,7 +5,6 @@ What is not said to be off is on, whatever it is called: a list that nobody unde
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from datetime import datetime
@@ -16,6 +15,7 @@ from msgspec import Struct
 from killcheck.capabilities.programs import Ran
 from killcheck.kube.errors import KubeError
 from killcheck.spec.machines import Machines
+from killcheck.text.jsontext import from_text
 
 __all__ = ["Count", "CountUnknown", "Rented", "counted", "rented"]
 
@@ -45,7 +45,7 @@ def counted(ran: Ran) -> int:
     """
     text = _answer(ran)
     try:
-        answer = json.loads(text)
+        answer = from_text(text)
     except ValueError:
         answer = None
     if isinstance(answer, dict):
@@ -78,7 +78,7 @@ def rented(ran: Ran, machines: Machines) -> tuple[Rented, ...]:
     """The machines that an answer says are on. Raises CountUnknown where it is no such list."""
     text = _answer(ran)
     try:
-        answer = json.loads(text)
+        answer = from_text(text)
     except ValueError:
         shown = repr(text[:80]) if text else "nothing"
         raise CountUnknown(f"{ran.command}: expected machines as JSON, found {shown}") from None

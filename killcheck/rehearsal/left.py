@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, copy
 from killcheck.rehearsal.programs import Program
 from killcheck.rehearsal.record import Call, Firing
+from killcheck.text.jsontext import from_text
 
 __all__ = ["left_behind", "marks", "only_counts"]
 
@@ -46,7 +45,7 @@ def only_counts(call: Call) -> bool:
     if call.replicas is None or call.group != "apps" or call.subresource == "scale":
         return call.replicas is not None and call.group == "apps"
     try:
-        body = json.loads(call.body)
+        body = from_text(call.body)
     except ValueError:  # longer than what is kept of it
         return False
     return isinstance(body, list) or set(body) <= {"apiVersion", "kind", "spec"}

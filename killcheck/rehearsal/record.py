@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from enum import Enum
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.clouds import CloudCall
+from killcheck.text.jsontext import from_text
 
 __all__ = ["NOT_FIRED", "Beside", "Call", "Change", "Ending", "Firing", "Outcome", "Rehearsed"]
 
@@ -286,7 +286,7 @@ class Rehearsed(Struct, frozen=True):
 def replicas_in(body: str) -> int | None:
     """The number of replicas that a body writes: a merge patch, a Scale, an object, or a JSON patch."""
     try:
-        document = json.loads(body)
+        document = from_text(body)
     except ValueError:
         return None
     if isinstance(document, list):

@@ -18,6 +18,7 @@ from killcheck.run.session import Session, SessionError
 from killcheck.run.subjects import of_session
 from killcheck.safety.keys import VARIABLE, KeyProblem
 from killcheck.safety.seals import Purpose, Whose, seal, whose
+from killcheck.text.jsontext import from_text
 from killcheck.version import __version__
 
 __all__ = ["Kept"]
@@ -130,7 +131,7 @@ def _found(said: dict[str, Any]) -> Found | None:
 
 def _object(line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = from_text(line)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -5,7 +5,6 @@ What may *not* live here: what a record says beyond its first and its last line.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -22,6 +21,7 @@ from killcheck.run.session import SessionError
 from killcheck.safety.orphans import local
 from killcheck.safety.seals import Whose
 from killcheck.text.files import LONGEST, own
+from killcheck.text.jsontext import from_text
 
 __all__ = ["KEPT", "SETTING", "KeptRun", "described", "limit", "own_ignore", "record_of", "runs", "tidy"]
 
@@ -152,7 +152,7 @@ def _ends(record: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = from_text(line)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -2,7 +2,9 @@
 
 A program's log, a file's name or a server's message can hold what terminals obey: "clear the screen" before a verdict
 of its own, a window's title, the right-to-left override. Colours go too: they also stand between a token and the
-patterns that would find it. Nor does it fill the screen: a name, a value or a line of no end is cut, and that is said.
+patterns that would find it. Runners of pipelines read the output as well, and obey ``::set-output ...::`` where a line
+begins, ``##vso[...]`` and ``##[...]`` anywhere (actions/runner: ActionCommand.cs; azure-pipelines-agent: Command.cs).
+Nor does it fill the screen: a name, a value or a line of no end is cut, and that is said.
 """
 
 from __future__ import annotations
@@ -23,6 +25,13 @@ _SEQUENCES = re.compile(
 )
 #: What is left of control characters, C0 and C1, but for the tab and the line's end; and Unicode's own line ends.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+#: What a runner takes for a command of the pipeline's.
+_ORDERS = re.compile(
+    r"(#)(#(?:vso)?\[)"
+    r"|(:)(:(?:add-mask|add-matcher|add-path|debug|echo|endgroup|group|remove-matcher|save-state|set-env|set-output"
+    r"|stop-commands)\b)",
+    re.IGNORECASE,
+)
 
 
 def brief(text: str, most: int = SENTENCE) -> str:
@@ -36,6 +45,10 @@ def plain(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A text for a terminal: without what that would obey, and no line longer than a person reads."""
+    """A text for a terminal: without what that or a pipeline's runner would obey, and no line longer than a person
+    reads.
+    """
     bare = plain(text)
+    if "::" in bare or "##" in bare:
+        bare = _ORDERS.sub(lambda found: f"{found[1] or found[3]} {found[2] or found[4]}", bare)
     return bare if len(bare) <= LINE else "\n".join(brief(line, LINE) for line in bare.split("\n"))

@@ -490,3 +490,33 @@ def test_replicas_of_an_applied_manifest_are_what_is_written(
     found = sh(f"kubectl {words}", data=data)
     changed = [call for call in found.calls if call.verb in ("patch", "update")]
     assert [(call.resource, call.name, call.replicas) for call in changed] == [("deployments", "llm", written)]
+
+
+TENFOLD = "\n".join(["A=aaaaaaaaaa", *["A=$A$A$A$A$A$A$A$A$A$A"] * 30, "kubectl scale deploy $A --replicas=0"])
+ENTRIES = (
+    "A=(a b c d e f g h i j);" + 'A=("${A[@]}" "${A[@]}" "${A[@]}" "${A[@]}");' * 20 + 'kubectl delete pod "${A[@]}"'
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "data"),
+    [
+        (TENFOLD, None),
+        (ENTRIES, None),
+        (". /scripts/a.sh", {"a.sh": ". /scripts/a.sh\nbash /scripts/a.sh\nsource /scripts/../scripts/a.sh"}),
+    ],
+)
+def test_a_script_that_grows_without_an_end_is_not_followed(script, data):
+    assert len(repr(sh(script, data=data))) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        'a="xxxxxxxxxx"\n' + '\na=f"{a}{a}{a}{a}{a}{a}{a}{a}{a}{a}"' * 30 + '\nos.system("kubectl scale deploy " + a)',
+        "x=" + "-" * 100_000 + "1",
+        "import kubernetes\x00",
+    ],
+)
+def test_a_python_program_that_would_end_its_reader_is_not_followed(program):
+    assert len(repr(read("python3", "-c", program))) < 10_000

@@ -16,6 +16,7 @@ from killcheck.events import Said
 from killcheck.reports.screen import screen
 from killcheck.text import redaction
 from killcheck.text.redaction import clean, hide, hide_environment, redact
+from killcheck.text.shown import shown
 
 TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"  # the parts say so themselves
 
@@ -306,3 +307,16 @@ def test_a_known_secret_is_found_whatever_is_put_into_it():
 def test_what_is_no_sequence_is_shown_as_what_it_is_not():
     assert redact("10%\r20%\x08\x0b\x7f\x85\u2028é☃👩\u200d🚀") == "10%?20%?????é☃👩\u200d🚀"
     assert redact("\x1b]0;never ended") == "?]0;never ended"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("at ::set-output name=exit-code::0", "at : :set-output name=exit-code::0"),
+        ("##vso[task.complete result=Succeeded;]", "# #vso[task.complete result=Succeeded;]"),
+        ("::error file=a.yaml::said by killcheck itself", "::error file=a.yaml::said by killcheck itself"),
+        ("std::string of 2001:db8::1", "std::string of 2001:db8::1"),
+    ],
+)
+def test_a_programs_words_are_no_command_to_the_runner_of_a_pipeline(text, seen):
+    assert shown(text) == seen

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from killcheck.embedded.api.bounds import check_depth, repeats_too_much
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.status import StatusError, bad_request, unsupported_media_type
 
@@ -33,7 +34,7 @@ class _Duplicated(dict[str, Any]):
 
 
 def parse_json(text: str | bytes) -> Parsed:
-    """Parse JSON. Raises GoJSONError."""
+    """Parse JSON. Raises GoJSONError; StatusError 501 for what is nested too deep."""
     repeated = False
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -50,6 +51,7 @@ def parse_json(text: str | bytes) -> Parsed:
 
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
+    check_depth(text)
     try:
         value = json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError as error:
@@ -108,12 +110,15 @@ def parse_yaml(text: str | bytes) -> Parsed:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        return Parsed(_yaml_loader().load(text), [])
+        value = _yaml_loader().load(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise GoJSONError(f"yaml: line {line}: {_yaml_words(error, text)}") from error
     except YAMLError as error:
         raise GoJSONError(f"yaml: {error}") from error
+    if "*" in text and repeats_too_much(value):
+        raise GoJSONError("yaml: document contains excessive aliasing")
+    return Parsed(value, [])
 
 
 def _yaml_words(error: Any, text: str) -> str:

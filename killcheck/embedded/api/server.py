@@ -12,6 +12,7 @@ from functools import cache
 from killcheck.clock import Loop
 from killcheck.embedded.api import componentstatus, health, negotiation, ours, status
 from killcheck.embedded.api.aggregation import Aggregation
+from killcheck.embedded.api.bounds import too_deep
 from killcheck.embedded.api.call import Call, Route, route, verb_of
 from killcheck.embedded.api.core import MASTERS, Config, Core
 from killcheck.embedded.api.crds import CustomResources
@@ -84,6 +85,8 @@ class ApiServer(Core):
             response = self._answer(request, user, at)
         except StatusError as error:
             response = Response(error.code, error.status, dict(error.headers))
+        except RecursionError:  # a client's own doing, of which nothing is stored: no end of the drill
+            response = Response(501, too_deep().status)
         met = None
         if request.user is None and at.plural:
             of = (at.group, at.version, at.plural, at.subresource)

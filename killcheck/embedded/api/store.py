@@ -55,6 +55,10 @@ class Store:
         rows = self._tables.get(table)
         return rows.get(key) if rows else None
 
+    def count(self, table: Table) -> int:
+        """How many objects a table holds."""
+        return len(self._tables.get(table, ()))
+
     def sizes(self) -> list[tuple[Table, int]]:
         """How many objects each table holds."""
         return sorted((table, len(rows)) for table, rows in self._tables.items())

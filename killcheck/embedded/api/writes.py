@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.embedded.api import status, type_dispatch
 from killcheck.embedded.api.body import read_object
+from killcheck.embedded.api.bounds import MOST_OBJECTS, too_many
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.conversion import EVENTS_GROUP, converted, to_storage
 from killcheck.embedded.api.decoding import check_name, check_namespace, decode_object
@@ -53,6 +54,8 @@ _CREATED_BY_PUT = frozenset(
         ("rbac.authorization.k8s.io", "clusterrolebindings"),
     }
 )
+#: Types of which controllers write without end, and which nothing rests on.
+_PASSING = frozenset({("", "events"), ("events.k8s.io", "events")})
 #: Built-in types that want a resourceVersion with every PUT (custom resources do, too).
 _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("", "endpoints")})
 
@@ -114,6 +117,11 @@ class Writer:
             raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
         if self.store.get(kind.table, key) is not None:
             raise status.already_exists(resource.plural, resource.group, name)
+        if self.store.count(kind.table) >= MOST_OBJECTS and kind.table not in _PASSING:
+            self.server.limits.meet(
+                f"{resource.plural} of this cluster", f"there are {MOST_OBJECTS}, and no more are kept"
+            )
+            raise too_many(resource.plural)
         asked.pop("status", None)
         if dry_run:
             return self._tried(call, None, asked, obj, operation=operation, applied=applied, untyped=untyped)

@@ -6,7 +6,6 @@ evaluated, its retries are the Job's. What cannot be read is not run, and so its
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
+from killcheck.text.jsontext import from_text
 
 __all__ = ["ModelledRuntime"]
 
@@ -248,7 +248,7 @@ class _Modelled:
         if call.replicas is not None:
             return {"spec": {"replicas": call.replicas}}
         try:
-            found = json.loads(call.body)
+            found = from_text(call.body)
         except ValueError:
             found = None
         if not isinstance(found, dict):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import json
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Literal, Protocol
@@ -20,6 +19,7 @@ from msgspec import Struct, field
 from killcheck.images.contents import Contents, contents_of
 from killcheck.images.reference import NEVER_THERE, Reference, parse
 from killcheck.kube.objects import Obj, dig
+from killcheck.text.jsontext import from_text
 from killcheck.text.values import replace
 
 __all__ = ["Cache", "Cached", "Host", "PullError", "Registry", "State", "Tokens", "credentials"]
@@ -376,7 +376,7 @@ def credentials(secrets: Iterable[Obj]) -> Credentials:
     for secret in secrets:
         raw = dig(secret, "data", ".dockerconfigjson", default="")
         try:
-            auths = json.loads(base64.b64decode(raw)).get("auths", {})
+            auths = from_text(base64.b64decode(raw)).get("auths", {})
         except (ValueError, binascii.Error, AttributeError):
             continue
         for url, entry in auths.items():

@@ -280,3 +280,34 @@ def test_every_error_is_a_status(world):
         "details": {"name": "vlm", "group": "apps", "kind": "deployments"},
         "code": 404,
     }
+
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "code"),
+    [
+        ('{"a":' * 100_000, "application/json", 501),
+        ('{"data":{"x":' + "[" * 200 + "]" * 200 + "}}", "application/json", 501),
+        ("a: " + "[" * 5_000, "application/yaml", 501),
+        (LAUGHS, "application/yaml", 400),
+        ("a: &a [*a]\n", "application/yaml", 400),
+        ('{"data":{"x":"' + "[" * 200 + '"}}', "application/json", 422),  # in a text: it has no name
+    ],
+)
+def test_a_body_that_would_end_this_process_is_answered(world, body, content_type, code):
+    assert world.raw("POST", CONFIGMAPS, body.encode(), content_type).status == code
+    assert world.kube.list(r.CONFIGMAPS, "default").items == []
+
+
+def test_there_are_only_so_many_objects_of_a_type(world, monkeypatch):
+    monkeypatch.setattr("killcheck.embedded.api.writes.MOST_OBJECTS", 2)
+    for name in "ab":
+        world.kube.create(r.CONFIGMAPS, configmap(name))
+    with pytest.raises(ApiError, match="no more are kept here"):
+        world.kube.create(r.CONFIGMAPS, configmap("c"))
+    assert len(world.server.limits.met) == 1

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from killcheck.embedded.api.store import Store
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
+from killcheck.text.jsontext import from_text
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -158,7 +159,7 @@ def _parsed(code: int, body: bytes) -> Obj:
             }.get(code, "the server rejected our request for an unknown reason")
         )
     try:
-        answer = json.loads(text)
+        answer = from_text(text)
     except ValueError as error:
         raise _Answered(f"couldn't get version/kind; json parse error: {error}") from error
     if not isinstance(answer, dict):
