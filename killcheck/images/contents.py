@@ -19,6 +19,8 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Bytes of an image that nothing is known of: what the recorded executor image had.
 ASSUMED_SIZE = 115_372_532
 MEGABYTE = 1_000_000
+#: What no official image has (docker-library/official-images, library/): distributions, languages, servers.
+_NOT_OFFICIAL = frozenset({"kubectl", "oc", "helm", "aws", "gcloud", "az"})
 
 
 class Contents(Struct, frozen=True):
@@ -97,6 +99,8 @@ def contents_of(reference: Reference) -> Contents:
         tags = entry.get("tags")
         if tags is None or any(fnmatchcase(reference.tag, tag) for tag in tags):
             return _contents(entry)
+    if repository.startswith("docker.io/library/"):
+        return Contents(None, without=_NOT_OFFICIAL, source="docker-library/official-images: none of them has it")
     return Contents(None)
 
 

@@ -115,6 +115,8 @@ def named_program(launch: Launch, said: str) -> bool:
     if launch.contents.known or not launch.argv or not re.search(r"not found in \$PATH|no such file", said):
         return False
     program = launch.argv[0]
+    if program in launch.contents.without:
+        return False
     return not any(program.startswith(mount.path.rstrip("/") + "/") for mount in launch.mounts)
 
 
@@ -130,7 +132,8 @@ def lacked(launch: Launch, code: int, text: str) -> str | None:
     if not code:
         return None
     lines = text.splitlines()[-40:]
-    programs = () if launch.contents.known else _named(lines, _NOT_THERE)
+    named = () if launch.contents.known else _named(lines, _NOT_THERE)
+    programs = (name for name in named if name not in launch.contents.without)
     files = (name for name in _named(lines[-_LAST:], _NO_FILE) if _may_hold(launch, name))
     return next(iter((*programs, *files)), None)
 

@@ -263,7 +263,8 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
         for directory in BINARY_DIRS:
             instead = {name for folder, name in by_path if folder == directory}
             yield from _thinned(directory, contents.without | instead, adding=bool(instead))
-        yield from _shims((*shims.SHIMMED, "python", "python3", *host.lacks(contents.without)), wiring, host)
+        shimmed = [name for name in (*shims.SHIMMED, "python", "python3") if name not in contents.without]
+        yield from _shims((*shimmed, *host.lacks(contents.without)), wiring, host)
         yield from (["link", f"{folder}/{name}", f"{HIDDEN}/shims/{name}"] for folder, name in sorted(by_path))
         return
     if contents.merged:
