@@ -464,5 +464,5 @@ def _thrown_away(path: KillPath) -> KillPath:
     named = {t.namespace for t in path.targets} | {one.ref.namespace for one in path.layers if one.ref}
     spaces = (*path.consent.namespaces, *sorted(filter(None, named - set(path.consent.namespaces))))
     pools = tuple(pool.name for pool in path.nodes)
-    consent = replace(path.consent, namespaces=spaces or ("default",), pools=pools, contexts=(ENVTEST,))
+    consent = replace(path.consent, namespaces=spaces or ("default",), pools=pools, contexts=(ENVTEST,), any_node=True)
     return replace(path, consent=consent)

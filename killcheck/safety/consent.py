@@ -133,7 +133,7 @@ def _namespaces(cluster: Cluster, kill_path: KillPath, wanted: Iterable[str]) ->
 
 
 def _pools(kill_path: KillPath) -> Iterable[str]:
-    if not kill_path.nodes:
+    if not kill_path.nodes and not kill_path.consent.any_node:
         yield "no node pool is named: list the GPU pools under nodes:"
     for pool in kill_path.nodes:
         if kill_path.consent.pools and pool.name not in kill_path.consent.pools:

@@ -380,6 +380,7 @@ class Consent(Struct, frozen=True):
     ``contexts`` and ``protected`` are shell patterns over kubeconfig context names; a protected one is refused even
     where ``contexts`` allows it, in capitals or not. ``max_gpu_nodes`` and ``max_usd`` bound what one run may have on
     and spend. ``commands`` are shell patterns over the command lines of the spec that may be run where killcheck runs.
+    ``any_node``: every node of the place was made for the run, so no pool has to be named; no spec can say that.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -389,6 +390,7 @@ class Consent(Struct, frozen=True):
     max_gpu_nodes: int | None = None
     max_usd: float | None = None
     commands: tuple[str, ...] = ()
+    any_node: bool = False
 
     def allows_command(self, command: Command) -> bool:
         """Whether a program of the spec may be run on a machine that is somebody's."""

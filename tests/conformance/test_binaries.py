@@ -16,7 +16,9 @@ from killcheck.embedded import Cluster
 from killcheck.kube import resources as r
 from killcheck.kube.objects import dig, name_of
 from killcheck.run.public import run_drill
-from killcheck.run.session import Session
+from killcheck.run.session import Session, _thrown_away
+from killcheck.safety import consent
+from killcheck.text.values import replace
 
 
 def _there() -> bool:
@@ -120,3 +122,10 @@ def test_nodes_are_made_for_what_is_loaded():
         (4, 8, {"pool": "a", "zone": "z"}, True),
         (1, 16, {"pool": "a", "zone": "z"}, False),
     ]
+
+
+def test_where_every_node_is_the_runs_own_no_pool_has_to_be_named():
+    path = Session(fixture="dead-man").kill_path
+    unnamed = replace(path, nodes=())
+    assert list(consent._pools(unnamed)) == ["no node pool is named: list the GPU pools under nodes:"]
+    assert list(consent._pools(_thrown_away(unnamed))) == []
