@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from killcheck.embedded.nodes import startable
+
 __all__ = ["BINARY_DIRS", "CLOUD_CLIS", "INSTALLERS", "OPERATORS_CLIS", "HostPrograms", "clouds_by_path"]
 
 #: Where a host's own programs are.
@@ -131,13 +133,16 @@ _SHIMS = (".pyenv/shims", ".asdf/shims", ".rbenv/shims", ".nodenv/shims", "mise/
 
 @dataclass
 class HostPrograms:
-    """``search``: the directories looked through, in order."""
+    """``search``: the directories looked through, in order. ``unseen``: by their names, programs of this host that
+    cannot start in a container, with what keeps them from it.
+    """
 
     search: tuple[str, ...] = field(
         default_factory=lambda: tuple(
             d for d in (*os.environ.get("PATH", "").split(":"), *BINARY_DIRS) if d and not d.endswith(_SHIMS)
         )
     )
+    unseen: dict[str, str] = field(default_factory=dict, init=False)
     _listed: dict[str, frozenset[str]] = field(default_factory=dict, init=False, repr=False)
     _found: dict[str, str | None] = field(default_factory=dict, init=False, repr=False)
 
@@ -163,8 +168,14 @@ class HostPrograms:
             if name not in self._named(directory):
                 continue
             candidate = os.path.join(directory, name)  # noqa: PTH118 - hundreds of names are looked for: paths would cost
-            if os.access(candidate, os.X_OK) and os.path.isfile(candidate) and _starts(candidate):  # noqa: PTH113
-                return os.path.realpath(candidate)
+            if not (os.access(candidate, os.X_OK) and os.path.isfile(candidate)):  # noqa: PTH113
+                continue
+            real = os.path.realpath(candidate)
+            why = startable.unseen(real)
+            if why is None:
+                self.unseen.pop(name, None)
+                return real
+            self.unseen.setdefault(name, f"this machine's {candidate} cannot start in the sandbox: {why}")
         return None
 
     def _named(self, directory: str) -> frozenset[str]:
@@ -175,17 +186,6 @@ class HostPrograms:
             except OSError:
                 self._listed[directory] = frozenset()
         return self._listed[directory]
-
-
-def _starts(candidate: str) -> bool:
-    """Whether what starts a script is seen in a container, too: an interpreter of somebody's own environment is not."""
-    try:
-        with open(candidate, "rb") as file:  # noqa: PTH123 - hundreds of names are looked for: paths would cost
-            head = file.read(256)
-    except OSError:
-        return True  # it can be run and not read
-    words = head.split(b"\n", 1)[0][2:].split() if head.startswith(b"#!") else []
-    return not words or os.path.dirname(os.fsdecode(words[0])) in BINARY_DIRS  # noqa: PTH120
 
 
 def clouds_by_path(texts: Iterable[str], without: frozenset[str]) -> set[tuple[str, str]]:

@@ -294,7 +294,11 @@ class HostProcess(HostContainer):
             return f"{code} {' '.join(said.split())}"
         why = f"it calls {name}, which its image has and which cannot be run here"
         why += f": {DRILL_IT}" if name in CLOUD_CLIS else f" (install {name} on this machine, or say --exec docker)"
-        if not self.launch.contents.known:
+        unseen = self.runtime.host.unseen.get(name)
+        if unseen is not None:
+            why = f"it calls {name}, and {unseen}"
+            why += f" (put a {name} that is one binary into /usr/local/bin, or say --exec docker)"
+        elif not self.launch.contents.known:
             why = lacks(self.launch, name)
         if name in INSTALLERS:
             why = f"it fetches programs with {name} when it runs, and nothing can be fetched here"

@@ -264,21 +264,21 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
             instead = {name for folder, name in by_path if folder == directory}
             yield from _thinned(directory, contents.without | instead, adding=bool(instead))
         shimmed = [name for name in (*shims.SHIMMED, "python", "python3") if name not in contents.without]
-        yield from _shims((*shimmed, *host.lacks(contents.without)), wiring, host)
+        yield from _shims((*shimmed, *host.lacks(contents.without)), launch, wiring, host)
         yield from (["link", f"{folder}/{name}", f"{HIDDEN}/shims/{name}"] for folder, name in sorted(by_path))
         return
     if contents.merged:
         for directory in ("bin", "sbin"):
             yield ["dir", f"/usr/{directory}"]
             yield ["link", f"/{directory}", f"usr/{directory}"]
-    yield from _shims(sorted(set(contents.commands.values())), wiring, host)
+    yield from _shims(sorted(set(contents.commands.values())), launch, wiring, host)
     guarded = applets.called(launch, (contents.commands[path] for path in contents.applets))
-    yield from _guards(sorted(guarded), wiring, host)
+    yield from _guards(sorted(guarded), launch, wiring, host)
     for path, name in contents.commands.items():
         if contents.merged and path.startswith(("/bin/", "/sbin/")):
             path = f"/usr{path}"  # where the link leads: the way to a shim is reckoned from there
         real = shells.program(name, launch, host)
-        if path in contents.applets and name in guarded and host.find(name) is not None:
+        if path in contents.applets and name in guarded and real is not None:
             yield ["link", path, f"{HIDDEN}/applets/{name}"]
         elif shim_for(name, real):
             yield ["link", path, f"{HIDDEN}/shims/{name}"]
@@ -295,11 +295,11 @@ def shim_for(name: str, real: str | None) -> str:
     return shims.PYTHON if name.startswith("python") else shims.SHIMMED.get(name, "")
 
 
-def _shims(names: Iterable[str], wiring: Wiring, host: HostPrograms) -> Iterator[Step]:
+def _shims(names: Iterable[str], launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[Step]:
     lacking = f"{HIDDEN}/lacking"
     yield ["file", lacking, shims.program(shims.LACKING, wiring), 0o755]
     for name in names:
-        real = host.find(name)
+        real = shells.program(name, launch, host)
         file = shim_for(name, real)
         if file == shims.LACKING:  # one for all of them: it goes by the name that it is called by
             yield ["link", f"{HIDDEN}/shims/{name}", lacking]
@@ -307,11 +307,11 @@ def _shims(names: Iterable[str], wiring: Wiring, host: HostPrograms) -> Iterator
             yield from _shim(name, file, real, wiring)
 
 
-def _guards(names: Iterable[str], wiring: Wiring, host: HostPrograms) -> Iterator[Step]:
+def _guards(names: Iterable[str], launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[Step]:
     """What refuses, before a program of this host is asked, what the applet that it stands for does not know."""
     yield ["link", f"{HIDDEN}/lacks/date", f"{HIDDEN}/lacking"]
     for name in names:
-        real = host.find(name)
+        real = shells.program(name, launch, host)
         if real is None:
             continue
         seen = f"{HIDDEN}/shims/{name}" if shim_for(name, real) else _visible(real)

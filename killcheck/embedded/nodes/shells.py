@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from killcheck.embedded.nodes import startable
 from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.hostprograms import HostPrograms
 
@@ -31,10 +32,16 @@ def program(name: str, launch: Launch, host: HostPrograms) -> str | None:
     """The real path of what stands for a program of an image; None where this host has none."""
     stand_ins = _STAND_INS.get(name)
     if stand_ins is None:
-        return host.find(name)
+        return _alone(host.find(name), launch)
     if name == "ash" and any(map(_BASH_ONLY.search, _texts(launch))):
         stand_ins = ("dash", "sh")
     return next((found for one in stand_ins if (found := host.find(one)) is not None), None)
+
+
+def _alone(real: str | None, launch: Launch) -> str | None:
+    """A program that an image can start: of a script of this host it has the interpreter."""
+    starts = startable.interpreter(real) if real and launch.contents.known else None
+    return real if starts is None or launch.contents.has(starts) or launch.contents.find(starts) else None
 
 
 def _texts(launch: Launch) -> Iterator[str]:
