@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from posixpath import normpath
 from typing import Any
 
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
@@ -24,6 +25,11 @@ _NAMING = frozenset({"serviceaccountname", "serviceaccount", "serviceaccountref"
 _MOST_DEPTH = 16
 #: Where a node keeps kubeconfigs of its own, and by what a pod is known to use one that it is given.
 _ON_NODES = re.compile(r"^/etc/(kubernetes|rancher|k0s)(/|$)|/\.kube(/|$)|^/var/lib/(rancher|k0s)(/|$)")
+#: Below them, what is for others: sockets of plugins, features of nodes, images, volumes.
+_FOR_OTHERS = re.compile(
+    r"^/etc/kubernetes/(azure\.json|cni|kubelet-plugins|node-feature-discovery|secrets-store-csi-providers|volumeplugins)"
+    r"(/|$)|^/var/lib/rancher/(k3s|rke2)/(storage|agent/((etc/)?containerd|etc/cni|images|logs))(/|$)"
+)
 _KUBECONFIG = re.compile(r"kube-?config|\.kube\b", re.IGNORECASE)
 
 
@@ -56,7 +62,7 @@ def unknown(spec: Obj, namespace: str, stakes: Stakes) -> str | None:
         return f"{told(namespace, own)}, which no manifest holds"
     for volume in dig(spec, "volumes", default=[]):
         at = str(dig(volume, "hostPath", "path", default=""))
-        if _ON_NODES.search(at):
+        if _ON_NODES.search(normpath(at)) and not _FOR_OTHERS.search(normpath(at)):
             return f"whoever the node's {at} says"
     brought = _brought(spec, namespace, stakes)
     if not brought:

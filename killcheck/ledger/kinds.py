@@ -108,7 +108,16 @@ _READ = {"keda.sh/v1alpha1": frozenset({"ScaledJob", "CloudEventSource"})}
 #: Groups whose controllers route, watch, report or keep secrets, and neither make pods of others nor scale them.
 _FURNITURE = {
     "monitoring.coreos.com": "monitoring reads what it names",
+    "operator.victoriametrics.com": "monitoring reads what it names",
+    "sloth.slok.dev": "monitoring reads what it names",
+    "grafana.integreatly.org": "a dashboard scales nothing",
+    "opentelemetry.io": "monitoring reads what it names",
     "gateway.networking.k8s.io": "a route sends requests and scales nothing",
+    "gateway.envoyproxy.io": "a route sends requests and scales nothing",
+    "getambassador.io": "a route sends requests and scales nothing",
+    "configuration.konghq.com": "a route sends requests and scales nothing",
+    "inference.networking.k8s.io": "a route sends requests and scales nothing",
+    "inference.networking.x-k8s.io": "a route sends requests and scales nothing",
     "networking.istio.io": "a route sends requests and scales nothing",
     "security.istio.io": "it allows or refuses requests and scales nothing",
     "traefik.io": "a route sends requests and scales nothing",
@@ -121,6 +130,7 @@ _FURNITURE = {
     "cert-manager.io": "a certificate scales nothing",
     "acme.cert-manager.io": "a certificate scales nothing",
     "external-secrets.io": "a secret scales nothing",
+    "secrets.hashicorp.com": "a secret scales nothing",
     "bitnami.com": "a secret scales nothing",
     "secrets-store.csi.x-k8s.io": "a secret scales nothing",
     "cilium.io": "a network policy scales nothing",
@@ -138,9 +148,17 @@ _FURNITURE = {
     "kustomize.config.k8s.io": "a file for kustomize, which no cluster sees",
     "kind.x-k8s.io": "a file for kind, which no cluster sees",
     "nfd.k8s-sigs.io": "it labels nodes and scales nothing",
+    "iam.cnrm.cloud.google.com": "a right in a cloud is none to scale",
+    "iam.services.k8s.aws": "a right in a cloud is none to scale",
+    "postgresql.cnpg.io": "it is about databases of its own",
+    "k8s.mariadb.com": "it is about databases of its own",
+    "kafka.strimzi.io": "it is about brokers of its own",
     "killcheck": "killcheck's own",
 }
-_PARTS = {("argoproj.io", "AppProject"): "it bounds Applications and applies nothing by itself"}
+_PARTS = {
+    ("argoproj.io", "AppProject"): "it bounds Applications and applies nothing by itself",
+    ("eks.services.k8s.aws", "PodIdentityAssociation"): "a right in a cloud is none to scale",
+}
 
 
 def is_builtin(obj: Obj) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from posixpath import basename
 
 from killcheck.executor import Reading
@@ -26,12 +27,54 @@ _WORD_OF_GPUS = re.compile(r"(?i)(?<![a-z])(gpus?|tpus?|accelerators?|[ahb][12]0
 
 def elsewhere(reading: Reading, stakes: Stakes) -> str | None:
     """What a program orders elsewhere that names a target, its namespace, its pool or source; None: nothing."""
-    for order in dict.fromkeys(_orders(reading)):
+    asked = _asked(reading)
+    if asked and _only_asks(reading, asked):
+        return None
+    for order in sorted(dict.fromkeys(_orders(reading)), key=asked.__contains__):  # what orders is quoted first
         named = _named(order, stakes)
         if named:
             shown = order if len(order) <= _SHOWN else f"{order[:_SHOWN]}..."
             return f"its program says '{shown}', which names {named} and is not followed here"
     return None
+
+
+#: The words before the first flag of a command that asks, or fetches, and orders nothing; of any other tool none is.
+_ASKS = {
+    "aws": r"[a-z0-9-]+ (describe|list)-[a-z-]+|cloudwatch get-metric-(statistics|data)|ce get-[a-z-]+|s3 ls( \S+)?"
+    r"|s3 (cp|sync) s3:\S+ (?!s3:)\S+",
+    "gcloud": r"([a-z-]+ )+(list|describe)( \S+)?|storage (cp|rsync) gs:\S+ (?!gs:)\S+",
+    "az": r"([a-z-]+ )+(list|show)",
+    "eksctl": r"get \S+( \S+)?",
+    "helm": r"(list|ls|status|history)( \S+)?|get \S+ \S+",
+    "argocd": r"app (list|get|diff|history|logs)( \S+)?",
+    "flux": r"(get|events|logs|check|stats|tree)( \S+)*",
+    "gh": r"(issue|pr|run|release) (list|view|status)( \S+)?",
+}
+
+
+#: How a reading tells of what takes out of its input, and does nothing.
+_FILTERS = re.compile(r"(grep|sort|head|wc|cut|tr|uniq|column)\b")
+
+
+def _asked(reading: Reading) -> set[str]:
+    """The commands that only ask, in every way that a reading writes them."""
+    return {told for words in reading.commands if _asks(words) for told in (shlex.join(words), " ".join(words))}
+
+
+def _only_asks(reading: Reading, asked: set[str]) -> bool:
+    """Whether every order of a program only asks, and there is nothing else in it that was not understood.
+
+    What is asked may be piped into an order, which then names nothing: one order, and all of them count.
+    """
+    orders = (words for words in reading.commands if basename(words[0]) in _ORDERS | set(_ASKS))
+    unknown = {one for one in (*reading.outside, *reading.not_understood) if not _FILTERS.match(one)} - asked
+    return all(map(_asks, orders)) and not unknown and not reading.modules
+
+
+def _asks(words: tuple[str, ...]) -> bool:
+    before = " ".join(takewhile(lambda word: not word.startswith("-"), words[1:]))
+    wanted = _ASKS.get(basename(words[0]))
+    return wanted is not None and re.fullmatch(wanted, before) is not None
 
 
 #: So much of an order is quoted.

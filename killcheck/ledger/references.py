@@ -29,6 +29,9 @@ _ACTS = re.compile(
 _MUTATES = re.compile(r"mutat|assign|modifyset|generat|patch", re.IGNORECASE)
 #: Keys by which an object says that it acts in other namespaces, or in other clusters, than its own.
 _SPACES = re.compile(r"namespace|tenant|cluster|project", re.IGNORECASE)
+#: Keys whose values are accounts, their roles and words for people: never a workload's name. Accounts are asked for
+#: their rights by themselves.
+_OF_OTHERS = re.compile(r"(?i)\w*service-?accounts?(names?|refs?)?|role(name|ref)?|displayname|title|description")
 #: What joins the parts of a name that says whose it is: ``Deployment.ns.name``, ``apps/v1:Deployment:ns/name``.
 _JOINED = re.compile(r"[/.:]")
 #: By what a text is known for a program that asks something of a cluster.
@@ -66,7 +69,8 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
                 yield f"{format_path(path)} names ConfigMap {value}, which holds a manifest of {held}"
         if value in stakes.pools:
             yield f"{format_path(path)} names node pool {value}"
-    acts = _ACTS.search(str(obj.get("kind"))) or any(_ACTS.search(str(step)) for path, _ in leaves for step in path)
+    words = (str(obj.get("kind")), *(str(step) for path, _ in leaves for step in path))
+    acts = next(filter(_ACTS.search, words), "")
     for ref in stakes.switches:
         switch = Held(ref.api_version, ref.kind, ref.namespace, ref.name)
         for path, value in leaves:
@@ -89,7 +93,7 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
         return  # what it makes are pods, and they ask for no GPU
     if acts and (home in stakes.namespaces or not home):
         where = f"namespace {home}" if home else "every namespace"
-        yield f"it speaks of '{acts[0] if isinstance(acts, re.Match) else 'turning things on'}' in {where}"
+        yield f"it speaks of '{acts}' in {where}"
 
 
 def gpus_in(obj: Obj) -> str | None:
@@ -139,9 +143,11 @@ def _manifest_of(held: Held, config_map: Obj) -> bool:
 
 
 def _elsewhere(body: Obj, path: Path, held: Held) -> bool:
-    """Whether the reference that a name is in says another kind or another namespace."""
+    """Whether the reference that a name is in says another kind or another namespace, by its key or beside it."""
     node = _around(body, path)
     kind, namespace = node.get("kind"), node.get("namespace")
+    if _OF_OTHERS.fullmatch(_key(path[:-1] if _key(path) == "name" else path)):
+        return True
     others = isinstance(kind, str) and kind.lower() not in (held.kind.lower(), held.plural)
     return others or (isinstance(namespace, str) and namespace not in (held.namespace, "", "*"))
 
@@ -279,4 +285,7 @@ _MARKS = {
     "configmanagement.gke.io/managed": "Config Sync",
 }
 #: Annotations by which downscalers and the like turn workloads on again by the clock.
-_CLOCKED = re.compile(r"uptime|upscale|wake-?up|scale-?up|start-?(at|time)|on-?schedule|auto-?start", re.IGNORECASE)
+_CLOCKED = re.compile(
+    r"uptime(?!-?(monitor|robot|kuma|check))|upscale|wake-?up|scale-?up|start-?(at|time)|on-?schedule|auto-?start",
+    re.IGNORECASE,
+)

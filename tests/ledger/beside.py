@@ -230,6 +230,14 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
             "warm", "aws", "eks", "update-nodegroup-config", "--nodegroup-name", "gpu", "--scaling-config", "minSize=2"
         )
     ],
+    "an order to a cloud about what was asked": lambda a: [
+        _hourly(
+            "warm", "sh", "-c", f"aws ec2 describe-instances --filters {a.namespace} | xargs aws ec2 start-instances"
+        )
+    ],
+    "what is laid where something fetches it": lambda a: [
+        _hourly("publish", "aws", "s3", "cp", f"/out/{a.namespace}.yaml", "s3://fleet/")
+    ],
     "an order to a forge": lambda a: [
         _hourly("deploy", "curl", "-fsS", "-X", "POST", f"https://api.example.com/{a.namespace}/deploy/dispatches")
     ],
@@ -503,6 +511,7 @@ def _reader(name: str) -> list[Obj]:
     return [*account(name, "monitoring", rules, cluster=True), workload(name, "monitoring", name)]
 
 
+_VM = "operator.victoriametrics.com"
 #: Cluster furniture that has no power over a target.
 HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
     "data and names": lambda a: [
@@ -585,6 +594,16 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
                     "spec": {
                         "serviceAccountName": "agent",
                         "containers": [{"name": "agent", "image": "registry.example.net/agent:9"}],
+                        "volumes": [
+                            {"name": f"at-{i}", "hostPath": {"path": path}}
+                            for i, path in enumerate(
+                                (
+                                    "/etc/kubernetes/node-feature-discovery/features.d",
+                                    "/etc/kubernetes/azure.json",
+                                    "/var/lib/rancher/k3s/agent/containerd",
+                                )
+                            )
+                        ],
                     },
                 },
             },
@@ -609,9 +628,14 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
             namespace=a.namespace,
             group="cert-manager.io",
         ),
+        custom("VMRule", {"groups": [{"rules": [{"labels": a.labels}]}]}, namespace=a.namespace, group=_VM),
+        custom("Topic", {"serviceAccount": a.name, "role": {"name": a.name}, "displayName": a.name}, namespace="web"),
     ],
     "orders about something else": lambda a: [
         _hourly("backup", "aws", "s3", "cp", "/data", "s3://backups/web"),
+        _hourly("stock", "aws", "ec2", "describe-instances", "--filters", "Name=tag:for,Values=gpu"),
+        _hourly("model", "aws", "s3", "sync", f"s3://models/{a.name}", "/models"),
+        _hourly("charts", "sh", "-c", f"helm list -n {a.namespace} | grep gpu"),
         _hourly("report", "curl", "-fsS", "-X", "POST", "https://hooks.example.com/web"),
         custom("CronWorkflow", {"source": "kubectl -n web rollout restart deploy/web"}, namespace="web"),
         custom("Tool", {"image": "alpine/k8s:1.31.3", "media": "text/html", "api": "apps/v1"}, namespace="web"),

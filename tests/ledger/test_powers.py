@@ -115,7 +115,7 @@ def test_what_cuts_the_switch_off_on_another_night_was_not_seen(tmp_path: Path, 
     assert ("CronJob/serving/owl" in {entry.object for entry in _kept(beside, tmp_path).open}) is opens
 
 
-@pytest.mark.parametrize(("key", "opens"), [("downscaler/uptime", True), ("example.io/owner", False)])
+@pytest.mark.parametrize(("key", "opens"), [("downscaler/uptime", True), ("uptime-monitor.io/on", False)])
 def test_clock_on_the_namespace_turns_on_what_is_in_it(tmp_path: Path, key: str, opens: bool) -> None:
     meta = {"name": "serving", "annotations": {key: "Mon-Fri 07:00-23:30"}}
     said = _kept([{"apiVersion": "v1", "kind": "Namespace", "metadata": meta}], tmp_path).open
