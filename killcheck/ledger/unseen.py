@@ -11,13 +11,16 @@ docs.aws.amazon.com, EKS Pod Identity (ACK: PodIdentityAssociation ``spec.namesp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from posixpath import basename
 
 from killcheck.entries import Becomes, Entry, Status, leaves
-from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, dig, items, labels_of, name_of, ref_of
 from killcheck.kube.secret_text import kept, secrets_of
-from killcheck.kube.workloads import templates
+from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger.stakes import Held, Stakes, home_of
+from killcheck.text.values import replace
 
 __all__ = ["entries"]
 
@@ -67,9 +70,10 @@ def _left_out(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
             *dig(template.spec, "initContainers", default=[]),
             *dig(template.spec, "containers", default=[]),
         ):
-            for kind, source in _sources(container):
+            for kind, source, variable in _sources(container):
                 name = str(source.get("name"))
-                if source.get("optional") is True and (kind, home, name) not in known:
+                absent = source.get("optional") is True and (kind, home, name) not in known
+                if absent and not _tells_too_late(stakes, switch, template, container, variable):
                     because = (
                         f"it is optional and not among the manifests: what it would tell {ref_of(switch)} is not known"
                     )
@@ -79,13 +83,46 @@ def _left_out(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
 _ADD = "add it to the manifests, or say under assume: that it is nowhere"
 
 
-def _sources(container: Obj) -> Iterator[tuple[str, Obj]]:
-    """(kind, reference) of what fills a container's environment."""
+#: Variables that say whom to tell. What programs heed by themselves (a proxy, a kubeconfig, a path) is none.
+_TO_TELL = re.compile(r"(?i)\w*(slack|teams|discord|webhook|pagerduty|opsgenie|sentry|notif|alert|mail|smtp)\w*")
+#: What makes a script run otherwise than from its first line to its last.
+_NOT_IN_ORDER = re.compile(r"\b(while|until|for|trap|function|eval|source)\b|\(\)|&\s*$", re.MULTILINE)
+
+
+def _tells_too_late(stakes: Stakes, switch: Obj, template: PodTemplate, container: Obj, variable: str) -> bool:
+    """Whether a script names a variable of whom to tell only after all that it writes: that is done by then."""
+    command = [str(word) for word in (*items(container.get("command")), *items(container.get("args")))]
+    script = command[-1] if command else ""
+    plain = len(command) == _SHELL and basename(command[0]) in _SHELLS and command[1].lstrip("-").endswith("c")
+    if not (plain and variable in script and _TO_TELL.fullmatch(variable)) or _NOT_IN_ORDER.search(script):
+        return False
+    before = script[: script.index(variable)].rpartition("\n")[0]
+    whole, done = (
+        stakes.reading(switch, replace(template, spec={"containers": [_saying(container, command, text)]}))
+        for text in (script, before)
+    )
+    deaf = {basename(words[0]) for words in done.commands} <= _DEAF
+    return deaf and bool(whole.writes) and whole.writes == done.writes and not done.not_understood
+
+
+def _saying(container: Obj, command: list[str], text: str) -> Obj:
+    return {**container, "command": [*command[:-1], text], "args": []}
+
+
+#: Programs that look at no such variable.
+_DEAF = frozenset({"kubectl", "sleep", "date", "echo"})
+#: ``sh -c SCRIPT``.
+_SHELL = 3
+_SHELLS = frozenset({"sh", "bash", "ash", "dash"})
+
+
+def _sources(container: Obj) -> Iterator[tuple[str, Obj, str]]:
+    """(kind, reference, variable) of what fills a container's environment; all of a source has no variable."""
     given = [
-        *dig(container, "envFrom", default=[]),
-        *(one.get("valueFrom") or {} for one in container.get("env") or ()),
+        *(("", one) for one in dig(container, "envFrom", default=[])),
+        *((str(one.get("name")), one.get("valueFrom") or {}) for one in container.get("env") or ()),
     ]
-    for one in given:
+    for variable, one in given:
         for key, kind in (
             ("secretRef", "Secret"),
             ("secretKeyRef", "Secret"),
@@ -93,7 +130,7 @@ def _sources(container: Obj) -> Iterator[tuple[str, Obj]]:
             ("configMapKeyRef", _MAP),
         ):
             if isinstance(one.get(key), dict):
-                yield kind, one[key]
+                yield kind, one[key], variable
 
 
 _MAP = "ConfigMap"

@@ -161,6 +161,27 @@ def test_word_that_would_keep_a_switch_from_acting_is_open_where_it_may_be_elsew
     assert ("ConfigMap/serving/flags" in {entry.object for entry in kept.open}) is open_
 
 
+@pytest.mark.parametrize(
+    ("variable", "script", "open_"),
+    [
+        ("SLACK_URL", 'set -e\n{off}\n[ -z "$SLACK_URL" ] || curl -d off "$SLACK_URL"', False),
+        ("SLACK_URL", '[ -z "$SLACK_URL" ] || exit 0\n{off}', True),
+        ("SLACK_URL", 'for i in 1 2; do\n{off}\ncurl "$SLACK_URL" || break\ndone', True),
+        ("HTTPS_PROXY", '{off}\necho "$HTTPS_PROXY"', True),
+    ],
+)
+def test_word_of_whom_to_tell_afterwards_keeps_no_switch_from_acting(variable: str, script: str, open_: bool) -> None:
+    one = Composition()
+    objects = one.objects
+    switch = next(obj for obj in objects if obj["kind"] == "CronJob")
+    (container,) = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    off = "kubectl -n serving scale deployment/llama --replicas=0"
+    source = {"secretKeyRef": {"name": "slack", "key": "url", "optional": True}}
+    container |= {"command": ["sh", "-c"], "args": [script.replace("{off}", off)]}
+    container["env"] = [{"name": variable, "valueFrom": source}]
+    assert ("Secret/serving/slack" in {entry.object for entry in _kept(_path(one), objects).open}) is open_
+
+
 @pytest.mark.parametrize(("node", "open_"), [([], True), ([{"kind": "Node", "metadata": {"name": "a"}}], False)])
 def test_what_reaches_gpus_unasked_is_open_where_no_manifest_says_on_which_nodes(node: list[Obj], open_: bool) -> None:
     one = Composition()
