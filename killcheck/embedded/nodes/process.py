@@ -7,6 +7,7 @@ to be woken, on an open watch, or asleep for whatever reason with nothing under 
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import select
@@ -14,7 +15,7 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,8 @@ class HostProcess(HostContainer):
             network.service_ip,
             f"{network.service_ip}:443",
         )
-        plan = sandbox.isolated(self.launch, wiring, self.runtime.host, scratch, DNS_IP)
+        with _room():
+            plan = sandbox.isolated(self.launch, wiring, self.runtime.host, scratch, DNS_IP)
         plan.env = {**network.external.endpoints.environment, **plan.env}
         self.isolated = True
         sockets = self._spawn(
@@ -188,7 +190,8 @@ class HostProcess(HostContainer):
     def _make_scratch(self, spawner: SpawnerClient) -> Scratch:
         pod = spawner.files / uid_of(self.launch.pod)
         own = pod / self.name
-        own.mkdir(parents=True, exist_ok=True)
+        with _room():
+            own.mkdir(parents=True, exist_ok=True)
         self._scratch = Scratch(pod, own)
         return self._scratch
 
@@ -496,6 +499,19 @@ class HostProcess(HostContainer):
             return
         for client in list(self.attached):
             client.said(number, data)
+
+
+@contextlib.contextmanager
+def _room() -> Iterator[None]:
+    """The disk of a run's containers may be full of what they have written. Raises SetUpError where it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise SetUpError(
+            "the programs of this run have filled the disk that they share, or made too many files"
+        ) from error
 
 
 def lacks(launch: Launch, name: str) -> str:

@@ -93,7 +93,6 @@ class Rest:
             return self._works(now)
         if self.ran:
             self._stirred(now)
-        self._patience.renew()
         if leaves <= known:
             ahead = math.inf if now - self._quiet_since >= QUIET_S else 0.0
         else:
@@ -103,6 +102,8 @@ class Rest:
                 self._quiet_since = now
                 return 0.0
             self._settled = marks
+        if ahead:  # a look between a child's end and the next one's start finds nobody at work, and is no pause
+            self._patience.renew()
         return ahead
 
     def _works(self, now: float) -> float:

@@ -104,6 +104,18 @@ def test_a_pause_of_one_who_works_is_no_reason_to_trust_it(monkeypatch):
     assert tree.passes(0.015, timer_s=3600.0) < 3.0
 
 
+def test_a_loop_that_starts_one_process_after_the_other_is_at_work_between_them_too(monkeypatch):
+    """A look now and then finds nobody running: a program that makes files without end held the night up for ever."""
+    tree = Tree(monkeypatch)
+    tree.rest.limit_s = 0.2
+    for turn in range(30):
+        tree.found = (True, turn, 1)
+        tree.passes(0.01, timer_s=900.0)
+        tree.stirs(-turn)
+        tree.passes(0.001, timer_s=900.0)
+    assert tree.loop.monotonic() >= 900.0
+
+
 def test_a_second_process_of_which_nothing_is_known_is_waited_for(monkeypatch):
     tree = Tree(monkeypatch)
     tree.found = (False, "asleep", 2)
