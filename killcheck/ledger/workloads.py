@@ -39,6 +39,10 @@ CONTROLLERS = {
     "argoproj/argocd": "argocd-application-controller",
     "kueue/kueue": "kueue",
     "kubeflow/training-operator": "pytorchjob-controller",
+    "trainer/trainer-controller-manager": "trainer-controller-manager",
+    "kuberay/operator": "kuberay-operator",
+    "lws/lws": "lws-controller-manager",
+    "jobset/jobset": "jobset-controller",
     "kserve/kserve-controller": "kserve-controller-manager",
     "serving/cmd/controller": "knative-serving",
     "serving/cmd/autoscaler": "knative-serving",
@@ -66,6 +70,12 @@ _FURNITURE = (
     "opentelemetry-operator",
     "fluent-operator",
     "cloudnative-pg",
+    "nvidia/gpu-operator",
+    "local-path-provisioner",
+    "rabbitmqoperator/cluster-operator",
+    "strimzi/operator",
+    "mariadb-operator/mariadb-operator",
+    "victoriametrics/operator",
 )
 _SETTLES = (
     "drill it on a cluster where it runs (--on CONTEXT), take the right from its account, or say under assume: "

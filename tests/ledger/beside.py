@@ -609,6 +609,19 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
             },
         },
     ],
+    "operators of their own kinds": lambda a: [
+        part
+        for name, group, made in (
+            ("kuberay/operator", "", "pods"),
+            ("jobset/jobset", "batch", "jobs"),
+            ("nvidia/gpu-operator", "apps", "daemonsets"),
+        )
+        for rules in [[{"apiGroups": [group], "resources": [made], "verbs": ["get", "create"]}]]
+        for part in (
+            *account(made, "operators", rules, cluster=True),
+            workload(made, "operators", made, image=f"registry.example.net/{name}:v1"),
+        )
+    ],
     "monitors and routes and certificates": lambda a: [
         custom(
             "ServiceMonitor",
