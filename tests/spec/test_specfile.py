@@ -214,6 +214,21 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path):
         specfile.load(tmp_path / "binary.yaml")
 
 
+def test_a_link_that_leads_out_of_a_checkout_is_not_followed(tmp_path: Path):
+    (tmp_path / "repo").mkdir()
+    (file := tmp_path / "repo" / "killcheck.yaml").write_text(MINIMAL)
+    (link := file.with_name("killcheck.accepted.yaml")).symlink_to("../somebodys.yaml")
+    with pytest.raises(SpecError, match="a link that leads out of the spec's folder"):
+        specfile.load(file)  # there or not: an accepted exposure would be written through it
+    link.rename(file.with_name("programs"))
+    count = {"argv": ["./count"], "folder": "programs"}
+    spec = json.loads(json.dumps(yamlfile.documents(MINIMAL, "")[0].value))
+    spec["targets"] = [{"name": spec["targets"][0]["name"], "count": count}]
+    file.write_text(json.dumps(spec))
+    with pytest.raises(SpecError, match="programs is a link that leads out"):
+        specfile.load(file)
+
+
 # -- what is written ---------------------------------------------------------------------------------------
 #: Names that are text in YAML only when quoted, among ordinary ones.
 names = st.sampled_from(["a", "off", "no", "1e3", "017", "0x1f", "null", "g1", "03", "true", "x.y_z", "2027-01-31"])

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.spec.killpath import API_VERSION, Outcome, Rule
 from killcheck.spec.specfile import shape
+from killcheck.spec.specfile.errors import SpecError
 from killcheck.spec.specfile.shape import fitted, one_document
+from killcheck.text.files import enclosed
+from killcheck.text.problems import Problem
 
 if TYPE_CHECKING:
     from killcheck.spec.specfile.accepted_models import ExposureModel
@@ -35,6 +38,9 @@ def beside(spec: Path) -> Path:
 
 def read(file: Path) -> tuple[Rule, ...]:
     """The rules of a file; none where there is no such file. Raises SpecError with every problem and its line."""
+    if file.is_symlink() and not enclosed(file, file.parent):
+        said = "a link that leads out of the spec's folder, not followed: put the file itself there"
+        raise SpecError([Problem(str(file), 0, "", said)])
     if not file.exists():
         return ()
     from killcheck.spec.specfile.accepted_models import AcceptedModel

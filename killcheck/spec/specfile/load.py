@@ -34,14 +34,24 @@ def load(path: FilePath | str) -> k.KillPath:
     """The kill path that a file declares. Raises SpecError, also where the file cannot be read."""
     path = FilePath(path)
     found = loads(read(path, absent=_ABSENT, folder=_FOLDER), str(path))
+    _stays_inside(found, path)
     return replace(_with_accepted(found, path), folder=str(path.parent.resolve()))
+
+
+def _stays_inside(found: k.KillPath, path: FilePath) -> None:
+    """A checkout is a stranger's: no folder of a command is a link that leads out of it. Raises SpecError."""
+    root = path.parent.resolve()
+    for command in found.commands:
+        if command.folder and not (root / command.folder).resolve().is_relative_to(root):
+            said = f"{command.folder} is a link that leads out of the spec's folder: put the files below the spec"
+            raise SpecError([Problem(str(path), 0, "folder", said)])
 
 
 def _with_accepted(found: k.KillPath, path: FilePath) -> k.KillPath:
     """With the exposures that the file beside the spec accepts; its rules go before the spec's own."""
     from killcheck.spec.specfile import accepted
 
-    rules = accepted.read(accepted.beside(path)) if accepted.beside(path).exists() else ()
+    rules = accepted.read(accepted.beside(path))
     return replace(found, policy=replace(found.policy, rules=(*rules, *found.policy.rules))) if rules else found
 
 
