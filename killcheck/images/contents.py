@@ -19,7 +19,17 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Bytes of an image that nothing is known of: what the recorded executor image had.
 ASSUMED_SIZE = 115_372_532
 MEGABYTE = 1_000_000
-#: What no official image has (docker-library/official-images, library/): distributions, languages, servers.
+#: Docker's official images (docker-library/official-images, library/): distributions, languages, servers. Any other
+#: name without a registry is somebody's own image, brought to the nodes by hand or by a mirror.
+_OFFICIAL = frozenset(
+    (
+        "almalinux alpine amazoncorretto amazonlinux archlinux bash buildpack-deps busybox caddy clojure composer "
+        "debian docker eclipse-temurin elixir erlang fedora gcc golang gradle groovy haproxy haskell httpd julia "
+        "mariadb maven memcached mongo mysql nats nginx node openjdk oraclelinux perl php postgres pypy python r-base "
+        "rabbitmq redis registry rockylinux ruby rust sapmachine swift tomcat traefik ubuntu"
+    ).split()
+)
+#: What none of them has.
 _NOT_OFFICIAL = frozenset({"kubectl", "oc", "helm", "aws", "gcloud", "az"})
 
 
@@ -99,7 +109,7 @@ def contents_of(reference: Reference) -> Contents:
         tags = entry.get("tags")
         if tags is None or any(fnmatchcase(reference.tag, tag) for tag in tags):
             return _contents(entry)
-    if repository.startswith("docker.io/library/"):
+    if repository.removeprefix("docker.io/library/") in _OFFICIAL:
         return Contents(None, without=_NOT_OFFICIAL, source="docker-library/official-images: none of them has it")
     return Contents(None)
 

@@ -354,7 +354,7 @@ def test_pool_that_has_no_room_for_all_is_named(tmp_path):
     assert "raise the limits of NodePool looms, or ask for less" in result.why
 
 
-NAMED = "device.attributes['gpu.nvidia.com'].productName.lowerAscii().matches('^.*h100.*$')"
+AN_H100 = "device.attributes['gpu.nvidia.com'].productName.lowerAscii().matches('^.*h100.*$')"
 ABOVE = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('%s')) >= 0"
 
 
@@ -363,7 +363,7 @@ ABOVE = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('%s')) >= 0
     [
         ({"deviceClassName": "gpu.nvidia.com"}, "survived"),
         ({"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": ABOVE % "40Gi"}}]}, "survived"),
-        ({"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": NAMED}}]}, "survived"),
+        ({"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": AN_H100}}]}, "survived"),
         ({"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": ABOVE % "1Ti"}}]}, "inconclusive"),
         ({"deviceClassName": "fpga.example.com"}, "inconclusive"),
     ],

@@ -49,9 +49,9 @@ def drilled(tmp_path, monkeypatch):
             "pods.metrics.k8s.io is not",
         ),
         (f"set -e; kubectl get --raw /api/v1/namespaces/ml-team/services/llm-chat:8000/proxy/metrics; {OFF}", "proxy"),
-        (f"set -e; kubectl -n ml-team get inferenceservice llama; {OFF}", "type inferenceservice"),
+        (f"set -e; kubectl -n ml-team get seldondeployment llama; {OFF}", "type seldondeployment"),
         (
-            f"set -e; {ASK} {API}/apis/serving.kserve.io/v1beta1/namespaces/ml-team/inferenceservices; {OFF}",
+            f"set -e; {ASK} {API}/apis/machinelearning.seldon.io/v1/namespaces/ml-team/seldondeployments; {OFF}",
             "its Custom",
         ),
         (f"kubectl -n ml-team logs deploy/llm-chat | grep -q POST && exit 0; {OFF}", "is hollow and says nothing"),

@@ -26,9 +26,10 @@ from killcheck.embedded.nodes import beyond, commands, proctree, quiescence, san
 from killcheck.embedded.nodes.container_access import Attached, ExecCommand
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
 from killcheck.embedded.nodes.host_container import HostContainer
+from killcheck.embedded.nodes.hostfiles import HIDDEN
 from killcheck.embedded.nodes.hostprograms import CLOUD_CLIS, INSTALLERS, python
 from killcheck.embedded.nodes.network import AGENT_PORT, DNS_IP, Network, known_silent
-from killcheck.embedded.nodes.sandbox import HIDDEN, Plan, Scratch
+from killcheck.embedded.nodes.sandbox import Plan, Scratch
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
 from killcheck.embedded.nodes.streams import OUTPUT_LIMIT, Streams

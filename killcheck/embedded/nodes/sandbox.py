@@ -12,15 +12,14 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Collection, Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, field
 
 from killcheck.embedded.nodes import applets, shells, shims
 from killcheck.embedded.nodes.execution import Launch
+from killcheck.embedded.nodes.hostfiles import HIDDEN, Step, base, of_root, thinned
 from killcheck.embedded.nodes.hostprograms import BINARY_DIRS, HostPrograms, clouds_by_path, python
 from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.volumes import File, Mount, Volume
@@ -29,9 +28,6 @@ from killcheck.kube.objects import Obj, dig, namespace_of
 
 __all__ = ["Plan", "Scratch", "isolated", "moved_command", "moves", "relocated", "rewritten"]
 
-Step = list[Any]
-
-HIDDEN = "/.killcheck"
 #: The module by which a Python keeps the cluster's time.
 SITE = "killcheck_clock"
 #: Where a pod finds its ServiceAccount's token, CA and namespace.
@@ -39,47 +35,8 @@ ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 #: What the API server is called inside a cluster.
 #: Programs that cannot be shown the way to the API server without a network namespace.
 _UNREACHING = frozenset({"wget", "nc", "telnet", "ftp"})
-#: Of the host, read-only at the same place: libraries and data that programs need, nothing that is somebody's.
-_LIBRARIES = (
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/usr/lib",
-    "/usr/lib32",
-    "/usr/lib64",
-    "/usr/libexec",
-    "/usr/share",
-    "/usr/local/lib",
-    "/nix/store",
-    "/gnu/store",
-    "/etc/alternatives",
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/localtime",
-    "/etc/services",
-    "/etc/protocols",
-    "/etc/mime.types",
-    "/etc/perl",
-)
-#: Where distributions have the certificates that programs trust, and what OpenSSL reads beside them.
-_BUNDLES = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/ssl/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/pki/tls/cert.pem",
-    "/etc/ssl/openssl.cnf",
-    "/etc/pki/tls/openssl.cnf",
-)
-#: Where programs put what they have fetched.
-_ADDED_TO = frozenset({"/usr/local/bin", "/usr/local/sbin"})
 #: Where volumes are that outlive their pods, beside the pods' folders (whose names are uids).
 KEPT = "kept"
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"
 
 
@@ -120,7 +77,7 @@ class Scratch(Struct, frozen=True):
 # -- with namespaces ---------------------------------------------------------------------------------------
 def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratch, dns_ip: str) -> Plan:
     """A root of its own: every path as the manifest has it."""
-    steps = list(_base([mount.path for mount in launch.mounts]))
+    steps = list(base([mount.path for mount in launch.mounts]))
     steps += _etc(launch, dns_ip)
     steps += _programs(launch, wiring, host)
     steps += _python(launch, wiring)
@@ -133,104 +90,10 @@ def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratc
     # Last: until then no path of a manifest leads to a process's open files.
     steps.append(["proc", "/proc"])
     if launch.run_as and launch.contents.known:  # nothing is known of what another image gives its user
-        steps += _of_root({mount.path.rstrip("/") for mount in launch.mounts})
+        steps += of_root({mount.path.rstrip("/") for mount in launch.mounts})
     if dig(_container(launch), "securityContext", "readOnlyRootFilesystem"):
         steps.append(["seal", "/"])
     return Plan(launch.argv, _environment(launch), launch.working_dir or "/", steps)
-
-
-def _base(mounted: Iterable[str]) -> Iterator[Step]:
-    places = {_on_host(path.rstrip("/")) for path in mounted}
-    for path in (*_LIBRARIES, *_trust()):
-        within = {place for place in places if place.startswith(f"{path}/") and not os.path.exists(place)}  # noqa: PTH110
-        yield from _opened(path, within) if within and path.startswith("/usr/") else _as_on_host(path)
-    prefix = sys.base_prefix
-    if not prefix.startswith("/usr"):
-        yield ["bind", prefix, prefix, True]
-    for directory in ("/usr", "/bin", "/sbin"):
-        if not os.path.islink(directory):  # noqa: PTH114
-            yield ["bind", f"{HIDDEN}/host{directory}", directory, True]
-    for path, mode in (
-        ("/tmp", 0o1777),  # noqa: S108 - the container's own
-        ("/var/tmp", 0o1777),  # noqa: S108
-        ("/root", 0o700),
-        ("/home", 0o755),
-        *((path, 0o755) for path in _ROOTS),
-    ):
-        yield ["dir", path, mode]
-    yield ["link", "/var/run", "/run"]
-    for name in _DEVICES:
-        yield ["bind", f"/dev/{name}", f"/dev/{name}", False]
-    for name, target in (
-        ("fd", "/proc/self/fd"),
-        ("stdin", "/proc/self/fd/0"),
-        ("stdout", "/proc/self/fd/1"),
-        ("stderr", "/proc/self/fd/2"),
-    ):
-        yield ["link", f"/dev/{name}", target]
-    yield ["tmpfs", "/dev/shm", "mode=1777,size=64m"]  # noqa: S108 - the container's own
-
-
-#: Folders that are root's in any image.
-_ROOTS = (
-    *("/run", "/media", "/opt", "/srv", "/mnt", "/sys", "/usr/local/bin", "/usr/local/sbin"),
-    *(f"/var/{name}" for name in ("cache", "lib", "log", "spool")),
-)
-
-
-def _of_root(mounted: Collection[str]) -> Iterator[Step]:
-    """What is root's is not to be written by whoever else a container runs as: here all of it is one user's."""
-    for path in ("/etc", "/var", *_ROOTS, "/", "/root"):
-        if path not in mounted:
-            yield ["dir", path, 0o555]  # /root too: this host's Python may be in there
-
-
-@cache
-def _trust() -> tuple[str, ...]:
-    """This host's certificates of authorities: the bundles alone, and none that somebody has put a key into."""
-    return tuple(path for path in _BUNDLES if _is_public(path))
-
-
-def _is_public(path: str) -> bool:
-    try:
-        return b"PRIVATE KEY" not in Path(path).read_bytes()
-    except OSError:
-        return False
-
-
-def _as_on_host(path: str) -> Iterator[Step]:
-    if os.path.islink(path):  # noqa: PTH114
-        yield ["link", path, os.readlink(path)]  # noqa: PTH115
-    elif os.path.exists(path):  # noqa: PTH110
-        yield ["bind", path, path, True]
-
-
-def _on_host(path: str) -> str:
-    """A path of a container as it would be on this host, links of its folders followed."""
-    folder, _, name = path.rpartition("/")
-    return f"{os.path.realpath(folder or '/').rstrip('/')}/{name}"
-
-
-def _opened(folder: str, within: Collection[str]) -> Iterator[Step]:
-    """A folder of this host in which volumes find their place: links to what is in it, and so all the way to them."""
-    yield ["dir", folder, 0o755]
-    for entry in sorted(os.scandir(folder), key=lambda one: one.name):
-        leads = {place for place in within if place.startswith(f"{entry.path}/")}
-        if leads and entry.is_dir(follow_symlinks=False):
-            yield from _opened(entry.path, leads)
-        else:
-            yield ["link", entry.path, f"{HIDDEN}/host{entry.path}"]
-
-
-def _thinned(directory: str, without: Collection[str], *, adding: bool = False) -> Iterator[Step]:
-    """A directory of this host's programs; where some are left out, or others are put, each is a link."""
-    path = Path(directory)
-    if path.is_symlink() or not (adding or directory in _ADDED_TO or any((path / name).exists() for name in without)):
-        yield from _as_on_host(directory)
-        return
-    yield ["dir", directory, 0o755]
-    for name in sorted({entry.name for entry in (path.iterdir() if path.is_dir() else ())} - set(without)):
-        yield ["link", f"{directory}/{name}", f"{HIDDEN}/host{directory}/{name}"]
 
 
 def _etc(launch: Launch, dns_ip: str) -> Iterator[Step]:
@@ -262,7 +125,7 @@ def _programs(launch: Launch, wiring: Wiring, host: HostPrograms) -> Iterator[St
         by_path = clouds_by_path(launch.texts(), contents.without)
         for directory in BINARY_DIRS:
             instead = {name for folder, name in by_path if folder == directory}
-            yield from _thinned(directory, contents.without | instead, adding=bool(instead))
+            yield from thinned(directory, contents.without | instead, adding=bool(instead))
         shimmed = [name for name in (*shims.SHIMMED, "python", "python3") if name not in contents.without]
         yield from _shims((*shimmed, *host.lacks(contents.without)), launch, wiring, host)
         yield from (["link", f"{folder}/{name}", f"{HIDDEN}/shims/{name}"] for folder, name in sorted(by_path))

@@ -36,6 +36,14 @@ def test_what_an_image_has_and_lacks(image, has, lacks):
     assert [name for name in lacks if known.find(name)] == []
 
 
+def test_a_name_without_a_registry_is_an_official_image_by_its_name_alone():
+    """Most of them are somebody's own, that a node was given by hand: of these nothing is known."""
+    assert contents("golang:1.23").without
+    assert contents("public.ecr.aws/docker/library/rust:1").without
+    for own in ("gpu-off:1", "kubectl:1.33", "ops-tools@sha256:" + "0" * 64):
+        assert (contents(own).known, contents(own).without) == (False, frozenset()), own
+
+
 def test_a_merged_layout_is_found_under_both_names():
     slim = contents("python:3.12-slim")
     assert slim.has("/bin/sh")

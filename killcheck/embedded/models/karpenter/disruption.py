@@ -233,6 +233,7 @@ class Emptiness(Part):
         ):
             return False
         if state.is_nominated(name_of(claim)):
+            self.queue.add(_LOOK, POLL_S)  # a nomination lapses without an event
             return False
         blocked = ""
         if annotations_of(node).get(n.DO_NOT_DISRUPT) == "true":

@@ -35,6 +35,10 @@ __all__ = ["Provisioning", "StaticPools"]
 #: A batch ends this long after the last new pod, and at the latest this long after the first (Karpenter's defaults).
 BATCH_IDLE_S = 1.0
 BATCH_MAX_S = 10.0
+#: A pod that was placed and still waits is looked at again after so long (PodController.Reconcile: each ten seconds);
+#: here each time after twice as long, up to the most.
+AGAIN_S = 10.0
+AGAIN_MAX_S = 320.0
 #: A node that a pod was nominated for is not disrupted for this long.
 NOMINATION_S = 20.0
 #: The one key of the batch.
@@ -49,6 +53,7 @@ class Provisioning(Part):
         """Follow pods and whatever can make room for them."""
         self._first: float | None = None
         self._known: set[str] = set()
+        self._again_s = AGAIN_S
         self.follow(r.PODS, self._pod)
         self.follow(r.NODEPOOLS, self._room, optional=True)
         self.follow(r.NODECLAIMS, self._room, optional=True)
@@ -72,9 +77,10 @@ class Provisioning(Part):
                 "NodePool requirements filtered out all compatible available instance types",
                 timeout_s=60,
             )
-        failed = False
+        failed = placed = False
         for pod in self._pending():
             why = packing.place(pod)
+            placed = placed or not why
             if why:
                 failed = True
                 state.events.publish(
@@ -85,6 +91,9 @@ class Provisioning(Part):
             self._create(fresh)
         if failed and state.without_capacity():
             self.queue.add(key, UNAVAILABLE_S)
+        if placed:  # the scheduler may give its place to another
+            self.queue.add(key, self._again_s)
+            self._again_s = min(2 * self._again_s, AGAIN_MAX_S)
 
     # -- what starts a round -------------------------------------------------------------------------------
     def _pod(self, change: Change, _old: Obj | None, new: Obj) -> list[tuple[str, str]]:
@@ -119,6 +128,7 @@ class Provisioning(Part):
 
     def _trigger(self) -> None:
         now = self.loop.monotonic()
+        self._again_s = AGAIN_S
         if self._first is None:
             self._first = now
         self.queue.cancel(_BATCH)
