@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from msgspec import Struct
 
@@ -21,9 +21,11 @@ class Ran(Struct, frozen=True):
     pod: Obj
     unanswered: tuple[str, ...] = ()
 
-    @property
-    def makers(self) -> Iterator[tuple[str, str, str]]:
-        """(kind, namespace, name) of the pod itself and of all that may have made it, by their names."""
+    def makers(self, declared: Container[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
+        """(kind, namespace, name) of the pod itself and of all that may have made it, by their names.
+
+        ``declared``: what the manifests hold. A Job among them is nobody's, whatever CronJob its name resembles.
+        """
         home = namespace_of(self.pod)
         yield "Pod", home, name_of(self.pod)
         owner = controller_of(self.pod)
@@ -31,6 +33,8 @@ class Ran(Struct, frozen=True):
             return
         kind, name = str(owner.get("kind")), str(owner.get("name"))
         yield kind, home, name
+        if (kind, home, name) in declared:
+            return
         if kind == "Job":
             yield "CronJob", home, _MINUTE.sub("", name)
         elif kind == "ReplicaSet":

@@ -162,8 +162,9 @@ class _Book:
         self.kube = kube
         #: By what made them: pods whose programs ran.
         self._began: dict[tuple[str, str, str], list[Ran]] = {}
+        declared = {(str(obj.get("kind")), home_of(obj), name_of(obj)) for obj in inventory.objects}
         for one in ran:
-            for maker in one.makers:
+            for maker in one.makers(declared):
                 self._began.setdefault(maker, []).append(one)
 
     def entries(self) -> Iterator[Entry]:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from composed import Composition, Obj, account, workload
 
+from killcheck.capabilities.ran import Ran
+
 MAY_SCALE = [{"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"]}]
 IMAGE = "alpine/k8s:1.32.0"
 LATER = "sleep 36000; kubectl -n serving scale deployment $WHAT --replicas=1"
@@ -76,3 +78,11 @@ def test_what_did_not_run_or_got_no_answer_was_not_seen(beside: str, tmp_path: P
     result = Composition(rivals=tuple(objects)).drill(tmp_path / "path")
     assert str(result.verdict) == ("inconclusive" if why else "survived"), result.why
     assert why in result.why
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_job_of_its_own_is_no_firing_of_a_cronjob_whose_name_it_resembles(declared: bool) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "warm-29423700", "uid": "1", "controller": True}
+    pod = {"metadata": {"name": "warm-29423700-x2x4z", "namespace": "lab", "ownerReferences": [owner]}}
+    held = {("Job", "lab", "warm-29423700")} if declared else set()
+    assert (("CronJob", "lab", "warm") in Ran(pod).makers(held)) is not declared

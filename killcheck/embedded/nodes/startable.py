@@ -86,6 +86,7 @@ def _of_binary(path: str, head: bytes) -> str | None:
     loader = _loader(head)
     if loader is None:
         return None  # linked statically
+    loader = os.path.realpath(loader)  # the file names it, and is not to lead to another one of its own choice
     if not _shown(loader):
         return f"it is started by {loader}"
     try:
