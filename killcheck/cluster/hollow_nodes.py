@@ -157,6 +157,7 @@ class HollowNodes:
             authority=endpoint.authority.decode("ascii", "replace") if endpoint else "",
             exec_mode=exec_mode,
             impersonating=not missing(kube, _impersonating()),
+            enforcing=exec_mode == "host" and not missing(kube, _of_plugin()),
         )
         self.kubelets.told = say
 
@@ -280,6 +281,15 @@ class HollowNodes:
 
 def _impersonating() -> list[Permission]:
     return [Permission("impersonate", "", "users"), Permission("impersonate", "", "groups")]
+
+
+def _of_plugin() -> list[Permission]:
+    """What NetworkPolicies are enforced by; without these every packet of what runs here arrives."""
+    asked = [("networking.k8s.io", "networkpolicies"), ("", "pods"), ("discovery.k8s.io", "endpointslices")]
+    return [
+        *(Permission(verb, group, kind) for group, kind in asked for verb in ("list", "watch")),
+        Permission("get", "", "services"),
+    ]
 
 
 def _info(version: str, arch: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from killcheck.drill.attribution import Bystanders
 from killcheck.drill.progress import Progress
 from killcheck.faults.base import Fault
+from killcheck.kube import machineless
 from killcheck.kube.objects import dig
 from killcheck.layers.base import LayerRun
 from killcheck.spec.killpath import Proof
@@ -39,11 +40,16 @@ def decided(
     ``bitten``: the names of the faults that were seen to bite. One that was not yet may bite still. ``began``: when
     the drill did.
     """
-    if progress.scene.broken() or any(fault.name not in bitten for fault in faults):
+    if progress.scene.broken():
         return None
     if Proof.P5 in progress.kill_path.proof or progress.kill_path.alarm:  # an alarm about what stays on may come late
         return None
     now = progress.scene.cluster.loop.now()
+    not_run = _not_run(run)
+    if not_run is not None and _alone(progress, bystanders, began - FIRED_S):  # whatever bites meets nothing
+        return not_run
+    if any(fault.name not in bitten for fault in faults):
+        return None
     late = progress.late(now)
     if late is not None:
         return f"the deadline of '{words_of(late)}' has passed"
@@ -51,6 +57,12 @@ def decided(
     if not going and _barred(run, faults, since, now) and _alone(progress, bystanders, since):
         return "while the fault stands the layer cannot begin, and no other layer acts in time"
     return None
+
+
+def _not_run(run: LayerRun) -> str | None:
+    """Why the program of a pod of the layer's own run is not run where it was to be; None: nobody says so."""
+    said = (machineless.why_not_run(pod) for pod in run.stage.observations.pods.values())
+    return next((f"what the layer does is not seen here: {why}" for why in said if why is not None), None)
 
 
 def _barred(run: LayerRun, faults: Sequence[Fault], since: datetime, now: datetime) -> bool:

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
+from killcheck.embedded.controllers.runtime import Informers
+from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.nodes.host_runtime import HostRuntime
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.kubelet_api import KubeletApi, Trust
@@ -53,6 +55,7 @@ class HollowKubelets:
 
     ``url``: the API server's; ``authority``: its CA, PEM. ``impersonating``: whether each may ask as its node.
     ``exec_mode``: ``host`` runs executors as processes of this host, in a sandbox; ``none`` runs nothing.
+    ``enforcing``: whether NetworkPolicies hold for what runs here, as under a network plugin that enforces them.
     """
 
     def __init__(
@@ -65,12 +68,15 @@ class HollowKubelets:
         authority: str = "",
         exec_mode: str = "none",
         impersonating: bool = False,
+        enforcing: bool = False,
     ) -> None:
         self.kube = kube
         self.loop = loop
         self.labels = labels
         self.exec_mode = exec_mode
         self.impersonating = impersonating
+        self.enforcing = enforcing
+        self._plugin: NetworkPolicies | None = None
         self.registry = Registry()
         self.agents: NodeAgents | None = None
         #: Told of each pod whose command is not run, a sentence.
@@ -97,12 +103,19 @@ class HollowKubelets:
         )
         self.agents = NodeAgents(self._kube_for, self.loop, self.registry, runtime=runtime, labels=self.labels)
         self.agents.on_unknown = self.told
+        if self.enforcing and self.exec_mode == "host":  # their network is ours: no plugin of the cluster's has it
+            self._plugin = NetworkPolicies(self.kube, self.loop, Informers(self.kube, self.loop), self.agents)
+            self._plugin.start()
 
     def stop(self) -> None:
         """End all that runs here; idempotent. The API is told nothing."""
         if self._kubelets is not None:
             self._kubelets.stop()
             self._kubelets = None
+        if self._plugin is not None:
+            self._plugin.stop()
+            self._plugin.informers.stop()
+            self._plugin = None
         if self.agents is not None:
             self.agents.stop()
         self._passage.close()

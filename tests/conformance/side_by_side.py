@@ -6,15 +6,18 @@ compared is what a drill says: verdict, cause, and which phases were reached in 
 
 import re
 import secrets
+import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
-from killcheck import faults
+from killcheck import faults, fixtures
 from killcheck.capabilities.offered import Capabilities
 from killcheck.clock import WallLoop, wall_now
 from killcheck.cluster.embedded import EmbeddedDrillCluster
@@ -24,7 +27,9 @@ from killcheck.drill.sequence import Drill, Options
 from killcheck.kube import resources as r
 from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, NotFound
-from killcheck.kube.objects import copy, dig, name_of
+from killcheck.kube.objects import copy, dig, labels_of, name_of, namespace_of
+from killcheck.run import matrix
+from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
 from killcheck.spec import specfile
 
@@ -162,10 +167,63 @@ WORDS = ("", "token-dead", "token-audience", "rolebinding-gone")
 SAME_S = 1.0
 #: What differs from run to run and says nothing: names that are made up, times, addresses, counts of bytes and seconds.
 _PASSING = re.compile(
-    r"\bgpu-1\b|\bhollow-[0-9a-f]{6}-1\b|(killcheck|night-hung)-[a-z-]*[0-9a-f]{4,}-\d+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b"
+    r"\bgpu-1\b|\bcpu-1\b|\bhollow-[0-9a-f]{6}-1\b|(killcheck|night-hung)-[a-z-]*[0-9a-f]{4,}-\d+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b"
     r"|(-[bcdfghjklmnpqrstvwxz2456789]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}\b"
     r"|\b\d\d:\d\d:\d\d\b|\b\d+\.\d+\.\d+\.\d+(:\d+)?\b|\b\d+(\.\d+)?\b"
 )
+
+
+#: Deadlines in which a drill on a real clock can be waited for.
+DEADLINES = {
+    **dict.fromkeys(("podScheduled", "imagePulled", "containerStarted"), "25s"),
+    **{"executorFinished": "35s", "scaleWritten": "35s", "podsGone": "45s", "held": "3s"},
+}
+
+
+class Subject(NamedTuple):
+    """A kill path with what it consists of, and the labels and taints of the node that its GPUs are on."""
+
+    name: str
+    spec: dict
+    objects: list
+    labels: dict
+    taints: tuple
+
+    @property
+    def namespaces(self):
+        return [name_of(obj) for obj in self.objects if obj["kind"] == "Namespace"]
+
+
+def conformance(executor=""):
+    """The kill path that is written here; ``executor``: of :data:`EXECUTORS`, or kubectl by itself."""
+    taint = {"key": "killcheck.dev/hollow", "value": "true", "effect": "NoSchedule"}
+    labels = {"killcheck.dev/pool": "conformance"}
+    return Subject("conformance", yaml.safe_load(SPEC), manifests(executor), labels, (taint,))
+
+
+def reference(name):
+    """A kill path that ships with killcheck, to be drilled by day on nodes that nothing takes away: P1 and P4."""
+    session = Session(fixture=name)
+    objects = [copy(obj) for obj in session.objects if obj["kind"] not in ("NodePool", "EC2NodeClass")]
+    for obj in objects:
+        if obj["kind"] == "Namespace":
+            obj["metadata"]["labels"] = {"killcheck.dev/consent": "true", **labels_of(obj)}
+    said = yaml.safe_load(fixtures.spec(name).read_text())
+    said |= {"proof": ["P1", "P4"], "deadlines": DEADLINES}
+    said["nodes"] = [{"name": "gpu", "selector": "karpenter.sh/nodepool=gpu"}]
+    said["consent"] = {"contexts": ["*"], "namespaces": said["consent"]["namespaces"], "pools": ["gpu"]}
+    del said["policy"]
+    taint = {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}
+    return Subject(name, said, objects, {"karpenter.sh/nodepool": "gpu"}, (taint,))
+
+
+def applying(name, layer):
+    """The faults that mean something to a layer of a reference path so drilled, and the undisturbed drill before."""
+    subject = reference(name)
+    with tempfile.TemporaryDirectory() as folder:
+        kill_path = spec(folder, subject)
+    planned = matrix.plan(kill_path, only_layers=[layer], capabilities=frozenset(), objects=subject.objects)
+    return ["+".join(one.faults) for one in planned]
 
 
 @dataclass(frozen=True)
@@ -201,19 +259,22 @@ def told(result):
     )
 
 
-def spec(folder):
+def spec(folder, subject=None):
+    """The subject's spec, read from a file in ``folder``; without a subject that of the kill path written here."""
     path = Path(folder) / "killcheck.yaml"
-    path.write_text(SPEC)
+    path.write_text(yaml.safe_dump(subject.spec) if subject else SPEC)
     return specfile.load(path)
 
 
-def drill(cluster, kill_path, fault):
+def drill(cluster, kill_path, fault, layer=""):
     run = f"20260115-030001-{secrets.token_hex(3)}-0"
     journal = Journal(run, cluster.loop, cluster.kube, capabilities=cluster.capabilities)
     kinds = [faults.named(fault)] if fault else []
-    layer = kill_path.layers[0]
+    drilled = kill_path.layer(layer) if layer else kill_path.layers[0]
     return told(
-        Drill(cluster, kill_path, layer, kinds, run=run, journal=journal, price=lambda _: None, options=Options()).run()
+        Drill(
+            cluster, kill_path, drilled, kinds, run=run, journal=journal, price=lambda _: None, options=Options()
+        ).run()
     )
 
 
@@ -226,43 +287,47 @@ def manifests(executor=""):
     return [*before, switch]
 
 
-def on_embedded(kill_path, fault, executor=""):
+def on_embedded(kill_path, fault, executor="", subject=None, layer=""):
     """On a cluster of this process, taken for somebody's: with none of its levers."""
-    objects = [*manifests(executor), *_nodes()]
+    what = subject or conformance(executor)
+    objects = [*what.objects, *_nodes(what)]
     cluster = EmbeddedDrillCluster(objects, exec_mode="host", start=datetime(2026, 1, 15, 12, tzinfo=UTC))
     cluster.real, cluster.name, cluster.capabilities = True, "embedded", Capabilities()
     try:
         cluster.loop.run_until(lambda: False, 60)
-        return drill(cluster, kill_path, fault)
+        return drill(cluster, kill_path, fault, layer)
     finally:
         cluster.close()
 
 
-def _nodes():
+def _nodes(subject=None):
     from killcheck.embedded.default_objects import node
 
+    what = subject or conformance()
     gpu = node("gpu-1", "p5.48xlarge", cpu=96, memory="1024Gi", devices={"nvidia.com/gpu": 8})
-    gpu["metadata"]["labels"]["killcheck.dev/pool"] = "conformance"
-    gpu["spec"] = {"taints": [{"key": "killcheck.dev/hollow", "value": "true", "effect": "NoSchedule"}]}
+    gpu["metadata"]["labels"] |= what.labels
+    gpu["spec"] = {"taints": list(what.taints)}
     return [gpu, node("cpu-1", "m6i.xlarge", cpu=12, memory="128Gi")]
 
 
 class Named:
-    """The cluster that a kubeconfig's current context leads to, with hollow nodes and the kill path on it."""
+    """The cluster that a kubeconfig's current context leads to, with hollow nodes and a kill path on it."""
 
-    def __init__(self, kubeconfig, folder):
+    def __init__(self, kubeconfig, subject):
         path = Path(kubeconfig)
         self.context = yaml.safe_load(path.read_text())["current-context"]
         self.cluster = KubeconfigCluster(self.context, kubeconfig=path)
         self.kube, self.loop = self.cluster.kube, self.cluster.loop
-        namespace, *self.rest = manifests()
-        self.executor = ""
-        self._made(namespace)
+        self.subject, self.executor = subject, ""
+        for obj in subject.objects:
+            if obj["kind"] == "Namespace":
+                self._made(obj)
         # In a thread of its own: the drill waits for answers of the API server, which asks kubelets for logs.
         self.tending = WallLoop()
         tends = connect(self.context, kubeconfig=path, loop=self.tending)
-        own = {"home": NAMESPACE, "context": self.context, "exec_mode": "host", "version": self.cluster.kubernetes}
-        gpu = Shape(1, 8, labels={"killcheck.dev/pool": "conformance"})
+        own = {"home": subject.namespaces[0], "context": self.context, "exec_mode": "host"}
+        own["version"] = self.cluster.kubernetes
+        gpu = Shape(1, 8, labels=subject.labels, taints=subject.taints)
         self.hollow = [HollowNodes(tends, self.tending, gpu, **own)]
         if not any(_takes_anything(node) for node in self.kube.list(r.NODES).items):
             self.hollow.append(HollowNodes(tends, self.tending, Shape(1, 0, taints=()), **own))
@@ -271,14 +336,14 @@ class Named:
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._tend, name="conformance-nodes", daemon=True)
         self.thread.start()
-        for obj in self.rest:
+        for obj in subject.objects:
             self._made(obj)
         self._until(self._on)
 
     def _tend(self):
         self.tending.run_until(self.over.is_set)
 
-    def drill(self, kill_path, fault, executor=""):
+    def drill(self, kill_path, fault, executor="", layer=""):
         if executor != self.executor:
             switch = manifests(executor)[-1]
             resource = self.kube.resource_for(switch["apiVersion"], switch["kind"])
@@ -286,16 +351,15 @@ class Named:
             self._until(lambda: self.kube.find(resource, switch["metadata"]["name"], NAMESPACE) is None)
             self._made(switch)
             self.executor = executor
-        return drill(self.cluster, kill_path, fault)
+        return drill(self.cluster, kill_path, fault, layer)
 
     def close(self):
         """Take everything away; what could not be, in words."""
         left = []
-        try:
-            self.kube.delete(r.NAMESPACES, NAMESPACE)
-            self._until(lambda: self.kube.find(r.NAMESPACES, NAMESPACE) is None)
-        except NotFound:
-            pass
+        for name in self.subject.namespaces:
+            with suppress(NotFound):
+                self.kube.delete(r.NAMESPACES, name)
+        self._until(lambda: not any(self.kube.find(r.NAMESPACES, name) for name in self.subject.namespaces))
         self.over.set()
         self.tending.post(lambda: None)
         self.thread.join()
@@ -307,7 +371,7 @@ class Named:
     def _made(self, obj):
         resource = self.kube.resource_for(obj["apiVersion"], obj["kind"])
         try:
-            self.kube.create(resource, copy(obj), NAMESPACE if resource.namespaced else None)
+            self.kube.create(resource, copy(obj), namespace_of(obj) if resource.namespaced else None)
         except Conflict:
             return
 
@@ -319,8 +383,12 @@ class Named:
             self.loop.sleep(1.0)
 
     def _on(self):
-        found = self.kube.find(r.DEPLOYMENTS, "render", NAMESPACE)
-        return bool(dig(found or {}, "status", "readyReplicas"))
+        wanted = [obj for obj in self.subject.objects if obj["kind"] in ("Deployment", "DaemonSet")]
+        return all(self._ready(obj) for obj in wanted)
+
+    def _ready(self, obj):
+        found = self.kube.find(self.kube.resource_for(obj["apiVersion"], obj["kind"]), name_of(obj), namespace_of(obj))
+        return bool(dig(found or {}, "status", "readyReplicas") or dig(found or {}, "status", "numberReady"))
 
 
 def _takes_anything(node):

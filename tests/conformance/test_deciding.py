@@ -12,6 +12,7 @@ from killcheck import faults
 from killcheck.capabilities.offered import Capabilities
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.drill.sequence import Drill, Options
+from killcheck.embedded.nodes.pod_worker import PodWorker
 from killcheck.safety.journal import Journal
 from killcheck.spec import specfile
 
@@ -20,10 +21,10 @@ RESTS = "assume: [{kind: CronJob, namespace: killcheck-conformance, reason: by h
 LONG_S = 1200.0
 
 
-def somebodys(objects=()):
+def somebodys(objects=(), exec_mode="host"):
     """A cluster of this process, taken for somebody's: with none of its levers, on a virtual clock."""
     loaded = [*yaml.safe_load_all(side.MANIFESTS), *side._nodes(), *objects]
-    cluster = EmbeddedDrillCluster(loaded, exec_mode="host", start=datetime(2026, 1, 15, 12, tzinfo=UTC))
+    cluster = EmbeddedDrillCluster(loaded, exec_mode=exec_mode, start=datetime(2026, 1, 15, 12, tzinfo=UTC))
     cluster.real, cluster.name, cluster.capabilities = True, "embedded", Capabilities()
     cluster.loop.run_until(lambda: False, 60)
     return cluster
@@ -38,8 +39,8 @@ def spec(folder, *changes):
     return specfile.load(path)
 
 
-def drilled(kill_path, fault, options=None, objects=()):
-    cluster = somebodys(objects)
+def drilled(kill_path, fault, options=None, objects=(), exec_mode="host"):
+    cluster = somebodys(objects, exec_mode)
     try:
         journal = Journal("20260115-030001-abcdef-0", cluster.loop, cluster.kube, capabilities=cluster.capabilities)
         kinds = [faults.named(fault)] if fault else []
@@ -79,6 +80,15 @@ def test_a_second_starter_acts_while_it_must_hold_however_short_that_is(tmp_path
     assert found.verdict == "exposed", found.why
     assert "scaled back: a second starter" in found.cause
     assert found.watched_s < 46
+
+
+@pytest.mark.parametrize("fault", ["", "rolebinding-gone"])
+def test_an_executor_that_nobody_lets_run_is_told_at_once(tmp_path, monkeypatch, fault):
+    monkeypatch.setattr(PodWorker, "_has_machine", False)  # as on a hollow node of a real cluster
+    found = drilled(spec(tmp_path), fault, exec_mode="none")
+    assert found.verdict == "inconclusive"
+    assert "nobody allowed it to run on this host (--exec host)" in found.why
+    assert found.watched_s < 5
 
 
 def test_where_nobody_watches_whether_it_holds_a_second_starter_means_nothing(tmp_path):

@@ -3,37 +3,71 @@
 from __future__ import annotations
 
 import pytest
-from side_by_side import EXECUTORS, FAULTS, WORDS, Named, Told, on_embedded, report, spec
+from side_by_side import (
+    EXECUTORS,
+    FAULTS,
+    WORDS,
+    Named,
+    Told,
+    applying,
+    conformance,
+    on_embedded,
+    reference,
+    report,
+    spec,
+)
 
 
 @pytest.fixture(scope="module")
-def named(request, tmp_path_factory):
-    """The control plane, and the rows of the report, which is written when all are known (``--report F``)."""
+def named(request):
+    """The control plane with a subject on it; the report is written when all rows are known (``--report F``)."""
     kubeconfig = request.config.getoption("--kubeconfig", default=None)
     if not kubeconfig:
         pytest.skip("needs a control plane: --kubeconfig")
-    made = Named(kubeconfig, tmp_path_factory.mktemp("named"))
-    rows = []
+    standing, rows, left = {}, [], []
+
+    def stand(subject):
+        if subject.name not in standing:
+            left.extend(gone for made in standing.values() for gone in made.close())
+            standing.clear()
+            standing[subject.name] = Named(kubeconfig, subject)
+        return standing[subject.name], rows
+
     try:
-        yield made, rows
+        yield stand
     finally:
-        left = made.close()
+        versions = {made.cluster.kubernetes for made in standing.values()}
+        left += [gone for made in standing.values() for gone in made.close()]
         file = request.config.getoption("--report", default=None)
         if file:
             with open(file, "w") as out:  # noqa: PTH123
-                out.write(report(rows, made.cluster.kubernetes))
+                out.write(report(rows, ", ".join(versions)))
     assert left == []
 
 
-CELLS = [*(("", fault) for fault in ("", *FAULTS)), *((executor, fault) for executor in EXECUTORS for fault in WORDS)]
+OWN = [*(("", fault) for fault in ("", *FAULTS)), *((executor, fault) for executor in EXECUTORS for fault in WORDS)]
+#: Of the shipped paths: each layer under whatever applies where nodes have no autoscaler.
+REFERENCES = [("dead-man", "nightly-off"), ("two-switches", "second-switch")]
 
 
-@pytest.mark.parametrize(("executor", "fault"), CELLS)
+@pytest.mark.parametrize(("executor", "fault"), OWN)
 def test_both_say_the_same(named, control_plane, tmp_path, executor, fault):
-    cluster, rows = named
+    cluster, rows = named(conformance())
     kill_path = spec(tmp_path)
     ours, theirs = on_embedded(kill_path, fault, executor), cluster.drill(kill_path, fault, executor)
     rows.append((": ".join(filter(None, (executor, fault or "(none)"))), ours, theirs))
+    assert theirs.left == ()
+    assert theirs.compared == ours.compared
+
+
+@pytest.mark.parametrize(("name", "layer", "fault"), [(*one, fault) for one in REFERENCES for fault in applying(*one)])
+def test_both_say_the_same_of_a_reference_path(named, control_plane, tmp_path, name, layer, fault):
+    subject = reference(name)
+    cluster, rows = named(subject)
+    kill_path = spec(tmp_path, subject)
+    ours = on_embedded(kill_path, fault, subject=subject, layer=layer)
+    theirs = cluster.drill(kill_path, fault, layer=layer)
+    rows.append((f"{name}: {layer}: {fault or '(none)'}", ours, theirs))
     assert theirs.left == ()
     assert theirs.compared == ours.compared
 

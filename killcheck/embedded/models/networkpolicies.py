@@ -28,7 +28,10 @@ DNS_NAMESPACE = {"kubernetes.io/metadata.name": "kube-system"}
 
 @dataclass
 class NetworkPolicies(Controller):
-    """Sets what each pod's packets meet; ``nodes`` are the hollow nodes."""
+    """Sets what each pod's packets meet; ``nodes`` are the hollow nodes.
+
+    An API server that publishes no endpoint of its own is at its Service's addresses.
+    """
 
     nodes: Any
 
@@ -88,13 +91,15 @@ class NetworkPolicies(Controller):
 
     def _api(self) -> list[tuple[str, int]]:
         slices = self.kube.list(r.ENDPOINTSLICES, "default", labels="kubernetes.io/service-name=kubernetes").items
-        return [
+        found = [
             (address, int(port["port"]))
             for one in slices
             for endpoint in one.get("endpoints") or ()
             for address in endpoint["addresses"]
             for port in one.get("ports") or ()
         ]
+        service = {} if found else self.kube.find(r.SERVICES, "kubernetes", "default") or {}
+        return found or [(address, 443) for address in dig(service, "spec", "clusterIPs", default=[])]
 
 
 def _isolates(policy: Obj, pod: Obj) -> bool:

@@ -77,6 +77,25 @@ def test_pods_of_two_processes_have_addresses_of_their_own(world):
     assert len({one["status"]["podIP"] for one in pods}) == 4
 
 
+def test_what_runs_there_meets_network_policies(world):
+    """Their network is this process's, and no plugin of the cluster's has it."""
+    cluster, hollow = world
+    labelled = pod("executor") | {"metadata": {"name": "executor", "namespace": "studio", "labels": {"a": "b"}}}
+    egress = {"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Egress"], "egress": []}
+    other = HollowNodes(cluster.kube, cluster.loop, Shape(1, 0), home="studio", context="c", exec_mode="host")
+    other.up()
+    try:
+        cluster.advance(5)
+        network = other.kubelets.agents.network(cluster.kube.create(r.PODS, labelled))
+        before = network.api, network.dns
+        policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "deny"}}
+        cluster.kube.create(r.NETWORKPOLICIES, policy | {"spec": egress}, "studio")
+        cluster.advance(1)
+        assert (before, (network.api, network.dns)) == (("allow", "allow"), ("drop", "drop"))
+    finally:
+        other.down()
+
+
 def test_its_pods_say_whether_their_programs_ran(world):
     cluster, _ = world
     for body, reason in ((pod("a"), "Hollow"), (pod("b", gpus=0, restartPolicy="Never"), "NotRun")):
