@@ -6,7 +6,6 @@ compared is what a drill says: verdict, cause, and which phases were reached in 
 
 import re
 import secrets
-import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,7 +27,6 @@ from killcheck.kube import resources as r
 from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.objects import copy, dig, labels_of, name_of, namespace_of
-from killcheck.run import matrix
 from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
 from killcheck.spec import specfile
@@ -161,6 +159,8 @@ FAULTS = (
     "rival-operator",
     "laptop-killed",
 )
+#: Those that mean something to a reference path beside them. `keda-minimum` would: there is no KEDA on a bare server.
+BESIDE = ("dns-denied", "dns-wrong", "second-starter")
 #: What each executor meets in its own words.
 WORDS = ("", "token-dead", "token-audience", "rolebinding-gone")
 #: Objects say the second in which they were written: of two phases that are no further apart neither is the first.
@@ -215,15 +215,6 @@ def reference(name):
     del said["policy"]
     taint = {"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}
     return Subject(name, said, objects, {"karpenter.sh/nodepool": "gpu"}, (taint,))
-
-
-def applying(name, layer):
-    """The faults that mean something to a layer of a reference path so drilled, and the undisturbed drill before."""
-    subject = reference(name)
-    with tempfile.TemporaryDirectory() as folder:
-        kill_path = spec(folder, subject)
-    planned = matrix.plan(kill_path, only_layers=[layer], capabilities=frozenset(), objects=subject.objects)
-    return ["+".join(one.faults) for one in planned]
 
 
 @dataclass(frozen=True)

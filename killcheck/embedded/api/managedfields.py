@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from killcheck.clock import Loop
-from killcheck.embedded.api import schemas
+from killcheck.embedded.api import hpaversions, schemas
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.fieldsets import Fields, changed, fields_of, merged, subtract
 from killcheck.embedded.api.kinds import Kind
@@ -28,6 +28,8 @@ MAX_NOTES = 16
 MAX_GONE = 256
 #: What entries of a Scale say of their version.
 _SCALE = "autoscaling/v1"
+#: What two versions say in different words.
+_IN_TWO_VERSIONS = "HorizontalPodAutoscaler"
 
 
 class Manager(NamedTuple):
@@ -344,12 +346,21 @@ def _fold(record: _Record) -> None:
         for manager in list(record.sets):
             others = manager != note.manager and applied is None
             lost = merged(gone, touched) if others else gone
+            if manager.api_version != note.manager.api_version and note.new.get("kind") == _IN_TWO_VERSIONS:
+                lost = _lost_in(manager.api_version, note, record.lists)
             _assign(record, manager, subtract(record.sets[manager], lost))
         for manager in [one for one in record.sets if applied is not None and one.is_applier(note.manager)]:
             _assign(record, manager, {})
         mine = merged(record.sets.get(note.manager, {}), touched) if applied is None else applied
         _assign(record, note.manager, mine, note.time)
         _mark(record, note.since)
+
+
+def _lost_in(version: str, note: _Note, lists: ApplyLists) -> Fields:
+    """What a manager of another version loses: it is compared in his (structured-merge-diff, Updater.update)."""
+    to = hpaversions.to_v1 if version == _SCALE else hpaversions.to_v2
+    old, new = ({} if one is None else to(one) for one in (note.old, note.new))
+    return merged(subtract(fields_of(old, lists), fields_of(new, lists)), changed(old, new, lists))
 
 
 def _drop_seconds(record: _Record) -> None:

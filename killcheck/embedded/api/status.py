@@ -88,9 +88,9 @@ def path_not_found() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def already_exists(resource: str, group: str, name: str) -> StatusError:
-    """409 on create."""
-    message = f'{_qualified(resource, group)} "{name}" already exists'
+def already_exists(resource: str, group: str, name: str, *, ending: bool = False) -> StatusError:
+    """409 on create; ``ending``: what is there is being deleted."""
+    message = f'{"object is being deleted: " if ending else ""}{_qualified(resource, group)} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, details=_details(resource, group, name))
 
 

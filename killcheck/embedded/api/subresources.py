@@ -100,9 +100,10 @@ class Subresources:
 
     def _token(self, call: Call) -> Response:
         """POST serviceaccounts/NAME/token."""
+        sent = read_object(call)
         request = decode_object(
             call,
-            read_object(call),
+            sent,
             kind_name="TokenRequest",
             api_version="authentication.k8s.io/v1",
             schema="AuthenticationV1TokenRequest",
@@ -112,6 +113,7 @@ class Subresources:
         issued = self.server.issuer.issue(call.namespace, call.name, admitted)
         schema, version = "AuthenticationV1TokenRequest", "authentication.k8s.io/v1"
         given = {key: value for key, value in (request.get("spec") or {}).items() if value is not None}
+        given |= {key: value for key, value in (dig(sent, "spec", default={}) or {}).items() if value == []}
         spec = {"expirationSeconds": issued["spec"]["expirationSeconds"]} | given
         return Response(201, self._with_managers(call, issued, request | {"spec": spec}, schema, version))
 

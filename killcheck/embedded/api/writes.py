@@ -115,8 +115,9 @@ class Writer:
         key = (call.namespace if resource.namespaced else "", name)
         if not dry_run and call.verb == "create" and version.isdigit() and int(version):
             raise status.StatusError(500, "", "resourceVersion should not be set on objects to be created")
-        if self.store.get(kind.table, key) is not None:
-            raise status.already_exists(resource.plural, resource.group, name)
+        if (there := self.store.get(kind.table, key)) is not None:
+            ending = "deletionTimestamp" in there["metadata"]
+            raise status.already_exists(resource.plural, resource.group, name, ending=ending)
         if self.store.count(kind.table) >= MOST_OBJECTS and kind.table not in _PASSING:
             self.server.limits.meet(
                 f"{resource.plural} of this cluster", f"there are {MOST_OBJECTS}, and no more are kept"

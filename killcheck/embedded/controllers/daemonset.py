@@ -43,15 +43,23 @@ class DaemonSetController(Controller):
         self.sets = self.follow(r.DAEMONSETS)
         self.nodes = self.informers.of(r.NODES)
         self.follow(r.PODS, self.owned_by("DaemonSet"), together=self._is_large)
-        self.follow(r.NODES, self._all_sets, together=self._is_large)
+        self.follow(r.NODES, self._meant_for, together=self._is_large)
 
     def _is_large(self, _key: Key) -> bool:
         return len(self.nodes.objects) >= MANY
 
-    def _all_sets(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
-        if change == "modified" and old is not None and _relevant(old) == _relevant(new):
+    def _meant_for(self, change: Change, old: Obj | None, node: Obj) -> list[Key]:
+        """The sets of which a pod is to come there or to go, or is told as misplaced (syncNodeUpdate)."""
+        if change == "deleted" or (change == "modified" and old is not None and _relevant(old) == _relevant(node)):
             return []
-        return [key_of(found) for found in self.sets.values()]
+        found = []
+        for one in self.sets.values():
+            there = any(podset.node_of(pod) == name_of(node) for pod in self.by_owner.get(uid_of(one)))
+            runs, stays = should_run(one, node)
+            misplaced = there and dig(one, "status", "numberMisscheduled", default=0)
+            if (runs and not there) or (there and not stays) or misplaced:
+                found.append(key_of(one))
+        return found
 
     def reconcile(self, key: Key) -> None:
         """One pass: the right pods on the right nodes, then the status."""

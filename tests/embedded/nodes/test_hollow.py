@@ -79,7 +79,7 @@ def test_pods_of_two_processes_have_addresses_of_their_own(world):
 
 def test_what_runs_there_meets_network_policies(world):
     """Their network is this process's, and no plugin of the cluster's has it."""
-    cluster, hollow = world
+    cluster, _ = world
     labelled = pod("executor") | {"metadata": {"name": "executor", "namespace": "studio", "labels": {"a": "b"}}}
     egress = {"podSelector": {"matchLabels": {"a": "b"}}, "policyTypes": ["Egress"], "egress": []}
     other = HollowNodes(cluster.kube, cluster.loop, Shape(1, 0), home="studio", context="c", exec_mode="host")
