@@ -68,7 +68,8 @@ class DrillResult(Struct, frozen=True):
     #: cost by then (``usd``, ``alert_usd``).
     noticed: dict[str, Any] | None = None
     #: What it comes to (``gpu_hours``, ``usd_per_night``, ``usd_per_month``, ``usd_per_item``, ``items_idled``; where
-    #: the spec says who counts, ``items_done``, ``usd_per_item_seen``; ``orchestrator_usd_per_month``, ``spot_share``).
+    #: the spec says who counts, ``items_done``, ``usd_per_item_seen``; ``orchestrator_usd_per_month``, ``spot_share``;
+    #: ``by``: a row for each holder of GPUs; ``egress_gib``, ``egress_usd``).
     bill: dict[str, Any] | None = None
     phases: tuple[dict[str, Any], ...] = ()
     bites: dict[str, str] = field(default_factory=dict)

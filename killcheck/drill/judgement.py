@@ -419,4 +419,5 @@ class Judged(Watched):
                 spot_share=self.meter.spot_share(now),
             )
             | self.items.bill()
+            | self.charging.bill(self.meter.counted(), now)
         )

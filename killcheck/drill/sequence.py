@@ -156,6 +156,7 @@ class Drill(Judged):
             self.meter.count(node, now, sum(pod.devices for pod in pods if pod.node == name_of(node)))
         for kind in steady.instances(self.scene):
             self.meter.count(kind, now)
+        self.charging.look(now, started=False)
         self._usd_per_hour = self.meter.rate()
         self.items.begin()
         spot = self.cluster.capabilities.spot_prices

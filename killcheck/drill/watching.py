@@ -35,6 +35,7 @@ from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.spec.phases import PHASES
 from killcheck.text.durations import format_duration
 from killcheck.text.values import replace
+from killcheck.watch.charged import Charging
 from killcheck.watch.cost import Meter
 from killcheck.watch.items import ItemsDone
 from killcheck.watch.scene import STEADFAST_S, Scene, described, event_time, on_since
@@ -107,6 +108,7 @@ class Watched:
         self.runner: LayerRun | None = None
         self.bystanders: Bystanders | None = None
         self.meter = Meter(price, dict(kill_path.prices), spot=cluster.capabilities.spot_prices)
+        self.charging = Charging(self.scene, kill_path.chargeback)
         self.items = ItemsDone(kill_path.items, cluster.capabilities.programs)
         self._usd_per_hour: float | None = None
         self.progress: Progress | None = None
@@ -353,6 +355,7 @@ class Watched:
         if self.progress is None or self._tried_again or self.scene.broken():
             return
         self.witnesses.sample(self.cluster.loop.now())
+        self.charging.look(self.cluster.loop.now(), started=True)
         census = self.scene.census
         asked = self.scene.all_replicas() + (census.all_on() if census.targets else 0)
         sample = (len(self.scene.gpu_pods()), len(self.scene.pool_nodes()), asked)

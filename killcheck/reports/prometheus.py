@@ -61,6 +61,7 @@ def _lines(story: RunStory) -> Iterator[str]:
             yield from head(LAST_SUCCESS, _SUCCESS_HELP)
             yield f"{LAST_SUCCESS}{_labels(story)} {ended:.0f}"
     yield from _drills(story)
+    yield from _charged(story)
     yield from _rests(story)
     if story.findings:
         yield from head("killcheck_findings", "Findings of the last run by severity.")
@@ -121,6 +122,27 @@ def _drills(story: RunStory) -> Iterator[str]:
         for drill, value in samples:
             if value is not None:
                 yield f"{name}{_of(story, drill)} {value}"
+
+
+def _charged(story: RunStory) -> Iterator[str]:
+    """Whose GPU-hours the drills were: a sample each, with the labels that say whose as one."""
+    every = [(drill, row) for drill in story.drills for row in (drill.result.get("bill") or {}).get("by") or ()]
+    for name, key, text in (
+        (
+            "killcheck_charged_gpu_hours",
+            "gpu_hours",
+            "GPU-hours of a drill by who held them last; nobody's: no workload.",
+        ),
+        ("killcheck_charged_idle_gpu_hours", "idle_gpu_hours", "GPU-hours of these in which nothing was held."),
+        ("killcheck_charged_usd", "usd", "Dollars of a drill by who held the GPUs."),
+    ):
+        known = [(drill, row) for drill, row in every if row.get(key) is not None]
+        if known:
+            yield from head(name, text)
+        for drill, row in known:
+            owner = ",".join(f"{label}={value}" for label, value in sorted(row["labels"].items()))
+            of = _of(story, drill, namespace=row["namespace"], workload=row["workload"], owner=owner)
+            yield f"{name}{of} {row[key]}"
 
 
 def _rests(story: RunStory) -> Iterator[str]:

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from killcheck.spec.chargeback import Chargeback
 from killcheck.spec.cloud_access import Alarm, CloudAccess
 from killcheck.spec.fence_ceiling import FenceCeiling
 from killcheck.spec.items import Items
@@ -535,6 +536,7 @@ class KillPath:
     #: What a queue's workers get done in an hour, all together; None: nobody counts.
     items_per_hour: float | None = None
     items: Items | None = None
+    chargeback: Chargeback | None = None
     #: What is meant to start targets again (CronJobs, ScaledObjects): until then it has to hold.
     starts: tuple[Ref, ...] = ()
     #: Extended resources (shell patterns) that are accelerators, or are none, whatever killcheck takes them for.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, annotations_of, labels_of, name_of
 from killcheck.kube.spot_nodes import is_spot
 
-__all__ = ["MONTH_H", "USD_PER_HOUR", "Meter", "bill", "instance_type"]
+__all__ = ["MONTH_H", "USD_PER_HOUR", "Counted", "Meter", "bill", "instance_type"]
 
 #: Dollars an hour of an instance type ('' capacity type: on demand); None: not known.
 Price = Callable[[str], float | None]
@@ -28,6 +28,16 @@ def instance_type(node: Obj) -> str:
     """The node's instance type by its well-known label."""
     labels = labels_of(node)
     return labels.get("node.kubernetes.io/instance-type") or labels.get("beta.kubernetes.io/instance-type", "")
+
+
+class Counted(Struct, frozen=True):
+    """A node that was counted: from when until when (None: it is on), its devices, its price."""
+
+    name: str
+    since: datetime
+    until: datetime | None
+    devices: int
+    usd_per_hour: float | None
 
 
 class Meter(Struct):
@@ -110,6 +120,12 @@ class Meter(Struct):
         """Dollars an hour of what is still on."""
         prices = [self._node_usd(name, kind) for name, (_, kind) in self._from.items() if name not in self._until]
         return None if any(price is None for price in prices) else sum(p for p in prices if p is not None)
+
+    def counted(self) -> Iterator[Counted]:
+        """Every node with its time and its price."""
+        for name, (since, kind) in self._from.items():
+            devices = self._devices.get(name, 0)
+            yield Counted(name, since, self._until.get(name), devices, self._node_usd(name, kind))
 
     def unpriced(self) -> list[str]:
         """Instance types counted whose price is not known."""

@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from killcheck.cloud.spot_prices import SpotPrices
+from killcheck.spec.chargeback import Chargeback, owner_labels
+from killcheck.watch.charged import Charged, Holder
 from killcheck.watch.cost import Meter, bill
 
 T0 = datetime(2026, 11, 21, 3, tzinfo=UTC)
@@ -73,6 +75,34 @@ def test_what_part_of_the_hours_was_spot(label, value):
     share = meter.spot_share(T0 + timedelta(hours=3))
     assert share == (None if label == "pool" else pytest.approx(0.25))
     assert bill(usd=1.0, gpu_hours=1.0, rate=1.0, spot_share=share).get("spot_share") == share
+
+
+def test_whose_hours_they_were():
+    """Held, idling after its holder, free beside one, and fetched at a start."""
+    meter, charged = Meter(on_demand), Charged()
+    eval_, chat = Holder("ml", "Job/eval", (("team", "ml"),)), Holder("web", "Deployment/chat")
+    for name, capacity in (("a", "on-demand"), ("b", "on-demand")):
+        meter.count(node(name, capacity=capacity), T0)
+    charged.hold("1", eval_, "a", 8, T0)
+    charged.hold("2", chat, "b", 2, T0)
+    charged.only(["2"], T0 + timedelta(hours=1))
+    charged.fetch("1", "140Gi")
+    charged.fetch("2", "much")
+    now = T0 + timedelta(hours=3)
+    bill_ = charged.bill(meter.counted(), now, 0.1)
+    rows = {row["workload"]: (row["gpu_hours"], row["idle_gpu_hours"], row["usd"]) for row in bill_["by"]}
+    assert rows == {"Job/eval": (24, 16, 66.0), "Deployment/chat": (6, 0, 16.5), "": (18, 0, 49.5)}
+    assert sum(usd for _, _, usd in rows.values()) == meter.usd(now)
+    assert (bill_["egress_gib"], bill_["egress_usd"]) == (140.0, 14.0)
+    assert bill_["by"][0]["labels"] == {"team": "ml"}
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [(None, {"acme.io/team": "x", "cost-center": "4"}), (Chargeback(("project",)), {"project": "p"})],
+)
+def test_which_labels_say_whose(said, found):
+    assert owner_labels(said, [{"acme.io/team": "x", "app": "a"}, {"cost-center": "4", "project": "p"}]) == found
 
 
 def test_a_night_a_month_and_an_item():

@@ -462,3 +462,19 @@ def test_a_quota_that_the_kept_jobs_fill(objects, hard, spec, severity):
 def test_jobs_that_go_by_themselves_fill_no_quota(objects):
     _cron_job(objects)["spec"]["jobTemplate"]["spec"]["ttlSecondsAfterFinished"] = 600
     assert _found(_with_quota(objects, {"count/jobs.batch": "1"}), "quota-history") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (["sh", "-c", "aws s3 sync --only-show-errors s3://w/large /m && serve"], True),
+        (["sh", "-c", "huggingface-cli download --quiet acme/large; serve"], True),
+        (["sh", "-c", "serve; aws s3 cp /out s3://results/"], False),
+    ],
+)
+def test_a_model_that_each_start_fetches_anew(objects, command, found):
+    target = next(obj for obj in objects if obj["kind"] == "Deployment")
+    spec = target["spec"]["template"]["spec"]
+    spec["volumes"] = [{"name": "m", "emptyDir": {}}]
+    spec["containers"][0]["command"] = command
+    assert bool(_found(objects, "downloads-anew")) is found

@@ -1,9 +1,10 @@
-"""The spec's ``cloud:``, ``alarm:`` and ``noticed:``: from the file's model to types, and back to what is written."""
+"""The spec's ``cloud:``, ``alarm:``, ``noticed:`` and ``chargeback:``: from the file to types, and back."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from killcheck.spec.chargeback import Chargeback
 from killcheck.spec.cloud_access import Alarm, CloudAccess, Experiment
 from killcheck.spec.killpath import Command
 from killcheck.spec.working_hours import Noticed
@@ -12,7 +13,16 @@ from killcheck.text.durations import format_duration
 if TYPE_CHECKING:
     from killcheck.spec.specfile import models as m
 
-__all__ = ["alarm", "cloud", "noticed", "written_alarm", "written_cloud", "written_noticed"]
+__all__ = [
+    "alarm",
+    "chargeback",
+    "cloud",
+    "noticed",
+    "written_alarm",
+    "written_chargeback",
+    "written_cloud",
+    "written_noticed",
+]
 
 
 def cloud(model: m.CloudModel | None, command: Command | None) -> CloudAccess | None:
@@ -44,6 +54,19 @@ def alarm(model: m.AlarmModel | None) -> Alarm | None:
 def noticed(model: m.NoticedModel | None) -> Noticed | None:
     """The types of a ``noticed:`` section."""
     return Noticed(model.hours, model.time_zone, model.answers) if model else None
+
+
+def chargeback(model: m.ChargebackModel | None) -> Chargeback | None:
+    """The types of a ``chargeback:`` section."""
+    return Chargeback(tuple(model.labels), model.egress_usd_per_gib) if model else None
+
+
+def written_chargeback(said: Chargeback | None) -> dict[str, Any]:
+    """What a file says for it."""
+    if said is None:
+        return {}
+    price = {} if said.egress_usd_per_gib is None else {"egressUsdPerGib": said.egress_usd_per_gib}
+    return ({"labels": list(said.labels)} if said.labels else {}) | price
 
 
 def written_noticed(said: Noticed | None) -> dict[str, Any]:

@@ -170,6 +170,7 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
         noticed=clouds.noticed(spec.noticed),
         items_per_hour=spec.items_per_hour,
         items=k.Items(_command(spec.items.count), spec.items.max_usd_per_item) if spec.items else None,
+        chargeback=clouds.chargeback(spec.chargeback),
         starts=tuple(k.Ref(k.KINDS.get(s.kind, ""), s.kind, s.namespace, s.name) for s in spec.starts),
     )
 

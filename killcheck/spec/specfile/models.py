@@ -443,6 +443,18 @@ class ItemsModel(_Model):
     max_usd_per_item: float | None = Field(default=None, gt=0, description="What one may cost; above it is said.")
 
 
+class ChargebackModel(_Model):
+    """Whose bill it is: a drill's GPU-hours and dollars by who held them."""
+
+    labels: list[Text] = Field(
+        default_factory=list,
+        description="Labels that say whose a holder of GPUs is; none: team, owner, cost-center and their like.",
+    )
+    egress_usd_per_gib: float | None = Field(
+        default=None, ge=0, description="What a GiB out of the store costs that pods fetch from when they start."
+    )
+
+
 class StartModel(_Model):
     """What is meant to start targets again: a CronJob, or a ScaledObject whose cron window opens."""
 
@@ -491,3 +503,4 @@ class SpecModel(_Model):
         default=None, gt=0, description="What a queue's workers get done in an hour, all together: prices an item."
     )
     items: ItemsModel | None = None
+    chargeback: ChargebackModel | None = None

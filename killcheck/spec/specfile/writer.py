@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from killcheck.spec import killpath as k
-from killcheck.spec.specfile.cloud_section import written_alarm, written_cloud, written_noticed
+from killcheck.spec.specfile.cloud_section import written_alarm, written_chargeback, written_cloud, written_noticed
 from killcheck.spec.specfile.fleet_section import written_machines
 from killcheck.text.durations import format_duration
 from killcheck.text.yamlfile import format_path, reads_as_text
@@ -40,6 +40,7 @@ _SECTIONS: Mapping[str, str] = {
     "accelerators": "Extended resources that are accelerators, or none, whatever they are taken for.",
     "kubernetesVersion": "The Kubernetes that the embedded cluster is.",
     "alarm": "What must be raised where the GPUs stay on (P5).",
+    "chargeback": "Whose bill it is.",
     "noticed": "Who notices that GPUs stayed on, and when.",
 }
 
@@ -90,6 +91,7 @@ def _spec(path: k.KillPath) -> dict[str, Any]:
         "items": _said(count=_command(path.items.count), maxUsdPerItem=path.items.max_usd_per_item)
         if path.items
         else None,
+        "chargeback": written_chargeback(path.chargeback),
         "starts": [{"kind": ref.kind, "namespace": ref.namespace, "name": ref.name} for ref in path.starts],
     }
     return {key: value for key, value in spec.items() if value or key in ("proof", "layers")}
