@@ -52,18 +52,20 @@ class CloudCalls(Probe):
 
 
 def _not_given(world: World, one: Executor, seen: Rehearsed) -> str:
-    """What the AWS CLI needs and no manifest gives its pod, in half a sentence; empty: nothing is missing."""
-    if all(call.argv[0] != "aws" for call in seen.first.clouds):
-        return ""
+    """What a cloud's command line needs and no manifest gives its pod, in half a sentence; empty: nothing."""
+    asked = [call.argv for call in seen.first.clouds]
+    if all(argv[0] != "aws" for argv in asked):
+        lacks = cloud_machines.lacks_place(asked, f"{one.text} {json.dumps(one.spec)}")
+        return f"; {lacks}" if lacks else ""
     account = world.find("ServiceAccount", one.namespace, one.account)
     text = f"{one.text} {json.dumps(one.spec)} {json.dumps(annotations_of(account or {}))}"
     by_role = "eks.amazonaws.com/role-arn" in text  # the webhook of IRSA sets the region too
-    region = not by_role and cloud_machines.lacks_region([call.argv for call in seen.first.clouds], text)
+    region = not by_role and bool(cloud_machines.lacks_place([argv for argv in asked if argv[0] == "aws"], text))
     login = not by_role and not any(mark in text for mark in _LOGINS)
-    lacks = " or ".join(what for what, is_missing in (("a region", region), ("a login", login)) if is_missing)
-    if not lacks:
+    missing = " or ".join(what for what, is_missing in (("a region", region), ("a login", login)) if is_missing)
+    if not missing:
         return ""
-    return f"; nothing here gives it {lacks}: a Pod Identity association may, or the node's own metadata"
+    return f"; nothing here gives it {missing}: a Pod Identity association may, or the node's own metadata"
 
 
 #: What gives the AWS CLI credentials, in a pod's spec, its text or its account's annotations.

@@ -20,6 +20,8 @@ __all__ = ["MachineTimer"]
 
 #: What has a timer run.
 _ENABLE = "Give the timer [Install] and WantedBy=timers.target, and enable it (systemctl enable --now)."
+#: What to do about a condition that nothing here meets.
+_LAY_DOWN = "Let what installs the unit lay that file down too, or take the condition out."
 
 
 class MachineTimer(Probe):
@@ -39,15 +41,15 @@ class MachineTimer(Probe):
             if one.beside is None:
                 continue
             if one.beside.idle and ref.partition("/")[2] in layers:
-                yield self._about(ref, one, f"not proven: {one.beside.idle}", _ENABLE, open_=True)
+                yield self._about(ref, one, f"not proven: {one.beside.idle}", _idle_remedy(one.beside.idle), open_=True)
             if one.known and not one.beside.odd and ref.partition("/")[2] not in layers and not _concerns(world, one):
                 continue
-            told = list(dict.fromkeys(_told(one)))
-            for message in told:
-                yield self._about(ref, one, message)
+            told, place = list(dict.fromkeys(_told(one))), _without_place(one)
+            for number, message in enumerate(told):
+                yield self._about(ref, one, message if number else f"{message}{place}")
             if not one.known and not told:
                 why = one.why_unknown or "it could not be run here"
-                yield self._about(ref, one, f"not proven: {why}{_without_region(one)}", open_=True)
+                yield self._about(ref, one, f"not proven: {why}{place}", open_=True)
 
     def _about(self, ref: str, one: Rehearsed, message: str, remedy: str = "", *, open_: bool = False) -> Finding:
         beside = one.beside
@@ -68,6 +70,10 @@ class MachineTimer(Probe):
         )
 
 
+def _idle_remedy(why: str) -> str:
+    return _LAY_DOWN if why.startswith("Condition") else _ENABLE
+
+
 def _concerns(world: World, one: Rehearsed) -> bool:
     """Whether it asked for something where there are holders of GPUs; or came to ask for nothing, where one of them is
     turned off by nothing."""
@@ -78,25 +84,24 @@ def _concerns(world: World, one: Rehearsed) -> bool:
     return any(call.namespace in spaces and (call.writes or call.refused) for call in one.first.calls)
 
 
-def _without_region(one: Rehearsed) -> str:
-    """That the AWS CLI is given no region, in half a sentence: nothing but the machine's metadata could give it one."""
+def _without_place(one: Rehearsed) -> str:
+    """What of the place a cloud's command line is not told, in half a sentence: its own configuration could say it."""
     beside = one.beside
     assert beside is not None
     asked = [call.argv for call in one.first.clouds] or list(beside.read)
     text = " ".join([*beside.argv, *(name for name, _ in beside.env), *(w for argv in beside.read for w in argv)])
-    if not cloud_machines.lacks_region(asked, text):
-        return ""
-    return "; aws is told no region (AWS_REGION, --region): only the machine's own metadata or ~/.aws could give one"
+    lacks = cloud_machines.lacks_place(asked, text)
+    return f"; {lacks}" if lacks else ""
 
 
 def _told(one: Rehearsed) -> Iterator[str]:
     first = one.first
     if one.beside is not None and one.beside.odd:
         yield one.beside.odd
-    for call in dict.fromkeys(first.clouds):
-        wrong = cloud_lines.wrong_in(call.argv)
+    for argv in dict.fromkeys([call.argv for call in first.clouds] or (one.beside.read if one.beside else ())):
+        wrong = cloud_lines.wrong_in(argv)
         if wrong is not None:
-            yield f"'{call}': {wrong}"
+            yield f"'{' '.join(argv)}': {wrong}"
     lost = lost_in(one.refused)
     if lost is not None:
         yield f"ends with exit code 0 although '{lost}' was refused (rehearsed with a cloud that refuses everything)"

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["NoEffect"]
 
-_WRONG = re.compile(r"\b(error|fatal|unknown|unrecognized|not found|no such|cannot|denied|failed|traceback)\b", re.I)
+_WRONG = re.compile(
+    r"\b(error|fatal|unknown|unrecognized|not found|no such|cannot|denied|failed|traceback|unable|refused|certificate"
+    r"|timed? ?out|forbidden|unauthorized|invalid|exception)\b",
+    re.I,
+)
+#: Characters of a program's last words that are quoted.
+_QUOTED = 160
 
 
 class NoEffect(Probe):
@@ -82,6 +88,7 @@ def _how(first: Firing) -> str | None:
     if calls:
         return f"nothing went off: {_shown(calls[-1])}"
     complaint = next((words for ending in first.endings for words in complaints(ending.log, _WRONG)), None)
+    complaint = complaint or next((ending.last_words[:_QUOTED] for ending in first.endings if ending.last_words), None)
     said = f'; it says "{complaint}"' if complaint else ""
     return f"it asked for no change at all: nothing went off{said}"
 

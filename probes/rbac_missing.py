@@ -9,6 +9,8 @@ from killcheck.probes.bindings import mended_binding
 from killcheck.probes.world import Executor, World
 
 from killcheck.executor.api_calls import ApiCall
+from killcheck.kube.objects import name_of
+from killcheck.kube.plurals import plural_of
 from killcheck.text.values import replace
 
 __all__ = ["RbacMissing"]
@@ -44,7 +46,7 @@ class RbacMissing(Probe):
                     yield self.unproven(
                         world, one.owner, f"whether ServiceAccount {one.namespace}/{one.account} may {call}: {why}"
                     )
-                elif reviewed is not True and (reviewed is False or not _allowed(world, one, call)):
+                elif reviewed is False or (reviewed is None and not _may(world, one, call)):
                     yield self._missing(world, one, call)
 
     def _missing(self, world: World, one: Executor, call: ApiCall) -> Finding:
@@ -67,6 +69,21 @@ class RbacMissing(Probe):
             or f"Grant {{{rule}}} to ServiceAccount {one.namespace}/{one.account}{where}.",
             severity="error" if call.writes or _first_read(one, call) else "warning",
         )
+
+
+def _may(world: World, one: Executor, call: ApiCall) -> bool:
+    return _allowed(world, one, call) or _is_there(world, one, call)
+
+
+def _is_there(world: World, one: Executor, call: ApiCall) -> bool:
+    """Whether a call makes what is there: ``apply`` patches that, and makes nothing."""
+    if call.verb != "create" or call.name or call.subresource:
+        return False
+    what = call.group, call.resource, call.namespace
+    same = [c for c in one.reading.calls if (c.group, c.resource, c.namespace) == what]
+    applied = {c.name for c in same if c.verb == "patch" and c.name and not c.subresource}
+    there = {name_of(obj) for obj in world.objects if plural_of(str(obj.get("kind"))) == call.resource}
+    return bool(applied) and applied <= there
 
 
 def _first_read(one: Executor, call: ApiCall) -> bool:

@@ -12,6 +12,7 @@ from killcheck.probes.where import command_path
 from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.discover.machines import asked_by
+from killcheck.executor import calendar
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.plurals import plural_of
@@ -51,6 +52,7 @@ class SecondStarter(Probe):
             limit = dig(obj, "spec", "jobTemplate", "spec", "activeDeadlineSeconds")
             if devices_of(obj, wanted=True) and (limit is None or limit > _LONG_H * 3600):
                 yield from self._scheduled(world, obj, "starts a Job with GPUs", ("spec", "schedule"))
+        yield from self._in_the_dark(world)
         yield from self._of_machines(world)
         for target, obj in world.targets:
             for key in ("downscaler/uptime", "downscaler/force-uptime"):
@@ -70,6 +72,32 @@ class SecondStarter(Probe):
             if told:
                 yield self.finding(world, obj, path, told)
                 return
+
+    def _in_the_dark(self, world: World) -> Iterable[Finding]:
+        """Who turns a target on because it is off: seen in a rehearsal, or read in a controller that goes on."""
+        meant = {(ref.kind, ref.namespace, ref.name) for ref in world.kill_path.starts}
+        for one in world.executors:
+            goes_on = one.owner.get("kind") != "CronJob"
+            if (one.owner.get("kind"), one.namespace, name_of(one.owner)) in meant or (goes_on and one.layer):
+                continue
+            if one.seen is None:
+                ups = [call for call in one.reading.writes if call.replicas and _is_target(world, call)]
+                if goes_on and ups and all(call.replicas for call in one.reading.writes):
+                    told = f"{ups[0]} to {ups[0].replicas} for as long as it runs: what a layer turns off, it turns on"
+                    yield self.finding(world, one.owner, command_path(one), told, remedy=_LOOK, severity="warning")
+                continue
+            lights = [c for c in one.seen.dark.writes if c.replicas and _is_named(world, c)] if one.seen.dark else []
+            if not lights:
+                continue
+            what = f"{lights[0].method} {lights[0].path} writes {lights[0].replicas} once it finds that off"
+            if not goes_on:
+                yield from self._scheduled(world, one.owner, what, command_path(one))
+            elif calendar.asked([one.text]):
+                yield self.unproven(world, one.owner, f"{what}, and it looks at the clock: when is not known")
+            else:
+                when = f"{lights[0].at_s:.0f} s after" if lights[0].at_s >= 1 else "as soon as"
+                told = f"{what}: {when} a layer turned it off"
+                yield self.finding(world, one.owner, command_path(one), told, remedy=_LOOK, seen=True)
 
     def _of_machines(self, world: World) -> Iterable[Finding]:
         """The timers and crontab lines beside the manifests that were seen to scale a target up."""
@@ -181,6 +209,8 @@ def _is_named(world: World, call: Call) -> bool:
 
 
 _DAY = timedelta(hours=24)
+#: What to do about who lights a target because it is off.
+_LOOK = "Let it look at what the layer leaves behind (an annotation, a ConfigMap), or let the layer stop it first."
 #: Characters of a command that are shown.
 _SHOWN = 200
 #: Hours: longer than any working day from a start to the next stop.

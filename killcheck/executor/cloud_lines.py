@@ -7,6 +7,7 @@ named here. Where botocore is not installed, nothing is known.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache
 
 __all__ = ["wrong_in"]
@@ -24,6 +25,8 @@ _OPERATIONS = {
     ("sagemaker", "stop-notebook-instance"): "StopNotebookInstance",
     ("sagemaker", "delete-endpoint"): "DeleteEndpoint",
 }
+#: How alike a command and one of these are of which it is a misspelling: no two of the AWS CLI's are so alike (0 to 1).
+_MISSPELT = 0.95
 #: Options that every command takes (aws help; the generated ones of each operation).
 _GLOBAL = (
     "debug", "endpoint-url", "no-verify-ssl", "no-paginate", "output", "query", "profile", "region", "version", "color",
@@ -43,6 +46,10 @@ def wrong_in(argv: Sequence[str]) -> str | None:
         return None
     words, options = _parted(argv[1:])
     operation = _OPERATIONS.get((words[0], words[1])) if len(words) > 1 else None
+    known_ones = [] if operation else [" ".join(one) for one in _OPERATIONS]
+    near = get_close_matches(" ".join(words[:2]), known_ones, 1, _MISSPELT)
+    if near:
+        return f"aws has no command '{' '.join(words[:2])}': it is '{near[0]}'"
     known = _options(words[0], operation) if operation else None
     if known is None:
         return None

@@ -7,13 +7,13 @@ and its like, ``az vm deallocate|start``, by their reference pages. What may *no
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from killcheck.executor.shell_script import UNKNOWN
 
-__all__ = ["Asked", "asked", "lacks_region"]
+__all__ = ["Asked", "asked", "lacks_place"]
 
 #: Words before the verb -> verb -> whether it stops (True) or starts (False) what is named.
 _VERBS: dict[tuple[str, ...], dict[str, bool]] = {
@@ -39,6 +39,24 @@ _WHERE = (
 )  # fmt: skip
 #: Of these nobody writes another one that begins alike.
 _ABBREVIATED = ("--instance-ids", "--resource-group")
+#: By program: what else gives it the place, the options that say it, and what is told where nothing does.
+_PLACES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
+    "aws": (
+        ("AWS_REGION", "AWS_DEFAULT_REGION", ".aws/", "AWS_CONFIG_FILE", "AWS_PROFILE"),
+        ("--region", "--profile"),
+        "aws is told no region (AWS_REGION, --region): only the machine's own metadata or ~/.aws could give one",
+    ),
+    "gcloud": (
+        ("CLOUDSDK_COMPUTE_ZONE", "compute/zone", "CLOUDSDK_CONFIG", "CLOUDSDK_ACTIVE_CONFIG"),
+        ("--zone", "--configuration", "--flags-file", "https://", "projects/"),
+        "gcloud is told no zone (--zone): only a compute/zone of its own configuration could give one",
+    ),
+    "az": (
+        ("AZURE_DEFAULTS_GROUP", "--defaults", "AZURE_CONFIG_DIR"),
+        ("--resource-group", "-g", "--ids", "--resource-g"),
+        "az is told no resource group (--resource-group): only a default of its own configuration could give one",
+    ),
+}
 _NAMES = {"aws": ("--instance-ids",), "az": ("--name", "-n")}
 
 
@@ -93,11 +111,19 @@ def asked(argv: Sequence[str]) -> list[Asked]:
     return []
 
 
-def lacks_region(argvs: Iterable[Sequence[str]], text: str) -> bool:
-    """Whether the AWS CLI is asked without a region: in none of its options, and in no text that it is started with."""
-    calls = [argv for argv in argvs if argv[:1] and argv[0] == "aws"]
-    said = any(mark in text for mark in ("AWS_REGION", "AWS_DEFAULT_REGION", ".aws/", "AWS_CONFIG_FILE", "AWS_PROFILE"))
-    return not said and any(not any(word.startswith(("--region", "--profile")) for word in argv) for argv in calls)
+def lacks_place(argvs: Sequence[Sequence[str]], text: str) -> str:
+    """What a cloud's command line has to be told of the place and is not, in half a sentence; empty: nothing.
+
+    It may stand in its options, or in a ``text`` that it is started with.
+    """
+    for program, (marks, options, lacks) in _PLACES.items():
+        calls = [argv for argv in argvs if list(argv[:1]) == [program]]
+        bound = [argv for argv in calls if program == "aws" or (asked(argv) and "tpus" not in argv)]
+        if not any(mark in text for mark in marks) and any(
+            not any(word.startswith(options) for word in argv) for argv in bound
+        ):
+            return lacks
+    return ""
 
 
 def _parted(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:

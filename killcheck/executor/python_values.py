@@ -183,6 +183,11 @@ class Scope:
             return self.text(func.value).strip()
         if last in ("read", "read_text", "readline"):
             return self.files.get(normpath(self.text(func.value)), UNKNOWN)
+        if last == "join" and node.args:
+            return self._joined(func, node)
+        if last == "splitlines":
+            text = self.text(func.value)
+            return UNKNOWN if UNKNOWN in text else tuple(text.splitlines())
         if last == "split":
             text = self.text(func.value)
             separator = self.text(node.args[0]) if node.args else None
@@ -191,6 +196,16 @@ class Scope:
             found = self.value(func.value)
             return tuple((key, value) for key, value in found.items()) if isinstance(found, dict) else UNKNOWN
         return self._returned(node)
+
+    def _joined(self, func: ast.Attribute, node: ast.Call) -> Value:
+        """``"/".join(parts)``, and the joins of paths and of URLs."""
+        owner = dotted(func.value)
+        if owner in ("os.path", "posixpath", "path"):
+            return join(*map(self.text, node.args))
+        parts = self.value(node.args[0])
+        if not isinstance(parts, tuple):
+            return UNKNOWN
+        return self.text(func.value).join(part if isinstance(part, str) else UNKNOWN for part in parts)
 
     def _returned(self, node: ast.Call) -> Value:
         """What the program's own function returns, where that is one expression."""

@@ -218,7 +218,7 @@ class _Reader(Struct):
         elif name == "eval":
             self.shell(" ".join(words[1:]), False, depth + 1)
         elif name in (".", "source"):
-            self.sourced |= self._path(words[1] if len(words) > 1 else "") not in self.files
+            self.sourced = True  # a line of its own that is known was replaced by what it sources
             self._file(words[1] if len(words) > 1 else "", (), command, depth)
         elif name in _SHELLS:
             self._shell_command(name, words, command, depth)
@@ -326,7 +326,7 @@ class _Reader(Struct):
         """Lines that source a file which is known, replaced by it: its functions are used further down."""
 
         def content(match: re.Match[str]) -> str:
-            return self.files.get(normpath(match[1]), match[0])
+            return self.files.get(self._path(match[1]), match[0])
 
         for _ in range(_MAX_DEPTH):
             if len(text) > _MAX_TEXT:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["as_cron", "is_over"]
+__all__ = ["as_cron", "impossible", "is_over"]
 
 _WORDS = {
     "minutely": "* * * * *",
@@ -27,6 +27,8 @@ _EXPRESSION = re.compile(
     r"(?:(?P<days>[A-Za-z][A-Za-z,.-]*)\s+)?(?:(?:\*-)?(?P<month>[\d*,]+)-(?P<day>[\d*,/]+)\s+)?"
     r"(?P<hour>[\d*,/]+|\d+\.\.\d+):(?P<minute>[\d*,/]+|\d+\.\.\d+)(?::[0-5]?\d)?(?:\s+(?P<zone>[A-Z][\w/+-]*))?"
 )
+#: The least and the most of each component.
+_RANGES = {"month": (1, 12), "day": (1, 31), "hour": (0, 23), "minute": (0, 59)}
 
 
 def as_cron(expression: str) -> tuple[str, str] | None:
@@ -42,6 +44,20 @@ def as_cron(expression: str) -> tuple[str, str] | None:
         return None
     fields = [_field(found[name] or "*") for name in ("minute", "hour", "day", "month")]
     return " ".join([*fields, weekdays]), found["zone"] or ""
+
+
+def impossible(expression: str) -> str:
+    """What of an expression systemd refuses because no clock or calendar has it, in half a sentence; empty: nothing.
+
+    Source: src/shared/calendarspec.c, the range of each component.
+    """
+    found = _EXPRESSION.fullmatch(" ".join(expression.split()))
+    for name, (least, most) in _RANGES.items() if found else ():
+        said = re.sub(r"/\d+", "", (found and found[name]) or "")  # how often it repeats has no range
+        wrong = next((number for number in re.findall(r"\d+", said) if not least <= int(number) <= most), None)
+        if wrong is not None:
+            return f"there is no {name} {wrong}"
+    return ""
 
 
 def is_over(expression: str, year: int) -> bool:

@@ -20,7 +20,7 @@ from killcheck.entries import Becomes, leaves
 from killcheck.executor.scripts import CLIS, is_script, texts
 from killcheck.kube.outside_schedules import has_users, is_user
 from killcheck.machine import service_lines
-from killcheck.machine.calendar import as_cron, is_over
+from killcheck.machine.calendar import as_cron, impossible, is_over
 from killcheck.machine.trees import home as home_of
 from killcheck.machine.trees import is_root
 from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
@@ -53,6 +53,12 @@ _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "flock"})
 #: So many files are named.
 _NAMED = 3
 _HOST_BINARIES = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/snap/bin/")
+#: Conditions on a file, and where the system's own files are.
+_CONDITIONS = frozenset(
+    {"ConditionPathExists", "ConditionPathIsDirectory", "ConditionPathIsMountPoint", "ConditionPathIsReadWrite",
+     "ConditionDirectoryNotEmpty", "ConditionFileNotEmpty", "ConditionFileIsExecutable"}
+)  # fmt: skip
+_THERE = (*_HOST_BINARIES, "/usr/", "/lib/", "/proc/", "/sys/", "/dev/")
 
 
 class Scheduled(Struct, frozen=True):
@@ -152,10 +158,10 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
         at = (file, 1) if broken else (service, _line(service))
         schedule, zone = when or (None, "")
         broken = broken or next(filter(None, (_absent(shlex.split(line), home) for line in lines)), None)
-        broken = broken or _over(written)
+        broken = broken or _over(written) or _refused(calendars)
         odd = next(filter(None, map(_no_shell, lines)), "")
         unclear = next((one for one in calendars if as_cron(one) is None), "")
-        idle = _idle(file, written)
+        idle = _idle(file, written) or _passed_over([*written, *started], home)
         yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd, limit_s, idle, unclear)
 
 
@@ -168,6 +174,22 @@ def _idle(timer: Path, written: list[tuple[str, str, str]]) -> str:
     if any(timer.name in text_of(one, errors="replace") for one in beside):
         return ""
     return f"{timer.name} has no [Install], and nothing beside it wants it: 'systemctl enable' does nothing"
+
+
+def _refused(calendars: Sequence[str]) -> str | None:
+    """Why systemd loads no timer of such expressions."""
+    wrong = [(one, impossible(one)) for one in calendars]
+    told = next((f"systemd refuses OnCalendar={one}: {why}" for one, why in wrong if why), None)
+    return told if told and all(why for _, why in wrong) else None
+
+
+def _passed_over(unit: Sequence[tuple[str, str, str]], home: Path) -> str:
+    """What a unit is passed over without: a file that nothing here lays down (systemd.unit(5), "Conditions")."""
+    for part, key, value in unit:
+        known = value.startswith(("!", "|", *_THERE)) or not value.startswith("/")
+        if part == "Unit" and key in _CONDITIONS and not known and not (home / value.lstrip("/")).exists():
+            return f"{key}={value} is not here: without it systemd passes the unit over, and calls that no failure"
+    return ""
 
 
 def _over(timer: list[tuple[str, str, str]]) -> str | None:

@@ -6,7 +6,7 @@ idle monitors, operators. What an account cannot change, none of its programs tu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, owners
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.workloads import templates
 
-__all__ = ["CONTROLLERS", "Program", "programs", "watches_over"]
+__all__ = ["CONTROLLERS", "Program", "may_light", "programs", "watches_over"]
 
 
 #: Kinds whose pods go on for ever: such a program is watched until it acts.
@@ -37,6 +37,8 @@ _ACTS = (
     ("karpenter.sh", "nodeclaims", ("delete",)),
     ("keda.sh", "scaledobjects", ("patch", "update", "delete")),
 )
+#: What lights one again.
+_LIGHTS = tuple((group, resource, ("patch", "update")) for group, resource, _ in _ACTS if group == "apps")
 
 
 class Program(Struct, frozen=True):
@@ -152,19 +154,29 @@ def _watches(obj: Obj, permissions: Permissions) -> bool:
     if obj.get("kind") not in CONTROLLERS or not watches_over(obj):
         return False
     one = Program(obj)
-    acts = any(
+    acts = _may(one, permissions, _ACTS)
+    return acts and all(_is_known(c) for c in dig(one.pod_spec, "containers", default=[]))
+
+
+def may_light(program: Program, objects: Sequence[Obj]) -> bool:
+    """Whether a program's account may give a Deployment or a StatefulSet replicas."""
+    return _may(program, Permissions(objects), _LIGHTS)
+
+
+def _may(program: Program, permissions: Permissions, acts: Iterable[tuple[str, str, tuple[str, ...]]]) -> bool:
+    """Whether a program's account may do any of some acts, anywhere."""
+    return any(
         permissions.allows(
-            one.account,
-            one.namespace,
+            program.account,
+            program.namespace,
             verb=verb,
             group=group,
             resource=resource.partition("/")[0],
             subresource=resource.partition("/")[2],
         )
-        for group, resource, verbs in _ACTS
+        for group, resource, verbs in acts
         for verb in verbs
     )
-    return acts and all(_is_known(c) for c in dig(one.pod_spec, "containers", default=[]))
 
 
 def _is_known(container: Obj) -> bool:

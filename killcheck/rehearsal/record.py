@@ -223,7 +223,8 @@ class Rehearsed(Struct, frozen=True):
     ``second``: the night after the first, where that left something behind. ``refused``: the same program with every
     write refused to its account (403), where it made any: whether anybody would hear of that.
     ``beside``: what it is where it is no object of a cluster. ``later``: firings on nights of another kind, where its
-    program looks at the calendar.
+    program looks at the calendar. ``dark``: the same program while what it may light is off, where it changed nothing
+    as long as that was on.
     """
 
     program: str
@@ -235,6 +236,7 @@ class Rehearsed(Struct, frozen=True):
     deadline_s: float | None = None
     beside: Beside | None = None
     later: tuple[tuple[datetime, Firing], ...] = ()
+    dark: Firing | None = None
 
     @property
     def known(self) -> bool:
@@ -279,6 +281,7 @@ class Rehearsed(Struct, frozen=True):
                 {"at": f"{at:%Y-%m-%dT%H:%MZ}", "off": [f"{c.kind}/{c.namespace}/{c.name}" for c in firing.off]}
                 for at, firing in self.later
             ],
+            "dark": [str(call) for call in self.dark.writes] if self.dark else [],
             "when_refused": self.refused.exit_code if self.refused else None,
         }
 

@@ -25,7 +25,7 @@ from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind, marks, only_counts
 from killcheck.rehearsal.nights import others
 from killcheck.rehearsal.open_kinds import open_definitions
-from killcheck.rehearsal.programs import Program, programs
+from killcheck.rehearsal.programs import Program, may_light, programs
 from killcheck.rehearsal.reach import parted, together, untouched
 from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed
 from killcheck.text.values import replace
@@ -43,6 +43,9 @@ PATIENCE = 3.0
 #: Virtual and wall seconds for which a controller is watched that does not act.
 WATCHED_S = 3600.0
 WATCHED_WALL_S = 8.0
+#: The same, once what it could light again is off: who keeps something on looks often.
+DARK_S = 1200.0
+DARK_WALL_S = 4.0
 #: Virtual seconds that a pod may take to start.
 START_S = 300.0
 #: Wall seconds after which a firing that is still at work is given up.
@@ -53,6 +56,8 @@ AT_ONCE = 2
 MOST_STEPS = 5_000
 #: How much of a container's log is kept, in characters.
 LOG_KEPT = 2000
+#: What is turned off and on again by its number of replicas.
+_SCALED = {"Deployment": r.DEPLOYMENTS, "StatefulSet": r.STATEFULSETS}
 _WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -104,13 +109,14 @@ def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime, versio
 
 class _Night(Struct, frozen=True):
     """A program's first firing; the one with its writes refused, and the one a night later, where these could be tried
-    at once; what it left."""
+    at once; what it left; what it did while all was off, where it did nothing before."""
 
     first: Firing
     refused: Firing | None
     left: list[Obj]
     later: tuple[tuple[datetime, Firing], ...] = ()
     second: Firing | None = None
+    dark: Firing | None = None
 
 
 def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: _Night, version: str) -> Rehearsed:
@@ -118,7 +124,7 @@ def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: 
     first, refused, left = night.first, night.refused, night.left
     second = night.second
     if program.goes_on:
-        return Rehearsed(program.ref, program.namespace, program.account, first)
+        return Rehearsed(program.ref, program.namespace, program.account, first, dark=night.dark)
     if second is None and left and _is_to_come_again(first):
         with Stage([*objects, *left], program, program.next_slot(slot + timedelta(seconds=1)), version) as stage:
             second = stage.fire()
@@ -127,7 +133,7 @@ def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: 
             stage.refuse()
             refused = stage.fire()
     found = Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
-    return replace(found, later=night.later)
+    return replace(found, later=night.later, dark=night.dark)
 
 
 def _is_to_come_again(firing: Firing) -> bool:
@@ -138,6 +144,12 @@ def _is_to_come_again(firing: Firing) -> bool:
 def _has_acted(firing: Firing) -> bool:
     acts = bool(firing.clouds) or any(not call.refused for call in firing.writes)
     return firing.outcome is Outcome.ENDED and acts
+
+
+def _looked_on(firing: Firing) -> bool:
+    """Whether it ran and changed nothing: what it is there for may come once something is off."""
+    ran = firing.outcome not in (Outcome.UNKNOWN, Outcome.NOT_STARTED)
+    return ran and firing.failed is None and not firing.clouds and all(call.refused for call in firing.writes)
 
 
 class _Refusing(Struct):
@@ -170,7 +182,7 @@ class Stage:
         self._kube = self._cluster.kube
         self._fired_at = 0.0
         self._audit = Audit(lambda: self._loop.monotonic() - self._fired_at)
-        self._fired = 0
+        self._fired, self._job_name = 0, ""
         self._holders = Holders(self._cluster.store)
         self._stood: tuple[int, Scene] = (0, Scene({}))
         self._settled = Scene({})
@@ -223,7 +235,8 @@ class Stage:
         if lit and _has_acted(first):
             self.refuse()
             return _Night(first, self.fire(), left, later)
-        return _Night(first, None, left, later)
+        lights = not left and _looked_on(first) and may_light(self._program, objects)
+        return _Night(first, None, left, later, dark=self.dark() if lights else None)
 
     def _later(self, objects: Sequence[Obj]) -> tuple[tuple[tuple[datetime, Firing], ...], bool]:
         """The firings of other nights, while each could be put back; and whether the last one was."""
@@ -268,13 +281,12 @@ class Stage:
 
     def _set_back(self, firing: Firing) -> bool:
         """Scale up what a firing scaled down; False: not all of it can be."""
-        kinds = {"Deployment": r.DEPLOYMENTS, "StatefulSet": r.STATEFULSETS}
         changed = [c for c in firing.changes if c.happened]
-        if any(c.gone or c.kind not in kinds for c in changed):
+        if any(c.gone or c.kind not in _SCALED for c in changed):
             return False
         for change in changed:
             body = {"spec": {"replicas": change.before}}
-            self._kube.patch(kinds[change.kind], change.name, body, change.namespace)
+            self._kube.patch(_SCALED[change.kind], change.name, body, change.namespace)
         return True
 
     def left(self, firing: Firing) -> list[Obj]:
@@ -286,6 +298,7 @@ class Stage:
         program = self._program
         self._fired += 1
         name = f"{name_of(program.obj)[:48].rstrip('-.')}-{int(self._slot.timestamp()) // 60 + self._fired - 1}"
+        self._job_name = name
         standing = {(namespace_of(job), name_of(job)) for job in self._kube.list(r.JOBS).items}
         self._cluster.nodes.runs = lambda pod: _is_new(pod, standing) and not gpus.devices(pod)
         unpulled = tuple(pull_anyway(self._cluster, program, self._slot))
@@ -298,7 +311,31 @@ class Stage:
             self._kube.create(r.JOBS, program.job(name))
         except KubeError as error:
             return Firing(Outcome.NOT_STARTED, why=str(error))
-        outcome = self._watch(program, name)
+        return self._seen(before, unpulled)
+
+    def dark(self) -> Firing | None:
+        """What it does while what it could light again is off: fired once more, or, where it goes on, watched for
+        longer. None: nothing here could be turned off for it."""
+        on = [key for key, one in self._standing().holders.items() if one.wanted and key[0] in _SCALED]
+        self._audit.calls.clear()
+        for kind, namespace, name in on:
+            self._kube.patch(_SCALED[kind], name, {"spec": {"replicas": 0}}, namespace)
+        if not on:
+            return None
+        if not self._program.goes_on:
+            self._pass(until=self._loop.now() + timedelta(seconds=AFTER_S))
+            return self.fire()
+        before = self._standing()
+        self._fired_at = self._loop.monotonic()
+        return self._seen(before, (), DARK_S, DARK_WALL_S)
+
+    def _seen(
+        self, before: Scene, unpulled: tuple[tuple[str, str], ...], watched_s: float = 0.0, wall_s: float = 0.0
+    ) -> Firing:
+        """Watch the Job that was made until it has ended, or nothing more is to be seen. ``watched_s``, ``wall_s``: how
+        long one that goes on is watched, where not as a first time."""
+        program, name = self._program, self._job_name
+        outcome = self._watch(program, name, watched_s or WATCHED_S, wall_s or WATCHED_WALL_S)
         seconds = self._loop.monotonic() - self._fired_at
         endings = tuple(self._endings(program.namespace, name))
         why = self._why(program.namespace, name, outcome)
@@ -362,11 +399,11 @@ class Stage:
         return self._stood[1]
 
     # -- inside --------------------------------------------------------------------------------------------
-    def _watch(self, program: Program, name: str) -> Outcome:
+    def _watch(self, program: Program, name: str, watched_s: float, watched_wall_s: float) -> Outcome:
         limit_s = max(PATIENCE_S, PATIENCE * program.deadline_s) if program.deadline_s else PATIENCE_S
         wall_s = WALL_S
         if program.goes_on:
-            limit_s, wall_s = WATCHED_S, WATCHED_WALL_S
+            limit_s, wall_s = watched_s, watched_wall_s
         began = wall_seconds()
 
         def over() -> bool:

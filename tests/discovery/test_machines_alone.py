@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from killcheck.cli import main
-from killcheck.executor.cloud_machines import asked, lacks_region
+from killcheck.executor.cloud_machines import asked, lacks_place
 from killcheck.layers.beside import entries
 from killcheck.machine.calendar import as_cron
 from killcheck.machine.scheduled import find
@@ -75,9 +75,9 @@ def test_a_machine_is_counted_and_started_where_it_is():
 
 def test_a_region_comes_from_an_option_or_the_environment():
     calls = ["aws ec2 stop-instances --instance-ids i-1".split()]
-    assert lacks_region(calls, "")
-    assert not lacks_region(calls, "AWS_DEFAULT_REGION=eu-west-1")
-    assert not lacks_region(["aws ec2 stop-instances --region=r".split()], "")
+    assert lacks_place(calls, "")
+    assert not lacks_place(calls, "AWS_DEFAULT_REGION=eu-west-1")
+    assert not lacks_place(["aws ec2 stop-instances --region=r".split()], "")
 
 
 def test_a_pair_of_timers_is_a_kill_path(tmp_path):
@@ -149,20 +149,23 @@ def test_calendar_expressions_in_crons_words(expression, cron):
 
 
 @pytest.mark.parametrize(
-    ("expression", "over"),
+    ("expression", "why"),
     [
-        ("2020-01-01 22:00:00", True),
-        ("Mon 2019,2020-*-* 22:00", True),
-        ("2020/1-01-01 22:00", False),
-        ("2020..2040-*-* 22:00", False),
-        ("*-*-* 22:00", False),
+        ("2020-01-01 22:00:00", "its day has passed"),
+        ("Mon 2019,2020-*-* 22:00", "its day has passed"),
+        ("2020/1-01-01 22:00", ""),
+        ("2020..2040-*-* 22:00", ""),
+        ("*-*-* 22:00", ""),
+        ("*-*-* 24:00:00", "there is no hour 24"),
+        ("*:0/90", ""),
     ],
 )
-def test_timer_whose_days_have_passed_turns_nothing_off(expression, over, tmp_path):
+def test_timer_that_never_elapses_turns_nothing_off(expression, why, tmp_path):
     _units(tmp_path, "gpu-off", STOP.format("gpu-1"), expression)
     (one,) = find([tmp_path])
-    assert ("its day has passed" in (one.broken or "")) is over
-    if over:
+    assert why in (one.broken or "")
+    assert bool(one.broken) is bool(why)
+    if why:
         _, told, _ = _linted(tmp_path)
         assert ("machine-timer", "Timer/gpu-off", f"it never starts: {one.broken}") in told
         assert not discovered(tmp_path).layers

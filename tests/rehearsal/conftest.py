@@ -20,6 +20,7 @@ SCALE = [
 ASKED = {probe.id for probe in REHEARSED} | {
     "false-green",
     "command-missing",
+    "second-starter",
     "tight-deadline",
     "coverage-gap",
     "rbac-missing",

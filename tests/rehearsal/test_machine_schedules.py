@@ -63,7 +63,9 @@ def test_a_crontab_line_is_one_too(path, tmp_path):
         ("/usr/bin/kubectl -n gpu-lab scale deploy/ars --replicas=0", "", 'deployments.apps "ars" not found'),
         ("/opt/ops/off.sh", "#!/bin/bash\nkubectl -n gpu-lab scale deploy ars --replicas=0 || true\n", "exit code 0"),
         ("/opt/ops/off.sh", "#!/bin/sh\nset -e\nkubectl scale --replica=0 -n gpu-lab deploy/asr\n", "unknown flag"),
-        ("/opt/ops/off.sh", "#!/bin/sh\naws ec2 stop-instances --instance-ids i-1 || echo later\n", "was refused"),
+        ("/opt/ops/off.sh", "#!/bin/sh\naws ec2 stop-instances --instance-ids i-1 || echo later\n", "told no region"),
+        ("/opt/ops/off.sh", "#!/bin/sh\naws ec2 stop-instance --instance-ids i-1\n", "it is 'ec2 stop-instances'"),
+        ("/opt/ops/off.sh", "#!/bin/sh\ngcloud compute instances stop a || true\n", "told no zone"),
     ],
 )
 def test_what_is_wrong_with_it_is_said_where_it_stands(path, tmp_path, started, script, said):
@@ -293,22 +295,25 @@ def test_a_unit_that_names_another_service_which_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("install", "beside", "idle"),
+    ("install", "beside", "why"),
     [
-        ("", {}, True),
-        (ENABLED, {}, False),
-        ("", {"machine.target": "[Unit]\nWants=off.timer\n"}, False),
-        ("", {"timers.target.wants/off.timer": IDLE}, False),
+        ("", {}, "off.timer has no [Install]"),
+        (ENABLED, {}, ""),
+        ("", {"machine.target": "[Unit]\nWants=off.timer\n"}, ""),
+        ("", {"timers.target.wants/off.timer": IDLE}, ""),
+        ("[Unit]\nConditionPathExists=/etc/armed\n" + ENABLED, {}, "ConditionPathExists=/etc/armed is not here"),
+        ("[Unit]\nConditionPathExists=!/etc/held\n" + ENABLED, {}, ""),
     ],
 )
-def test_a_timer_that_nothing_here_enables_is_told(tmp_path, install, beside, idle):
+def test_a_timer_that_nothing_here_enables_is_told(tmp_path, install, beside, why):
     (tmp_path / "off.timer").write_text(install + IDLE)
     (tmp_path / "off.service").write_text(f"[Service]\nType=oneshot\nExecStart={STOP}\n")
     for name, text in beside.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (one,) = find([tmp_path])
-    assert ("off.timer has no [Install]" in one.idle) is idle
+    assert why in one.idle
+    assert bool(one.idle) is bool(why)
 
 
 def test_scripts_of_a_machines_tree_call_each_other_by_the_whole_path(tmp_path):

@@ -30,6 +30,23 @@ DISK = {
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
 
+
+def _keeper():
+    """A Deployment whose program lights asr again."""
+    looks = "kubectl -n gpu-lab get deploy asr -o 'jsonpath={.spec.replicas}'"
+    lights = "kubectl -n gpu-lab scale deploy asr --replicas=3"
+    loop = f'while sleep 900; do [ "$({looks})" != 0 ] || {lights}; done'
+    container = {"name": "main", "image": "ghcr.io/example/ops-tools:2.1.0", "command": ["/bin/bash", "-c", loop]}
+    labels = {"app": "keeper"}
+    pod = {"metadata": {"labels": labels}, "spec": {"serviceAccountName": "lights-out", "containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "keeper", "namespace": "gpu-lab"},
+        "spec": {"selector": {"matchLabels": labels}, "template": pod},
+    }
+
+
 BROKEN = {
     "403": (f"set -e\n{OFF}", {"rules": []}, "call-refused", "was answered 403"),
     "404": ("set -e\nkubectl -n gpu-lab scale deploy asrr tts --replicas=0", {}, "call-refused", "did you mean asr?"),
@@ -131,6 +148,24 @@ BROKEN = {
 
 #: A kubectl with a client flag takes no cluster of its pod's; lines that end as Windows ends them name no interpreter.
 BROKEN |= {
+    "kept on": (
+        f"set -e\n{OFF}",
+        {"extra": [_keeper()]},
+        "second-starter",
+        "deployments/asr/scale writes 3 once it finds that off: ",
+    ),
+    "a directory without it": (
+        "exec sh ./off.sh",
+        {"image": "docker.io/alpine/k8s:1.33.1", "container": {"workingDir": "/opt/ops"}, "files": {"off.sh": OFF}},
+        "fails-when-fired",
+        "./off.sh: No such file",
+    ),
+    "nobody says error": (
+        "echo 'curfew: self-signed' >&2\ntrue\n",
+        {},
+        "no-effect",
+        'it says "curfew: self-signed"',
+    ),
     "a type misspelt": (
         "set -e\nkubectl -n gpu-lab scale deploymnet asr --replicas=0",
         {},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import re
 import sys
 import sysconfig
@@ -83,6 +84,7 @@ def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratc
     steps += _python(launch, wiring)
     for mount in sorted(launch.mounts, key=lambda m: m.path):
         steps += _mount(mount, scratch, launch)
+    steps += _working_dir(launch)
     log = scratch.own / "termination-log"
     log.touch()
     log.chmod(0o666)
@@ -94,6 +96,18 @@ def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratc
     if dig(_container(launch), "securityContext", "readOnlyRootFilesystem"):
         steps.append(["seal", "/"])
     return Plan(launch.argv, _environment(launch), launch.working_dir or "/", steps)
+
+
+def _working_dir(launch: Launch) -> Iterator[Step]:
+    """The directory that a container starts in: runc makes it where it is not there.
+
+    Source: libcontainer/rootfs_linux.go, prepareRootfs. What an image that nobody knows has in it is not known either,
+    and no link in a volume is followed.
+    """
+    path = posixpath.normpath(launch.working_dir or "/")
+    mounted = any(f"{path}/".startswith(f"{mount.path.rstrip('/')}/") for mount in launch.mounts)
+    if launch.contents.known and path.startswith("/") and path != "/" and not mounted:
+        yield ["dir", path]
 
 
 def _etc(launch: Launch, dns_ip: str) -> Iterator[Step]:
