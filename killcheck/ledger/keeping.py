@@ -18,7 +18,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.machineless import StoodIn
 from killcheck.kube.manifests import STUMBLES
-from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import devices_of, root_of
 from killcheck.ledger import (
     admission,
@@ -39,6 +39,7 @@ from killcheck.ledger import (
 from killcheck.ledger.assume import settled
 from killcheck.ledger.references import bookkeeping, concern, gpus_in
 from killcheck.ledger.stakes import Held, Stakes, home_of, scaled_by
+from killcheck.safety.changes import LABEL
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.watch import starts
 
@@ -52,6 +53,8 @@ _MENDED = "render it or mend it, leave it out with --exclude, or say under assum
 _BOUNDS = frozenset({"LimitRange", "ResourceQuota", "NetworkPolicy", "PodDisruptionBudget", "Namespace"})
 #: Why a pod of a real cluster did not run its program.
 _HOLLOW = "its node has no machine"
+#: What programs make that goes on after them.
+_RUNNING = (r.CRONJOBS, r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS, r.JOBS, r.PODS)
 #: Kinds whose programs come to an end.
 _TO_AN_END = frozenset({"CronJob", "Job", "Pod"})
 
@@ -162,9 +165,10 @@ class _Book:
         self.kube = kube
         #: By what made them: pods whose programs ran.
         self._began: dict[tuple[str, str, str], list[Ran]] = {}
-        declared = {(str(obj.get("kind")), home_of(obj), name_of(obj)) for obj in inventory.objects}
+        declared = {_key(obj) for obj in inventory.objects}
+        self._made = [] if kube is None or self.live else [obj for obj in _made(kube) if _key(obj) not in declared]
         for one in ran:
-            for maker in one.makers(declared):
+            for maker in one.makers(declared | set(map(_key, self._made))):
                 self._began.setdefault(maker, []).append(one)
 
     def entries(self) -> Iterator[Entry]:
@@ -172,7 +176,7 @@ class _Book:
             if held.obj is not None:
                 yield from self._owner(held.obj)
                 yield from self._marks(held)
-        for obj in self.inventory.objects:
+        for obj in (*self.inventory.objects, *self._made):
             if controller_of(obj) is None:
                 yield self._entry_of(obj)
 
@@ -301,7 +305,7 @@ class _Book:
     def _seen(self, obj: Obj) -> workloads.Seen:
         """What a drill here saw of a workload's program; a layer's own executor was judged by the drill."""
         if self.live or self.kube is None:
-            return workloads.Seen()
+            return workloads.Seen(meant=self._meant(obj))
         home, name = home_of(obj), name_of(obj)
         pods = self._began.get((str(obj.get("kind")), home, name), [])
         layer = self.stakes.layer
@@ -311,7 +315,8 @@ class _Book:
         began = not pods and obj.get("kind") in _TO_AN_END and self._was_made(obj)
         unanswered = next((said for one in pods for said in one.unanswered if not self._meant(obj)), "")
         waits = obj.get("kind") in _TO_AN_END and any(map(self._runs_on, pods))
-        return workloads.Seen(ran=bool(pods), stuck=began, unanswered=unanswered, waits=waits)
+        meant = not pods and self._meant(obj)
+        return workloads.Seen(ran=bool(pods), stuck=began, unanswered=unanswered, waits=waits, meant=meant)
 
     def _runs_on(self, one: Ran) -> bool:
         """Whether a pod's program runs still, as its cluster is now."""
@@ -335,6 +340,18 @@ class _Book:
             if name_of(obj) in (name_of(job), owner.get("name") if owner.get("kind") == obj.get("kind") else ""):
                 return True
         return False
+
+
+def _key(obj: Obj) -> tuple[str, str, str]:
+    return str(obj.get("kind")), home_of(obj), name_of(obj)
+
+
+def _made(kube: Kube) -> Iterator[Obj]:
+    """What schedules or runs programs on a cluster now, apart from killcheck's own: programs may have made some."""
+    for resource in _RUNNING:
+        for obj in kube.list(resource).items:
+            if controller_of(obj) is None and LABEL not in labels_of(obj):
+                yield {"apiVersion": resource.api_version, "kind": resource.kind} | obj
 
 
 def _as_root(one: StoodIn) -> Obj:

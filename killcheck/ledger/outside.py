@@ -22,7 +22,7 @@ from killcheck.executor import Reading
 from killcheck.executor.scripts import texts
 from killcheck.kube import outside_schedules
 from killcheck.kube.passed_over import Cause, names_accelerators
-from killcheck.ledger import workloads
+from killcheck.ledger import calls
 from killcheck.ledger.stakes import Stakes
 from killcheck.machine import scheduled
 from killcheck.machine.starting import start_in, started_by, unread_in
@@ -77,7 +77,7 @@ def _under_a_sentinel(file: Path, stakes: Stakes) -> bool:
 
 def _entry(file: str, why: str, found: _Schedule, stakes: Stakes, now: datetime) -> Entry:
     readings = [_read(text) for text in found.programs]
-    raised = next((said for one in readings if (said := workloads.raising(one, stakes))), None)
+    raised = next((said for one in readings if (said := calls.raising(one, stakes))), None)
     text = "\n".join(found.programs) or text_of(Path(file), errors="replace")
     named = _named(text, stakes)
     started = (start_in(text) or started_by(text)) if named else None

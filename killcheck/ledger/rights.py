@@ -16,12 +16,12 @@ from killcheck.kube.objects import annotations_of, name_of, namespace_of, ref_of
 from killcheck.kube.secret_text import OWNER, TOKEN
 from killcheck.ledger.stakes import Held, Stakes, group_of, home_of, plural_of
 
-__all__ = ["CUTS_OFF", "LEANT_ON", "may_create", "may_write"]
+__all__ = ["CUTS_OFF", "LEANT_ON", "MAKERS", "STARTS", "may_create", "may_write"]
 
 _RBAC = "rbac.authorization.k8s.io"
 _WRITES = ("patch", "update")
 #: What makes pods, by group and resource.
-_STARTS = (
+STARTS = (
     ("", "pods"),
     ("apps", "deployments"),
     ("apps", "statefulsets"),
@@ -32,7 +32,7 @@ _STARTS = (
 )
 
 #: Custom resources whose controllers make pods, by group and resource.
-_MAKERS = (
+MAKERS = (
     ("jobset.x-k8s.io", "jobsets"),
     ("leaderworkerset.x-k8s.io", "leaderworkersets"),
     ("ray.io", "rayclusters"),
@@ -169,7 +169,7 @@ def may_create(stakes: Stakes, account: str, namespace: str) -> str | None:
 def _creates(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
     allows = partial(stakes.permissions.allows, account, namespace)
     own = ((held.group, held.plural) for held in stakes.targets)
-    for group, resource in dict.fromkeys((*_STARTS, *_MAKERS, *own)):
+    for group, resource in dict.fromkeys((*STARTS, *MAKERS, *own)):
         for where in sorted(stakes.namespaces):
             if allows(verb="create", group=group, resource=resource, namespace=where):
                 yield f"create {resource} in {where}"
@@ -180,6 +180,9 @@ def _creates(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
         for space in sorted(spaces):
             if allows(verb=verb, group=_GROUPS.get(resource, ""), resource=resource, namespace=space):
                 yield f"{verb} {resource} in {space}, on which {stakes.switches[0]} hangs, which turns them off"
+    for (resource, space, name), verb in product(sorted(stakes.read_by_switches), (*_WRITES, "delete")):
+        if allows(verb=verb, group="", resource=resource, name=name, namespace=space):
+            yield f"{verb} {resource} {space}/{name}, which {stakes.switches[0]} reads, which turns them off"
     for home, other in sorted(stakes.permissions.accounts - {(namespace, account)}):
         how = next(_acting_as(stakes, allows, home, other), "")
         may = _may_itself(stakes, other, home) if how else ""
@@ -198,6 +201,6 @@ def _acting_as(stakes: Stakes, allows: Callable[..., bool], home: str, account: 
         yield "read the token of"
     if allows(verb="create", group="", resource="pods", subresource="exec", namespace=home):
         yield "run commands in pods of"
-    for group, resource in _STARTS:
+    for group, resource in STARTS:
         if allows(verb="create", group=group, resource=resource, namespace=home):
             yield "run pods as"

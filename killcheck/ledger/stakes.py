@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from killcheck.executor import Reading, read
 from killcheck.kube import resources as r
+from killcheck.kube.container_logs import given_to
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.selectors import SelectorError, parse_labels
@@ -143,6 +144,20 @@ class Stakes:
         return {(home_of(o), name_of(o)): o for o in self.objects if o.get("kind") == "ServiceAccount"}
 
     @cached_property
+    def read_by_switches(self) -> set[tuple[str, str, str]]:
+        """(resource, namespace, name) of the ConfigMaps and Secrets that the switches' programs are given."""
+        return {
+            (resource.plural, home_of(obj), name)
+            for obj in self._switching()
+            for template in templates(obj)
+            for resource, name in given_to({"spec": {**template.spec, "imagePullSecrets": []}})
+        }
+
+    def _switching(self) -> Iterator[Obj]:
+        named = {(ref.kind, ref.namespace, ref.name) for ref in self.switches}
+        yield from (o for o in self.objects if (str(o.get("kind")), home_of(o), name_of(o)) in named)
+
+    @cached_property
     def scalers(self) -> list[Obj]:
         """What scales a target: ScaledObjects, HTTPScaledObjects, HPAs."""
         return [obj for obj in self.objects if scaled_by(obj) and any(self.scales(obj, held) for held in self.targets)]
@@ -165,13 +180,7 @@ class Stakes:
 
     def only_scales(self, held: Held) -> bool:
         """Whether all that the switches write to a target is its scale, as far as every one of them could be read."""
-        found = [
-            obj
-            for ref in self.switches
-            for obj in self.objects
-            if (obj.get("kind"), home_of(obj), name_of(obj)) == (ref.kind, ref.namespace, ref.name)
-        ]
-        readings = [self.reading(obj, template) for obj in found for template in templates(obj)]
+        readings = [self.reading(obj, template) for obj in self._switching() for template in templates(obj)]
         writes = [
             call for one in readings for call in one.writes if (call.group, call.resource) == (held.group, held.plural)
         ]

@@ -11,17 +11,18 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec import Struct
 
 from killcheck.entries import Becomes, Entry, Status, leaves
-from killcheck.executor import ApiCall, Reading
+from killcheck.executor import Reading
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger import identities, kinds, orders
-from killcheck.ledger.rights import CUTS_OFF, LEANT_ON, may_create, may_write
-from killcheck.ledger.stakes import Held, Stakes, home_of, plural_of
+from killcheck.ledger.calls import making, raising, stopping
+from killcheck.ledger.rights import may_create, may_write
+from killcheck.ledger.stakes import Held, Stakes, home_of
 from killcheck.rehearsal import loops
 from killcheck.spec.killpath import KillPath
 from killcheck.text.values import replace
 
-__all__ = ["CONTROLLERS", "KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of", "raising"]
+__all__ = ["CONTROLLERS", "KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of"]
 
 #: Kinds whose pods run programs.
 KINDS = frozenset(
@@ -90,6 +91,10 @@ _STUCK = (
     "add what its pods wait for to the manifests, take the right from its account, or say under assume: why it turns "
     "nothing on"
 )
+_MEANT = (
+    "name it under starts: in the spec where it is meant, drill it on a cluster where it fires (--on CONTEXT), or say "
+    "under assume: why it turns nothing on"
+)
 _UP = "bring it up and drill again, take the right from its account, or say under assume: why it turns nothing on"
 
 
@@ -97,13 +102,15 @@ class Seen(Struct, frozen=True):
     """What a drill saw of a workload's program. ``stuck``: what was to run it is there, and none of it ever began.
 
     ``unanswered``: what it asked and nothing here could answer, half a sentence. ``waits``: a program that comes to an
-    end was running still when the drill was over.
+    end was running still when the drill was over. ``meant``: it is a start that the spec declares, or plainly the
+    morning's.
     """
 
     ran: bool = False
     stuck: bool = False
     unanswered: str = ""
     waits: bool = False
+    meant: bool = False
 
 
 def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, live: bool) -> Entry:
@@ -130,7 +137,7 @@ def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, l
     if seen.stuck and not (_named_by_spec(obj, stakes.kill_path) or harmless_by_reading(obj, stakes)):
         because = f"{power}, and nothing of it ever began in this drill"
         return Entry(ref, Status.NOT_MODELLED, because, _STUCK)
-    return _by_reading(obj, stakes, power)
+    return _by_reading(obj, stakes, power, meant=seen.meant)
 
 
 @leaves("worker fleets", "work that comes while a fleet's own scaler runs beside a switch", Becomes.SAID)
@@ -241,28 +248,30 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
     return None
 
 
-def _by_reading(obj: Obj, stakes: Stakes, power: str) -> Entry:
+def _by_reading(obj: Obj, stakes: Stakes, power: str, *, meant: bool) -> Entry:
     """Not executed here: is it enough to have read its program?"""
     ref = ref_of(obj)
     readings = [stakes.reading(obj, template) for template in templates(obj)]
     if _named_by_spec(obj, stakes.kill_path):
         return Entry(ref, Status.MODELLED, "the spec names it as a part of the kill path")
-    if readings and all(map(_understood, readings)):
-        raised = _own_words(obj, stakes)
-        if not raised:
-            return Entry(ref, Status.HARMLESS, "its program was read whole, and turns nothing on")
-        stops = any(_stops(call, stakes) for one in readings for call in one.writes)
-        if obj.get("kind") == "CronJob" and not stops:
-            when = dig(obj, "spec", "schedule", default="")
-            return Entry(
-                ref,
-                Status.MODELLED,
-                f"its program was read whole: '{raised}', on its schedule {when}; no "
-                "firing of it came while this drill watched",
-                told=True,
-            )
-        return Entry(ref, Status.NOT_MODELLED, f"its program says '{raised}' and was not run in this drill", _SETTLES)
-    return Entry(ref, Status.NOT_MODELLED, f"{power}, and its program was not run in this drill", _SETTLES)
+    if not (readings and all(map(_understood, readings))):
+        return Entry(ref, Status.NOT_MODELLED, f"{power}, and its program was not run in this drill", _SETTLES)
+    raised = _own_words(obj, stakes)
+    made = next(filter(None, map(making, readings)), None)
+    if not raised and not made:
+        return Entry(ref, Status.HARMLESS, "its program was read whole, and turns nothing on")
+    said = f"its program says '{raised or made}'"
+    starts = obj.get("kind") == "CronJob" and raised and not any(stopping(one, stakes) for one in readings)
+    when = dig(obj, "spec", "schedule", default="")
+    if starts and meant:
+        because = f"its program was read whole: '{raised}', on its schedule {when}; no firing of it came while this "
+        return Entry(ref, Status.MODELLED, f"{because}drill watched", told=True)
+    if starts:
+        because = (
+            f"{said}, and its schedule {when} is not plainly the morning's: no firing came while this drill watched"
+        )
+        return Entry(ref, Status.NOT_MODELLED, because, _MEANT)
+    return Entry(ref, Status.NOT_MODELLED, f"{said} and was not run in this drill", _SETTLES)
 
 
 def _own_words(obj: Obj, stakes: Stakes) -> str | None:
@@ -289,37 +298,6 @@ def _hooks(template: PodTemplate) -> Iterator[PodTemplate]:
 
 def _understood(reading: Reading) -> bool:
     return bool(reading.calls) and not reading.not_understood and not reading.outside
-
-
-def raising(reading: Reading, stakes: Stakes) -> str | None:
-    """The first call that may turn a target on, or stop its switch, as far as it was read."""
-    return next(filter(None, (_stops(call, stakes) or _starts(call, stakes) for call in reading.writes)), None)
-
-
-def _stops(call: ApiCall, stakes: Stakes) -> str | None:
-    """The call, where it may keep a switch from turning anything off: itself, or what it hangs on."""
-    for ref in stakes.switches:
-        if call.resource == plural_of(ref.api_version, ref.kind) and call.about(ref.namespace, ref.name, {}):
-            return str(call)
-        homes = {ref.namespace} | (stakes.namespaces if _deletes(call) else set())
-        if call.namespace in homes and call.resource in (LEANT_ON if _deletes(call) else CUTS_OFF):
-            return str(call)
-    return None
-
-
-def _starts(call: ApiCall, stakes: Stakes) -> str | None:
-    """The call, where it may turn a target on."""
-    if _deletes(call) or call.replicas == 0:
-        return None
-    for held in stakes.targets:
-        labels = held.labels[0] if held.labels else {}
-        if call.resource == held.plural and call.about(held.namespace, held.name, labels):
-            return str(call)
-    return None
-
-
-def _deletes(call: ApiCall) -> bool:
-    return call.verb.startswith("delete")
 
 
 def _named_by_spec(obj: Obj, kill_path: KillPath) -> bool:

@@ -83,6 +83,7 @@ def test_who_brings_no_token_has_what_everybody_has() -> None:
         ({"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["create"]}, True),
         ({"apiGroups": [API], "resources": ["rolebindings"], "verbs": ["delete"]}, True),
         ({"apiGroups": ["batch"], "resources": ["cronjobs/status"], "verbs": ["*"]}, False),
+        ({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}, False),  # it reads none
         ({"apiGroups": ["batch"], "resources": ["cronjobs"], "resourceNames": ["backup"], "verbs": ["delete"]}, False),
     ],
 )
@@ -100,19 +101,43 @@ def test_who_may_stop_the_switch_may_leave_the_gpus_on(tmp_path: Path, rule: Obj
         ("kubectl -n serving create quota none --hard=pods=0", True),
         ("kubectl -n serving delete rolebinding lights-out", True),
         ("kubectl -n serving delete configmap old", False),
+        ("kubectl -n serving scale deploy/llama --replicas=1", True),  # at 18:00: it is no morning's
+        ("kubectl -n serving annotate so llama autoscaling.keda.sh/paused-replicas-", True),
+        ("kubectl -n serving annotate so llama autoscaling.keda.sh/paused-replicas=0", False),
+        ('kubectl -n argocd patch application gpu --type merge -p \'{"operation":{"sync":{}}}\'', True),
+        ('kubectl -n argocd patch application web --type merge -p \'{"operation":{"sync":{}}}\'', False),
+        ("kubectl -n serving create job --from=cronjob/other now", True),
+        ("kubectl -n serving patch configmap calendar -p '{\"data\":{}}'", True),
     ],
 )
-def test_what_cuts_the_switch_off_on_another_night_was_not_seen(tmp_path: Path, line: str, opens: bool) -> None:
+def test_what_comes_on_another_night_was_not_seen(tmp_path: Path, line: str, opens: bool) -> None:
     container = {"name": "a", "image": "alpine/k8s:1.32.3", "command": ["sh", "-c", line]}
     pod = {"serviceAccountName": "owl", "restartPolicy": "Never", "containers": [container]}
     spec = {"schedule": "0 18 * * 0", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
     meta = {"name": "owl", "namespace": "serving"}
     rules = [{"apiGroups": ["", API], "resources": ["*"], "verbs": ["*"]}]
+    application = {"destination": {"namespace": "serving"}, "syncPolicy": {"automated": {}}}
     beside = [
         *account("owl", "serving", rules),
         {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "spec": spec},
+        _named("keda.sh/v1alpha1", "ScaledObject", "llama", "serving", {"scaleTargetRef": {"name": "llama"}}),
+        _named("argoproj.io/v1alpha1", "Application", "gpu", "argocd", application),
     ]
-    assert ("CronJob/serving/owl" in {entry.object for entry in _kept(beside, tmp_path).open}) is opens
+    one = Composition(rivals=tuple(beside))
+    objects = one.objects
+    (switch,) = [obj for obj in objects if obj["metadata"]["name"] == "lights-out" and obj["kind"] == "CronJob"]
+    container = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    container["envFrom"] = [{"configMapRef": {"name": "calendar"}}]
+    assert ("CronJob/serving/owl" in {entry.object for entry in _ledger(one, tmp_path, objects).open}) is opens
+
+
+def _named(api_version: str, kind: str, name: str, namespace: str, spec: Obj) -> Obj:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
 
 
 @pytest.mark.parametrize(("key", "opens"), [("downscaler/uptime", True), ("uptime-monitor.io/on", False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,19 @@ def _bare() -> list[Obj]:
     return [*rights, {"apiVersion": "v1", "kind": "Pod", "metadata": cron["metadata"], "spec": pod}]
 
 
+def _schedules_another() -> list[Obj]:
+    """A CronJob that makes a CronJob: what that does comes once a year."""
+    *_, made = _hourly("kubectl -n serving scale deployment llama --replicas=1")
+    made |= {"metadata": {"name": "yearly", "namespace": "ops"}, "spec": made["spec"] | {"schedule": "0 3 1 8 *"}}
+    may = [{"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["get", "create", "patch"]}]
+    _, _, _, cron = _hourly(f"kubectl apply -f - <<'X'\n{json.dumps(made)}\nX")
+    return [*account("keeper", "ops", MAY_SCALE + may, cluster=True), cron]
+
+
 #: What stands beside a switch that works, and what keeps it from being proven.
 SEEN = {
     "a loop that ran": (_loop(IMAGE), ""),
-    "a loop whose image is gone": (_loop("docker.io/bitnami/kubectl:1.33"), "was not run in this drill"),
-    "one that says of itself that it ran": (
+    "one whose image is gone, and that says of itself that it ran": (
         _loop("docker.io/bitnami/kubectl:1.33", **{"killcheck.dev/ran": "true"}),
         "was not run in this drill",
     ),
@@ -65,6 +74,7 @@ SEEN = {
         _once("sleep 93600; kubectl -n serving scale deployment llama --replicas=1"),
         "had not ended when the drill was over",
     ),
+    "a schedule that another one makes": (_schedules_another(), "CronJob/ops/yearly"),
     "a plan from outside": (
         _hourly("n=$(curl -fs https://plan.example.com/n); kubectl -n serving scale deployment llama --replicas=$n"),
         "an answer that it did not get here",
