@@ -29,6 +29,7 @@ __all__ = [
     "is_known_device",
     "node_devices",
     "requests",
+    "shared",
     "spec_devices",
     "unaccounted",
     "waived",
@@ -252,6 +253,23 @@ def fraction(metadata: Obj) -> int:
     if not any(str(notes.get(key) or "0") not in ("0", "0.0", "") for key in parts):
         return 0
     return max(1, _count(notes.get("gpu-fraction-num-devices") or 1))
+
+
+def shared(metadata: Obj) -> str | None:
+    """The annotation by which a pod seems to ask for a part of a GPU, of a sharer that nobody here knows; None: none.
+
+    A key with a word for accelerators, and a share or an amount: ``gpu.example.net/share: "0.5"``.
+    """
+    notes = metadata.get("annotations") or {}
+    return next((key for key in notes if _SHARER.search(key) and _SHARE.fullmatch(str(notes[key]))), None)
+
+
+#: A key that speaks of accelerators, and of no port, hour or version of what watches them; a value that is a part.
+_SHARER = re.compile(
+    r"(?i)(?<![a-z])v?(gpu|npu|tpu|mig|accelerator)s?(?![a-z])"
+    r"(?!.*(port|interval|timeout|scrape|metric|version|revision|driver|priority|cost|price|checksum|updated|seconds))"
+)
+_SHARE = re.compile(r"(0?\.\d*[1-9]\d*|[1-9]\d{0,5}(\.\d+)?)\s*(%|[kKMGT]i?B?)?")
 
 
 def claims_of(objects: Iterable[Obj]) -> dict[tuple[str, str, str], Obj]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from killcheck.entries import Entry
+from killcheck.entries import Entry, Status
 from killcheck.executor.arming import armed_by
 from killcheck.kube import container_logs, schedule
 from killcheck.kube import resources as r
@@ -43,6 +43,7 @@ __all__ = ["DeadMan", "job_from"]
 
 #: A write that the executor made can be observed this much later than the executor's own end, in seconds.
 WRITE_SLACK_S = 10.0
+_MORE_MEMORY = "give it more memory (resources.limits.memory), or say under assume: why it has enough"
 #: How much of an executor's log is kept, in characters.
 LOG_KEPT = 16_000
 #: How long after a slot its Job may take to be there, in seconds (the controller looks a tenth of a second after it).
@@ -512,7 +513,18 @@ class DeadMan(LayerRun):
         seen = self.stage.cluster.real  # there its volumes are what they are
         lying = () if seen else carried.on_volumes(self._declared, lambda name: kube.find(r.CONFIGMAPS, name, home))
         rests = seldom.entry(self._declared, self.stage.kill_path, self.layer, self.stage.cluster.loop.now())
-        return [*super().doubts(), *lying, *([rests] if rests is not None else [])]
+        return [*super().doubts(), *lying, *self._out_of_memory(), *([rests] if rests is not None else [])]
+
+    def _out_of_memory(self) -> Iterator[Entry]:
+        """That its executor's memory ran out, if only after it had written: on another night it may be before."""
+        for pod in self.stage.observations.pods.values():
+            for status in dig(pod, "status", "containerStatuses", default=[]):
+                ends = [dig(status, when, "terminated", "reason") for when in ("state", "lastState")]
+                if "OOMKilled" in ends:
+                    said = f"container {status.get('name')} of its executor ran out of memory (OOMKilled) as it turned "
+                    because = f"{said}them off: on another night that may be before it does"
+                    yield Entry(str(self.ref), Status.NOT_MODELLED, because, _MORE_MEMORY)
+                    return
 
     def idles_s(self) -> float:
         """Not at all."""

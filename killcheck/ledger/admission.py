@@ -16,7 +16,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.selectors import from_match_labels
 from killcheck.ledger.stakes import Stakes, home_of
 
-__all__ = ["KINDS", "POLICIES", "entry_of", "policy_entry"]
+__all__ = ["KINDS", "POLICIES", "entry_of", "policy_entry", "unknown_parameters"]
 
 KINDS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 _POLICIES = frozenset({"MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"})
@@ -28,6 +28,9 @@ _SETTLES = (
 _WRITE = (
     "write it as a version that is served (killcheck lint says which), drill it on a cluster that has it "
     "(--on CONTEXT), or say under assume: what it leaves alone"
+)
+_PARAMETER = (
+    "add it to the manifests, drill it on a cluster that has it (--on CONTEXT), or say under assume: what it says"
 )
 
 
@@ -50,19 +53,51 @@ def entry_of(obj: Obj, stakes: Stakes, *, live: bool) -> Entry:
 
 def policy_entry(obj: Obj, stakes: Stakes) -> Entry:
     """The entry of a policy, or of a binding of one, that no API server here applies: its version is not served."""
-    ref, kind = ref_of(obj), str(obj.get("kind")).removesuffix("Binding")
+    about = next((asked for policy in _policies(obj, stakes) if (asked := _about(policy, stakes))), None)
+    if about is None:
+        because = "no rule of its policy matches a target, its pods or what turns them off"
+        return Entry(ref_of(obj), Status.HARMLESS, because)
+    why = f"its policy is about {about}, and no API server here serves {obj.get('apiVersion')}"
+    return Entry(ref_of(obj), Status.NOT_MODELLED, why, _WRITE)
+
+
+def unknown_parameters(obj: Obj, stakes: Stakes) -> Entry | None:
+    """The entry of a binding that is judged by an object which no manifest holds; None: of any other.
+
+    Without it the policy says nothing here (``parameterNotFoundAction: Allow``).
+    """
+    said = dig(obj, "spec", "paramRef", default={})
+    if said.get("parameterNotFoundAction") != "Allow":
+        return None
+    for policy in _policies(obj, stakes):
+        kind, about = dig(policy, "spec", "paramKind", "kind"), _about(policy, stakes)
+        if about and kind and not any(_is_parameter(one, str(kind), said) for one in stakes.objects):
+            why = f"its policy is about {about}, and goes by a {kind} that no manifest holds"
+            return Entry(ref_of(obj), Status.NOT_MODELLED, why, _PARAMETER)
+    return None
+
+
+def _is_parameter(obj: Obj, kind: str, said: Obj) -> bool:
+    """Whether an object may be what a binding's ``paramRef`` names or selects."""
+    if obj.get("kind") != kind or said.get("namespace") not in (None, "", home_of(obj)):
+        return False
+    name = said.get("name")
+    return name_of(obj) == name if name else _selected(said.get("selector"), labels_of(obj))
+
+
+def _policies(obj: Obj, stakes: Stakes) -> Iterator[Obj]:
+    """The policy itself, or those that a binding names."""
+    kind = str(obj.get("kind")).removesuffix("Binding")
     name = dig(obj, "spec", "policyName") if obj.get("kind") != kind else name_of(obj)
-    for policy in stakes.objects:
-        if policy.get("kind") != kind or name_of(policy) != name:
-            continue
-        constraints = dig(policy, "spec", "matchConstraints", default={})
-        hook = {**constraints, "rules": constraints.get("resourceRules")}
-        mutating = kind == "MutatingAdmissionPolicy"
-        for asked in (*_of_targets(stakes, mutating=mutating), *_of_switches(stakes)):
-            if _matches(hook, asked, stakes):
-                why = f"its policy is about {asked.what}, and no API server here serves {obj.get('apiVersion')}"
-                return Entry(ref, Status.NOT_MODELLED, why, _WRITE)
-    return Entry(ref, Status.HARMLESS, "no rule of its policy matches a target, its pods or what turns them off")
+    yield from (one for one in stakes.objects if one.get("kind") == kind and name_of(one) == name)
+
+
+def _about(policy: Obj, stakes: Stakes) -> str | None:
+    """What a policy is asked about, of what a verdict is about; None: nothing."""
+    constraints = dig(policy, "spec", "matchConstraints", default={})
+    hook = {**constraints, "rules": constraints.get("resourceRules")}
+    asked = (*_of_targets(stakes, mutating=policy.get("kind") == "MutatingAdmissionPolicy"), *_of_switches(stakes))
+    return next((one.what for one in asked if _matches(hook, one, stakes)), None)
 
 
 class _Asked(Struct, frozen=True):

@@ -217,6 +217,11 @@ class _Book:
             return admission.entry_of(obj, self.stakes, live=self.live)
         if kind in admission.POLICIES and not self.live and not kinds.is_served(obj):
             return admission.policy_entry(obj, self.stakes)
+        unknown = (
+            admission.unknown_parameters(obj, self.stakes) if kind in admission.POLICIES and not self.live else None
+        )
+        if unknown is not None:
+            return unknown
         if gitops.is_gitops(obj):
             return gitops.entry_of(obj, self.stakes, self.models, live=self.live)
         model = kinds.model_of(obj, self.models)

@@ -29,6 +29,7 @@ __all__ = ["entries", "meant_to_stay", "of_schedule", "uncovered"]
 _ENDS = "give its Job an activeDeadlineSeconds, let a layer cover it, or say under assume: what ends it"
 _SETTLES = "let a layer cover it, or say under assume: why it stays on"
 _DESCRIBED = "describe the nodes (NodePool, Node), or say under assume: why it holds none"
+_SHARES = "name it under targets: where it holds one, or say under assume: why it holds none"
 _NAMED_OR_NODES = "name it under targets:, have the nodes judged (nodes:, P2), or say under assume: why it may stay"
 _FLOOR = "let it go down to none, have the nodes judged (nodes:, P2), or say under assume: why they may stay"
 _SLOW = "shorten the grace period, say podsGone under deadlines:, or annotate its pods with killcheck.dev/stops-after-s"
@@ -132,6 +133,10 @@ def _unaccounted(objects: Iterable[Obj], stakes: Stakes) -> Iterator[Entry]:
         if how and not described:
             said = f"it may use GPUs that it does not ask for ({how}), and no manifest says which nodes it runs on"
             yield Entry(ref_of(obj), Status.NOT_MODELLED, said, _DESCRIBED)
+        by = next((key for one in templates(obj) if one.count and (key := gpus.shared(one.metadata))), None)
+        if by and not devices_of(obj, wanted=True):
+            said = f"its pods may hold a part of a GPU, by an annotation that no sharer known here reads ({by})"
+            yield Entry(ref_of(obj), Status.NOT_MODELLED, said, _SHARES)
 
 
 def _slow(stakes: Stakes) -> Iterator[Entry]:

@@ -38,11 +38,20 @@ def elsewhere(reading: Reading, stakes: Stakes) -> str | None:
     return None
 
 
+#: Groups of gcloud's commands. A word that is none of them may be an order, and what comes after it a name.
+_GROUPS = (
+    "compute|instances|instance-groups|managed|instance-templates|disks|snapshots|zones|regions|machine-types|networks"
+    "|accelerator-types|reservations|resource-policies|addresses|firewall-rules|images|tpus|tpu-vm|queued-resources"
+    "|container|clusters|node-pools|operations|projects|services|iam|service-accounts|logging|logs|monitoring|billing"
+    "|accounts|budgets|storage|buckets|sql|databases|jobs|functions|scheduler|workflows|pubsub|topics|subscriptions"
+    "|secrets|versions|artifacts|repositories|docker|dns|managed-zones|record-sets|kms|keys|keyrings|config"
+    "|configurations|auth|ai|endpoints|models|custom-jobs|dataproc|composer|environments|builds|quotas"
+)
 #: The words before the first flag of a command that asks, or fetches, and orders nothing; of any other tool none is.
 _ASKS = {
     "aws": r"[a-z0-9-]+ (describe|list)-[a-z-]+|cloudwatch get-metric-(statistics|data)|ce get-[a-z-]+|s3 ls( \S+)?"
     r"|s3 (cp|sync) s3:\S+ (?!s3:)\S+",
-    "gcloud": r"([a-z-]+ )+(list|describe)( \S+)?|storage (cp|rsync) gs:\S+ (?!gs:)\S+",
+    "gcloud": rf"(alpha |beta )?(run )?(({_GROUPS}) )+(list|describe)( \S+)?|storage (cp|rsync) gs:\S+ (?!gs:)\S+",
     "az": r"([a-z-]+ )+(list|show)",
     "eksctl": r"get \S+( \S+)?",
     "helm": r"(list|ls|status|history)( \S+)?|get \S+ \S+",

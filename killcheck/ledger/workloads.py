@@ -6,6 +6,7 @@ starter, whatever it is called.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
@@ -238,7 +239,7 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
         whom = None if _is_furniture(template) else identities.unknown(template.spec, home_of(obj), stakes)
         if whom:
             return f"it acts as {whom}: what that may do is not known"
-        elsewhere = orders.elsewhere(reading, stakes)
+        elsewhere = orders.elsewhere(reading, stakes) or _aimed(obj, template, stakes)
         if elsewhere:
             return elsewhere
     for home, account in () if kinds.is_builtin(obj) else identities.named_in(obj, stakes):
@@ -246,6 +247,39 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
         if written:
             return f"it names {identities.told(home, account)}, which may {written}"
     return None
+
+
+#: Flags and variables that say what is to be scaled, as far as their names tell.
+_AIM = r"(?i:[\w-]*(target|deploy|workload|scal|replica|wake|start)[\w-]*)[= ]"
+
+
+def _aimed(obj: Obj, template: PodTemplate, stakes: Stakes) -> str | None:
+    """That a program is told a target, and no manifest says anything of what its account may do, in a phrase.
+
+    A binding from elsewhere may let it. An account that a binding names is known by that.
+    """
+    own = str(template.spec.get("serviceAccountName") or "default")
+    if own == "default" or (home_of(obj), own) not in identities.of_pod(template.spec, home_of(obj), stakes):
+        return None
+    found = (word for word in _told(template) for held in stakes.targets if _aims_at(word, held))
+    word = next(found, None)
+    if word is None or _has_rights(obj, stakes):
+        return None
+    return f"its program is told '{word}', and no manifest says what its account may do"
+
+
+def _told(template: PodTemplate) -> Iterator[str]:
+    """The words that containers are started with, and their variables."""
+    for container in dig(template.spec, "containers", default=[]):
+        yield from (str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ())))
+        yield from (f"{one.get('name')}={one.get('value')}" for one in container.get("env") or ())
+
+
+def _aims_at(word: str, held: Held) -> bool:
+    """Whether a word names a target as something to act on: ``deployment/NAME``, ``--target=NAMESPACE/NAME``."""
+    kind, home, name = (re.escape(part) for part in (held.kind.lower(), held.namespace, held.name))
+    kinds_of = rf"(?<![\w./:@-])({kind}s?|deploy|sts)(\.[\w.]+)?/({home}/)?{name}(?![\w./-])"
+    return re.search(rf"{kinds_of}|{_AIM}{home}/{name}(?![\w./-])", word) is not None
 
 
 def _by_reading(obj: Obj, stakes: Stakes, power: str, *, meant: bool) -> Entry:

@@ -172,6 +172,30 @@ def _woken(aim: Aim) -> list[Obj]:
     return [*rights, _at_zero(owl), custom("ScaledObject", spec, namespace="platform", group="keda.sh")]
 
 
+def _sharing(aim: Aim) -> list[Obj]:
+    made = workload("notebook", aim.namespace, "default")
+    made["spec"]["template"]["metadata"]["annotations"] = {"gpu.example.net/share": "0.5"}
+    return [made]
+
+
+def _by_a_parameter(aim: Aim) -> list[Obj]:
+    """A policy over all that is written, whose parameter somebody made by hand, or nobody did."""
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+    policy = {
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "params.data.on != 'yes'"}],
+    }
+    where = {"name": "floor", "namespace": "platform", "parameterNotFoundAction": "Allow"}
+    binding = {"policyName": "of-a-stranger", "paramRef": where, "validationActions": ["Deny"]}
+    kind = "ValidatingAdmissionPolicy"
+    group = "admissionregistration.k8s.io"
+    return [
+        custom(kind, policy, group=group, apiVersion=f"{group}/v1"),
+        custom(f"{kind}Binding", binding, group=group, apiVersion=f"{group}/v1"),
+    ]
+
+
 #: What could turn a target on again, or keep it on, and what nobody here runs.
 UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
     "an operator that may patch the scale": lambda a: program(
@@ -235,6 +259,15 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
             "warm", "sh", "-c", f"aws ec2 describe-instances --filters {a.namespace} | xargs aws ec2 start-instances"
         )
     ],
+    "an order to a cloud about a machine that is called as a question is": lambda a: [
+        _hourly("warm", "gcloud", "compute", "instances", "start", "list", f"--project={a.namespace}")
+    ],
+    "a program that is told the target, whose rights nobody knows": lambda a: [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "owl", "namespace": "platform"}},
+        workload("owl", "platform", "owl", args=[f"--target={a.namespace}/{a.name}"]),
+    ],
+    "a part of a GPU by the word of a sharer": _sharing,
+    "a policy that goes by what no manifest holds": _by_a_parameter,
     "what is laid where something fetches it": lambda a: [
         _hourly("publish", "aws", "s3", "cp", f"/out/{a.namespace}.yaml", "s3://fleet/")
     ],
