@@ -38,6 +38,8 @@ class Case(Struct):
     observations: Observations = field(default_factory=Observations)
     #: Something that had been off came on again.
     relit: bool = False
+    #: Whose pod last wrote an object's replicas (``Deployment shop/keep-warm``), by the object's uid, where known.
+    scaled_by: dict[str, str] = field(default_factory=dict)
 
     @property
     def job(self) -> Obj:

@@ -6,14 +6,14 @@ The words are those of a v1.36 cluster (kubelet, Job controller, scheduler), as 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
+from killcheck.diagnosis.false_green import false_green
+from killcheck.diagnosis.meanings import MEANINGS, forbidden
 from killcheck.executor import refusals
 from killcheck.executor.refusals import RefusalKind
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.layers.base import Hindrance
-from killcheck.text.jsontext import from_text
 
 __all__ = ["FAILURES", "RULES"]
 
@@ -77,7 +77,7 @@ def pod_refused(case: Case) -> Diagnosis | None:
     events = case.events("FailedCreate")
     if case.pods or not events:
         return None
-    message = str(events[0].get("message", ""))
+    message = str(events[0].get("message", "")).removeprefix("(combined from similar events): ")
     remedy = next(
         (text for mark, text in _REFUSALS if mark in message.lower()),
         "make the template's pod admissible: try it with kubectl create --dry-run=server",
@@ -316,11 +316,13 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
     if code in CURL_EXITS and "curl" in log and (told is None or told.kind not in _ANSWERED):
         return (
             f"curl exit code {code}, {CURL_EXITS[code]}: {last}",
-            _MEANINGS[RefusalKind.UNREACHED][1],
+            MEANINGS[RefusalKind.UNREACHED][1],
             (23, 25),
         )
     if told is not None:
-        meaning, remedy, rows = _MEANINGS[told.kind]
+        meaning, remedy, rows = MEANINGS[told.kind]
+        if told.kind is RefusalKind.FORBIDDEN:
+            remedy = forbidden(told.line)
         return f"{meaning}: {told.line[:300]}", remedy, rows
     invalid = refusals.invalid(log)
     if invalid:
@@ -342,58 +344,6 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
 
 #: What was not the network's fault: somebody answered, or nobody was asked.
 _ANSWERED = (RefusalKind.NO_TOKEN, RefusalKind.FORBIDDEN, RefusalKind.UNAUTHORIZED, RefusalKind.UNTRUSTED)
-_EGRESS = (
-    "the executor cannot reach the API server: allow its egress to the API server's real address and to "
-    "DNS, and let it retry"
-)
-#: By what became of the executor's call: (what it means, what to do, rows of the failure catalogue).
-_MEANINGS: dict[RefusalKind, tuple[str, str, tuple[int, ...]]] = {
-    RefusalKind.NO_TOKEN: (
-        "the pod has no ServiceAccount token",
-        "let the executor's pod have its token (automountServiceAccountToken), or project one",
-        (17,),
-    ),
-    RefusalKind.FORBIDDEN: (
-        "403 Forbidden",
-        "give the executor's ServiceAccount exactly this: verb, resource, subresource and name "
-        "(deployments/scale is not deployments)",
-        (16,),
-    ),
-    RefusalKind.UNAUTHORIZED: (
-        "401 Unauthorized",
-        "the executor's token is not accepted: mount a fresh one (projected, audience of the API server) and "
-        "read it at each use",
-        (17, 19),
-    ),
-    RefusalKind.UNRESOLVED: ("the executor cannot resolve a name", _EGRESS, (25, 23)),
-    RefusalKind.UNTRUSTED: (
-        "the executor does not trust the API server's certificate",
-        "renew the certificate and see to the node's clock; give the executor the CA of its ServiceAccount's mount",
-        (22,),
-    ),
-    RefusalKind.UNREACHED: ("the executor cannot get through", _EGRESS, (23, 25)),
-    RefusalKind.BUSY: (
-        "the API server was busy, and the executor gave up",
-        "let the executor try again for some minutes (curl --retry, backoffLimit): an API server that is busy recovers",
-        (24, 26),
-    ),
-}
-
-
-def _refusal(log: str) -> str | None:
-    """The message of the Status that the API answered with, or the line that tells of it."""
-    begin, end = log.find("{"), log.rfind("}")
-    try:
-        return str(from_text(log[begin : end + 1])["message"])
-    except (ValueError, KeyError, TypeError):
-        return _line_with(log, '"message"', "forbidden", "unauthorized", "not found", "error")
-
-
-def _line_with(log: str, *marks: str) -> str | None:
-    for line in log.splitlines():
-        if any(mark in line.lower() for mark in marks):
-            return line.strip().strip('",')[:300]
-    return None
 
 
 def deadline(case: Case) -> Diagnosis | None:
@@ -403,7 +353,7 @@ def deadline(case: Case) -> Diagnosis | None:
         return None
     told = refusals.refusal(case.log())
     if told is not None and told.kind not in _ANSWERED:  # what it waited for is known
-        meaning, remedy, rows = _MEANINGS[told.kind]
+        meaning, remedy, rows = MEANINGS[told.kind]
         return Diagnosis(
             cause=f"the executor tried until its deadline: {meaning}: {told.line[:300]}",
             evidence=(
@@ -478,58 +428,6 @@ def _still_first(pod: Obj) -> str | None:
         if dig(one, "state", "running") or dig(one, "state", "terminated", "exitCode", default=0):
             return str(one.get("name"))
     return None
-
-
-def false_green(case: Case) -> Diagnosis | None:
-    """The Job is Complete and the GPUs are on."""
-    done = case.job_condition("Complete")
-    if not done or case.stuck_at not in ("scale_written", "pods_terminating", "pods_gone"):
-        return None
-    if "scale_written" in case.timeline.reached:
-        return None
-    log = case.log()
-    marked = any(mark in log for mark in ("Forbidden", "Unauthorized", "NotFound", "Failure"))
-    told = refusals.refusal(log)
-    why = _refusal(log) if marked else f"{_MEANINGS[told.kind][0]}: {told.line}" if told is not None else ""
-    on, off = _still_on(case)
-    passed_over = ", ".join(on) if on and off and not why else ""
-    words = refusals.last(log)[:200] if not why else ""
-    return Diagnosis(
-        cause=f"false green: the Job is Complete, {passed_over or 'the GPUs'} {_are(on, passed_over)} on"
-        + (f" - {why}" if why else ""),
-        evidence=(
-            f"Job {name_of(case.job)}: Complete, {done.get('reason', '')}",
-            *(f"{name}: asks for {count} replica(s)" for name, count in on.items()),
-            *(f"{name}: asks for none" for name in off),
-            *case.log_lines(),
-        ),
-        remedy=_to_act(passed_over, words),
-        failures=(14,),
-    )
-
-
-def _to_act(passed_over: str, words: str) -> str:
-    """What to do about an executor that ended well and left its targets on; ``words``: its last, where none failed."""
-    if passed_over:
-        return f"mend what the executor picks its targets by (a list, a selector, a name): it passes {passed_over} over"
-    fails = "let the executor fail when its call fails (curl -f, set -eu, no '|| true')"
-    if words:
-        return (
-            f'it said "{words}", and nothing of a call that failed: mend what kept it from acting (a guard, a lock, a '
-            f"selection that is empty), or {fails}: never trust Complete, count the GPUs"
-        )
-    return f"{fails}, and give it the rights it lacks: never trust Complete, count the GPUs"
-
-
-def _are(on: Mapping[str, int], named: str) -> str:
-    return "is" if named and len(on) == 1 else "are"
-
-
-def _still_on(case: Case) -> tuple[dict[str, int], list[str]]:
-    """(How many replicas each covered target asks for that asks for any, those that ask for none)."""
-    targets = [t for t in case.scene.kill_path.covered_by(case.layer.layer) if t.kind]
-    asked = {str(target): case.scene.replicas(target) for target in targets}
-    return {name: count for name, count in asked.items() if count}, [name for name, count in asked.items() if not count]
 
 
 def hangs(case: Case) -> Diagnosis | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
-from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of, uid_of
+from killcheck.kube import resources as r
+from killcheck.kube.errors import KubeError
+from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of, owners, uid_of
 from killcheck.layers.rivals import lighter
 from killcheck.spec.killpath import Target
 from killcheck.watch import queues
@@ -15,6 +17,18 @@ __all__ = ["RULES"]
 
 #: How kubectl says that it has deleted or evicted a pod (kubectl/pkg/cmd/delete, drain).
 _DELETED = re.compile(r'^pod[/ ]"?[^"\s]+"? (?:force )?(?:deleted|evicted)', re.MULTILINE)
+_BY_SCALE = "kubectl scale --replicas=0"
+#: How a workload is turned off whose replicas nobody scales, by kind.
+_OFF = {
+    "Job": "suspend or delete the Job",
+    "JobSet": "spec.suspend: true, or delete it",
+    "RayCluster": "spec.suspend: true, or delete it",
+    "RayJob": "spec.suspend: true, or delete it",
+    "RayService": "delete the RayService: its RayClusters are its own",
+    "Notebook": "the annotation kubeflow-resource-stopped",
+    "InferenceService": "the annotation serving.kserve.io/stop: 'true'",
+    "PyTorchJob": "spec.runPolicy.suspend: true, or delete it",
+}
 #: Who writes replicas, by the field manager they use.
 RIVALS = {
     "keda": (
@@ -68,10 +82,7 @@ def scaled_back(case: Case) -> Diagnosis | None:
                     return made
             elif scene.replicas(target):
                 manager = lighter(case.layer.stage, obj, case.timeline.start) or ""
-                who, remedy, row = next(
-                    (entry for mark, entry in RIVALS.items() if mark in manager.lower()),
-                    (manager or "something", "find who owns spec.replicas and let only one own it", 31),
-                )
+                who, remedy, row = _rival(case, obj, manager)
                 return Diagnosis(
                     cause=f"scaled back: {who} set {obj['kind']} {name_of(obj)} to {scene.replicas(target)} replica(s)",
                     evidence=(
@@ -82,6 +93,31 @@ def scaled_back(case: Case) -> Diagnosis | None:
                     failures=(row,),
                 )
     return None
+
+
+def _rival(case: Case, obj: Obj, manager: str) -> tuple[str, str, int]:
+    """Who wrote an object's replicas, what to do about it, and the row of the failure catalogue."""
+    pod_of = case.scaled_by.get(uid_of(obj))
+    if pod_of is not None:
+        return pod_of, f"take from {pod_of} what lets it start this, or let it ask whether the night is over", 55
+    if "horizontal-pod-autoscaler" in manager.lower() and _keda_owns(case, obj):
+        return "KEDA, by its HPA,", RIVALS["keda"][1], RIVALS["keda"][2]
+    known = (entry for mark, entry in RIVALS.items() if mark in manager.lower())
+    return next(known, (manager or "something", "find who owns spec.replicas and let only one own it", 31))
+
+
+def _keda_owns(case: Case, obj: Obj) -> bool:
+    """Whether an HPA of the object is a ScaledObject's: whoever deletes it gets another."""
+    try:
+        found = case.scene.cluster.kube.list(r.HPAS, namespace_of(obj)).items
+    except KubeError:
+        return False
+    named = (obj["kind"], name_of(obj))
+    return any(
+        (dig(hpa, "spec", "scaleTargetRef", "kind"), dig(hpa, "spec", "scaleTargetRef", "name")) == named
+        and any(owner.get("kind") == "ScaledObject" for owner in owners(hpa))
+        for hpa in found
+    )
 
 
 def made_again(case: Case) -> Diagnosis | None:
@@ -102,8 +138,8 @@ def made_again(case: Case) -> Diagnosis | None:
             f"{one}: asks for {case.scene.replicas(one)} replica(s); {', '.join(made)}: created after the trigger"
             for one, made in anew.items()
         ),
-        remedy="turn the workload itself off (kubectl scale --replicas=0): deleting its pods or draining its nodes "
-        "leaves it asking for them",
+        remedy=f"turn the workload itself off ({_OFF.get(target.kind, _BY_SCALE)}): deleting its pods or draining its "
+        "nodes leaves it asking for them",
         failures=(31,),
     )
 

@@ -21,7 +21,7 @@ from killcheck.spec.killpath import KillPath, Layer
 from killcheck.text.values import replace
 from killcheck.witnesses.panel import Unproven
 
-__all__ = ["Attribution", "Bystanders"]
+__all__ = ["Attribution", "Bystanders", "author"]
 
 
 class Attribution(Struct, frozen=True):
@@ -39,6 +39,8 @@ class Bystanders:
         self.stage = stage
         #: Resource version of the write that turned each target off, by kind and uid.
         self.off_at: dict[str, int] = {}
+        #: Whose pod last wrote how many replicas a target has, by its uid, where that is known.
+        self.scaled_by: dict[str, str] = {}
         #: When a template was seen to ask for no GPU any more, by uid: its pods go later, one by one perhaps.
         self._taken_out: dict[str, datetime] = {}
         self._kinds = {target.kind for target in kill_path.covered_by(drilled)}
@@ -59,6 +61,8 @@ class Bystanders:
     def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
         """A difference in the scene, for each of them."""
         of_target = new.get("kind") in self._kinds
+        if of_target and old is not None and dig(old, "spec", "replicas") != dig(new, "spec", "replicas"):
+            self._scaled(new)
         if of_target and old is not None and _is_leaving(new) and not _is_leaving(old):
             self._write_off(new)
         elif of_target and (change == "deleted" or _went_off(old, new)):
@@ -71,8 +75,13 @@ class Bystanders:
             run.notice(change, old, new)
 
     def _write_off(self, obj: Obj) -> None:
-        version = str(obj["metadata"].get("resourceVersion", ""))
-        self.off_at[uid_of(obj)] = int(version) if version.isdigit() else 0
+        self.off_at[uid_of(obj)] = _version(obj)
+
+    def _scaled(self, obj: Obj) -> None:
+        self.scaled_by.pop(uid_of(obj), None)
+        who = author(self.stage, _version(obj))
+        if who is not None:
+            self.scaled_by[uid_of(obj)] = who
 
     def taken_out_at(self, objects: Sequence[Obj]) -> datetime | None:
         """When the last of some objects was seen to ask for no GPU any more; None where one of them still does."""
@@ -141,6 +150,22 @@ class Bystanders:
                 wrote = ", ".join(sorted(map(str, authors)))
                 return Attribution(name, f"its executor wrote it ({wrote}), and had not ended well when they were off")
         return None
+
+
+def author(stage: Stage, version: int) -> str | None:
+    """Whose pod made a write, where requests are known by their tokens; None: unknown."""
+    kind, _, place = (stage.cluster.author(version) or "").partition("/")
+    namespace, _, name = place.partition("/")
+    pod = stage.scene.pods.get(name, namespace) if kind == "Pod" else None
+    if pod is None:
+        return None
+    kind, name = stage.scene.root_owner(pod)
+    return f"{kind} {namespace}/{name}"
+
+
+def _version(obj: Obj) -> int:
+    version = str(obj["metadata"].get("resourceVersion", ""))
+    return int(version) if version.isdigit() else 0
 
 
 def _is_leaving(obj: Obj) -> bool:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from killcheck import executor
 from killcheck.clock import VirtualLoop
 from killcheck.drill import other_nights
+from killcheck.drill.attribution import author
 from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, NotTried, WorksOnce
 from killcheck.drill.resting import Resting
 from killcheck.kube import resources as r
@@ -378,15 +379,9 @@ class Night:
         return told[0] if told else Relight(now, who, "", evidence=evidence)
 
     def _author(self, obj: Obj) -> str | None:
-        """Whose pod made an object what the scene saw last, where requests are known by their tokens; None: unknown."""
+        """Whose pod made an object what the scene saw last; None: unknown."""
         version = str(obj["metadata"].get("resourceVersion", ""))
-        wrote = self.stage.cluster.author(int(version)) if version.isdigit() else None
-        kind, _, place = (wrote or "").partition("/")
-        pod = self.scene.pods.get(place.partition("/")[2], place.partition("/")[0]) if kind == "Pod" else None
-        if pod is None:
-            return None
-        kind, name = self.scene.root_owner(pod)
-        return f"{kind} {namespace_of(pod)}/{name}"
+        return author(self.stage, int(version)) if version.isdigit() else None
 
     def _let_go_by(self, owner: Start, now: datetime) -> Start | None:
         """The start whose Job wrote to an object - a controller's own, a target - shortly before; None: none did."""

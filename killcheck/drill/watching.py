@@ -284,6 +284,7 @@ class Watched:
             self.progress.timeline,
             self.stage.observations,
             relit=self.progress.relit,
+            scaled_by=dict(self.bystanders.scaled_by) if self.bystanders is not None else {},
         )
 
     def _fresh_never_done(self) -> bool:

@@ -12,6 +12,7 @@ from killcheck.clock import VirtualLoop
 from killcheck.embedded import default_objects, wire
 from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
+from killcheck.embedded.api.admission.tolerations import ExtendedResourceToleration
 from killcheck.embedded.api.authn import Authenticator
 from killcheck.embedded.api.core import Config
 from killcheck.embedded.api.http import User
@@ -63,7 +64,7 @@ from killcheck.kube import releases
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound
 from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
-from killcheck.kube.provider_pools import GKE_POOL
+from killcheck.kube.provider_pools import GKE_KIND, GKE_POOL
 from killcheck.kube.workloads import templates
 
 __all__ = ["Cluster", "LoadError"]
@@ -329,6 +330,8 @@ class Cluster:
             extra, notes = default_objects.missing_objects(objects, self.kube, self.assumed)
             self.notes += notes
             self._stand_in(objects)
+            if any(obj.get("kind") == GKE_KIND for obj in objects):
+                self.admission.modelled["gke"] = ExtendedResourceToleration()
             self.git.projects += [obj for obj in objects if obj.get("kind") == "AppProject"]
             for obj in sorted([*extra, *(o for o in objects if not is_provided(o))], key=_order):
                 try:

@@ -19,13 +19,14 @@ from typing import Any
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.text.yamlfile import Document, YamlError, documents
 
-__all__ = ["GKE_POOL", "KINDS", "exported", "node_group", "selector"]
+__all__ = ["GKE_KIND", "GKE_POOL", "KINDS", "exported", "node_group", "selector"]
 
+GKE_KIND = "ContainerNodePool"
 #: What GKE labels the nodes of a pool with.
 GKE_POOL = "cloud.google.com/gke-nodepool"
 #: The kinds, and the label that their nodes carry with the pool's name.
 KINDS = {
-    "ContainerNodePool": GKE_POOL,
+    GKE_KIND: GKE_POOL,
     "ManagedClustersAgentPool": "kubernetes.azure.com/agentpool",
 }
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
@@ -75,7 +76,7 @@ def _gke(pool: Mapping[str, Any]) -> Obj:
     ]
     return {
         "apiVersion": "container.cnrm.cloud.google.com/v1beta1",
-        "kind": "ContainerNodePool",
+        "kind": GKE_KIND,
         "metadata": {"name": str(pool["name"])},
         "spec": {
             "nodeLocations": list(pool.get("locations") or ()),
@@ -127,22 +128,24 @@ def node_group(obj: Obj) -> dict[str, Any] | None:
     if obj.get("kind") not in KINDS:
         return None
     try:
-        return _gke_group(obj) if obj["kind"] == "ContainerNodePool" else _aks_group(obj)
+        return _gke_group(obj) if obj["kind"] == GKE_KIND else _aks_group(obj)
     except (TypeError, ValueError):
         return None
 
 
 def _gke_group(obj: Obj) -> dict[str, Any]:
     spec, config = obj.get("spec") or {}, dig(obj, "spec", "nodeConfig", default={})
-    zones = [str(zone) for zone in spec.get("nodeLocations") or ()]
-    many, scaling = max(1, len(zones)), spec.get("autoscaling") or {}
+    place = str(spec.get("location") or "")  # of the control plane: a zone where it has three parts, else a region
+    zones = [str(zone) for zone in spec.get("nodeLocations") or ([place] if place.count("-") == 2 else ())]
+    # without nodeLocations a regional pool has nodes in three zones ("Regional clusters"; which, GKE chooses)
+    many, scaling = len(zones) or (3 if place.count("-") == 1 else 1), spec.get("autoscaling") or {}
     fixed = int(spec.get("nodeCount", spec.get("initialNodeCount", 0)) or 0) * many
     least = scaling.get("totalMinNodeCount", int(scaling.get("minNodeCount") or 0) * many) if scaling else fixed
     most = scaling.get("totalMaxNodeCount", int(scaling.get("maxNodeCount") or 0) * many) if scaling else fixed
     name, accelerators = pool_name(obj), config.get("guestAccelerator") or ()
     spot = bool(config.get("spot") or config.get("preemptible"))
     labels = {
-        KINDS["ContainerNodePool"]: name,
+        GKE_POOL: name,
         "cloud.google.com/gke-provisioning": "spot" if config.get("spot") else "standard",
         **({"cloud.google.com/gke-spot": "true"} if config.get("spot") else {}),
         **({"cloud.google.com/gke-preemptible": "true"} if config.get("preemptible") else {}),

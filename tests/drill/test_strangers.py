@@ -25,7 +25,7 @@ FROM_LIST = {"volumes": [{"name": "names", "configMap": {"name": "names"}}]}
 AT_LIST = {"volumeMounts": [{"name": "names", "mountPath": "/names"}]}
 
 
-def target() -> Obj:
+def target(replicas: int = 1) -> Obj:
     """A model server."""
     container = {"name": "a", "image": "registry.example.net/llm:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     return {
@@ -33,7 +33,7 @@ def target() -> Obj:
         "kind": "Deployment",
         "metadata": {"name": "llm", "namespace": "inf", "labels": {"app": "llm"}},
         "spec": {
-            "replicas": 1,
+            "replicas": replicas,
             "selector": {"matchLabels": {"app": "llm"}},
             "template": {
                 "metadata": {"labels": {"app": "llm"}},
@@ -95,6 +95,17 @@ def webhook() -> Obj:
     }
     api = "admissionregistration.k8s.io/v1"
     return {"apiVersion": api, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "g"}, "webhooks": [hook]}
+
+
+def gke_pool() -> Obj:
+    """Machines that GKE taints, and whose taint it lets pods with GPUs tolerate."""
+    node = {"machineType": "g2-standard-8", "guestAccelerator": [{"type": "nvidia-l4", "count": 1}]}
+    return {
+        "apiVersion": "container.cnrm.cloud.google.com/v1beta1",
+        "kind": "ContainerNodePool",
+        "metadata": {"name": "l4", "namespace": "inf"},
+        "spec": {"location": "us-west1", "autoscaling": {"minNodeCount": 0, "maxNodeCount": 1}, "nodeConfig": node},
+    }
 
 
 def scaler(start: str = "0 8 * * *", end: str = "0 9 * * *") -> Obj:
@@ -166,7 +177,7 @@ def suspended(obj: Obj) -> Obj:
 def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
     """The drill of the layer ``off``."""
     every = [*rights(), *objects]
-    if not any(obj["kind"] == "DaemonSet" for obj in objects):
+    if not any(obj["kind"] == "DaemonSet" or obj["spec"] == target(2)["spec"] for obj in objects if "spec" in obj):
         every.append(target())
     (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(every))
     result = Run(
@@ -185,6 +196,7 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
         [scaler(), switch(f"kubectl -n inf annotate so llm autoscaling.keda.sh/paused=true --overwrite; {SCALE}")],
         [scaler(), switch(FLOOR + SCALE)],
         [webhook(), switch(SCALE)],
+        [gke_pool(), switch(SCALE)],
         [suspended(switch(SCALE)), switch(ARM, "arm", "0 20 * * *")],
         [
             daemons(),
@@ -207,6 +219,7 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
         "KEDA paused, then scaled",
         "KEDA's floor lowered, then scaled",
         "a webhook about other writes",
+        "a taint that GKE lets its pods tolerate",
         "armed before it fires",
         "a DaemonSet that selects no node any more",
         "the same of one that selected none before",
@@ -273,7 +286,12 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
         ([daemons(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
         ([scaler("0 20 * * *", "0 23 * * *"), switch(FLOOR + SCALE)], "KEDA"),
         ([scaler(), switch(FLOOR.replace("0}}", "1}}") + SCALE)], "scaled back: KEDA"),
-        ([everywhere(), switch("kubectl -n inf delete pod -l app=llm")], "others were made"),
+        ([target(2), switch(SCALE.replace("=0", "=1"))], "it set Deployment/inf/llm to 1, not to 0"),
+        ([switch(f"{SCALE} --dry-run=server")], "it asked for a dry run"),
+        (
+            [switch(SCALE), loop(f"sleep 60; {SCALE.replace('=0', '=1')}")],
+            "scaled back: Deployment inf/keeper set Deployment llm to 1 replica(s)",
+        ),
         ([everywhere(), switch("kubectl -n inf scale ds probe --replicas=0 || true")], "false green"),
         ([switch("since=$(date -d '8 hours ago' +%s); " + SCALE)], "invalid date '8 hours ago'"),
         ([suspended(switch(SCALE)), switch(SCALE.replace("scale", "get"), "arm", "0 20 * * *")], "is suspended"),
@@ -291,7 +309,9 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
         "a DaemonSet makes its pods again",
         "KEDA's floor lowered while its trigger is active",
         "KEDA's floor written as it is",
-        "so does one for all nodes",
+        "a minimum that is not zero",
+        "a dry run that was left in",
+        "a loop that comes at once is named, too",
         "a DaemonSet has no scale",
         "a date that busybox cannot read",
         "nobody arms it",

@@ -8,6 +8,7 @@ controllers/nodelifecycle; on AWS an instance that is shutting down still exists
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,6 +25,8 @@ __all__ = ["CloudNodes", "node_object"]
 
 #: How often the cloud controller manager looks at nodes that are not ready.
 MONITOR_S = 5.0
+
+_NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def node_object(instance: Instance, name: str, version: str) -> Obj:
@@ -129,7 +132,8 @@ class CloudNodes(Controller):
         if instance.type.provider != "aws":  # nodes of GKE and AKS are named after their machines
             return instance.instance_id
         octets = self.cloud.rng.getrandbits(16)
-        region = instance.region or self.cloud.region
+        # a zone that somebody made up is a label, not always a part of a name
+        region = _NO_NAME.sub("-", (instance.region or self.cloud.region).lower()).strip("-")
         suffix = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
         return f"ip-10-0-{octets >> 8}-{octets & 255}.{suffix}"
 

@@ -53,7 +53,8 @@ class Instance(Struct):
     @property
     def region(self) -> str:
         """Of its zone: ``us-east-1`` of us-east-1a, ``europe-west4`` of europe-west4-a, ``eastus`` of eastus-1."""
-        return self.zone[:-1] if self.type.provider == "aws" else self.zone.rpartition("-")[0]
+        region = self.zone[:-1] if self.type.provider == "aws" else self.zone.rpartition("-")[0]
+        return region.rstrip("-_.")  # of a zone that somebody made up: a label still
 
     @property
     def provider_id(self) -> str:

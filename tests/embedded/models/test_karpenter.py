@@ -210,9 +210,19 @@ def test_a_missing_node_class_is_reported_where_there_are_node_classes():
     world.run(1)
     ready = condition(world.kube.get(r.NODEPOOLS, "gpu"), "NodeClassReady")
     assert (ready["status"], ready["reason"]) == ("False", "NodeClassNotFound")
+    world.kube.create(r.NODEPOOLS, pool("filled-in", ("topology.kubernetes.io/zone", "In", "<AZ>")))
     world.kube.create(r.PODS, pod(gpus=1))
     world.run(60)
     assert not world.claims()
+    assert "invalid value <AZ>" in condition(world.kube.get(r.NODEPOOLS, "filled-in"), "ValidationSucceeded")["message"]
+
+
+def test_a_zone_that_is_no_part_of_a_name_names_a_node_all_the_same():
+    world = World()
+    world.kube.create(r.NODEPOOLS, pool("gpu", ("topology.kubernetes.io/zone", "In", "Cellar_1")))
+    world.kube.create(r.PODS, pod(gpus=1))
+    world.until(on(world))
+    assert world.kube.list(r.NODES).items[0]["metadata"]["labels"]["topology.kubernetes.io/zone"] == "Cellar_1"
 
 
 def test_a_static_pool_keeps_its_nodes_without_any_pod():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
 
+from killcheck.embedded.api.validation.names import label_value
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.instances.amounts import amounts
 from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS
@@ -89,6 +90,15 @@ def _active(budget: Mapping[str, Any], now: datetime) -> bool:
     return hit is not None and hit <= now
 
 
+def _check_labels(labels: Mapping[str, Any], requirements: Iterable[Obj]) -> None:
+    """That each value can be a node's label (Karpenter's RuntimeValidate). Raises PoolError."""
+    pairs = list(labels.items())
+    pairs += [(one.get("key", ""), value) for one in requirements for value in one.get("values") or ()]
+    for key, value in pairs:
+        if words := label_value(str(value)):
+            raise PoolError(f"invalid value {value} for key {key}, {words[0]}")
+
+
 def read_pool(obj: Obj) -> Pool:
     """The pool of a NodePool object. Raises PoolError."""
     spec, template = obj.get("spec", {}), dig(obj, "spec", "template", default={})
@@ -104,6 +114,7 @@ def read_pool(obj: Obj) -> Pool:
         after = _nillable(disruption.get("consolidateAfter", "0s"))
     except (RequirementError, ValueError) as error:
         raise PoolError(str(error)) from error
+    _check_labels(labels, inner.get("requirements") or ())
     return Pool(
         obj,
         name,
