@@ -32,6 +32,8 @@ _USER = "impersonate-user"
 _GROUP = "impersonate-group"
 _UID = "impersonate-uid"
 _EXTRA = "impersonate-extra-"
+#: Where the token of a pod says which node it is on.
+_OWN_NODE = "authentication.kubernetes.io/node-name"
 _NODE = "system:node:"
 _AUTHENTICATION = "authentication.k8s.io"
 
@@ -102,21 +104,32 @@ class Authenticator(Struct):
             return user
         alone = not (groups or uid or extra)
         refused: status.StatusError | None = None
-        mode = _mode(name, alone=alone) if self.attributes_of is not None and MASTERS not in user.groups else ""
-        if mode and self.attributes_of is not None:
+        constrained = self.attributes_of is not None and MASTERS not in user.groups
+        for mode in _modes(user, name, alone=alone) if constrained else ():
             try:
-                attributes = self.attributes_of(request)
-                on = structs.replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}")
-                self.authorizer.check(user, on)
-                self._allow_all(user, name, groups, uid, extra, verb=f"impersonate:{mode}")
-                return _become(name, ["system:nodes"] if mode == "arbitrary-node" else groups, uid, extra)
+                return self._constrained(user, request, mode, (name, groups, uid, extra))
             except status.StatusError as error:
-                refused = error
+                refused = refused or error
         try:
             self._allow_all(user, name, groups, uid, extra, verb="impersonate")
         except status.StatusError as error:
             raise refused or error from error
         return _become(name, groups, uid, extra)
+
+    def _constrained(
+        self, user: User, request: Request, mode: str, wanted: tuple[str, list[str], str, dict[str, list[str]]]
+    ) -> User:
+        """Raises StatusError 403 where a mode does not let him be ``wanted`` (name, groups, uid, extra) in this request."""
+        assert self.attributes_of is not None
+        name, groups, uid, extra = wanted
+        asked, own = self.attributes_of(request), mode == "associated-node"
+        by = User(user.name, user.groups, user.uid, _keys_of(user)) if own else user
+        self.authorizer.check(by, structs.replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
+        if own:  # asked of every node at once (associatedNodeImpersonationAttributes)
+            self._allow(by, "*", "nodes", verb=f"impersonate:{mode}", group=_AUTHENTICATION)
+        else:
+            self._allow_all(by, name, groups, uid, extra, verb=f"impersonate:{mode}")
+        return _become(name, ["system:nodes"] if mode.endswith("-node") else groups, uid, extra)
 
     def _allow_all(
         self, user: User, name: str, groups: list[str], uid: str, extra: Mapping[str, list[str]], *, verb: str
@@ -155,16 +168,21 @@ class Authenticator(Struct):
         self.authorizer.check(user, Attributes(verb, group, resource, subresource, name, namespace))
 
 
-def _mode(name: str, *, alone: bool) -> str:
-    """Which constrained impersonation a user falls under (filters/impersonation/mode.go); empty: none.
+def _modes(user: User, name: str, *, alone: bool) -> tuple[str, ...]:
+    """Which constrained impersonations a user falls under, in turn (filters/impersonation/mode.go).
 
-    ``alone``: nothing but the name is asked for. That a node's own accounts may be that node is not modelled.
+    ``alone``: nothing but the name is asked for.
     """
     if _service_account(name):
-        return "serviceaccount" if alone else ""
+        return ("serviceaccount",) if alone else ()
     if name.startswith(_NODE):
-        return "arbitrary-node" if alone else ""
-    return "user-info"
+        own = _service_account(user.name) and name.removeprefix(_NODE) in user.extra.get(_OWN_NODE, ())
+        return (*(("associated-node",) if own else ()), "arbitrary-node") if alone else ()
+    return ("user-info",)
+
+
+def _keys_of(user: User) -> dict[str, list[str]]:
+    return {"authentication.kubernetes.io/associated-node-keys": sorted(user.extra)}
 
 
 def _become(name: str, groups: list[str], uid: str, extra: dict[str, list[str]]) -> User:

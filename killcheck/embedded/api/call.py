@@ -62,6 +62,8 @@ class Call(Struct):
     subresource: str
     verb: str
     warnings: list[str] = field(default_factory=list)
+    #: Whether what is put names the uid and the version that it replaces, as what was read does.
+    whole: bool = True
     #: POST on a name: the body's type where it is not the resource's own.
     _dry_run: bool | None = None
 

@@ -120,6 +120,7 @@ class Core(ABC):
             old=old,
             user=call.user,
             dry_run=dry_run,
+            whole=call.whole,
         )
         admitted, warnings = self.admission.admit(request, between)
         for text in warnings:

@@ -113,7 +113,7 @@ class Subresources:
         issued = self.server.issuer.issue(call.namespace, call.name, admitted)
         schema, version = "AuthenticationV1TokenRequest", "authentication.k8s.io/v1"
         given = {key: value for key, value in (request.get("spec") or {}).items() if value is not None}
-        given |= {key: value for key, value in (dig(sent, "spec", default={}) or {}).items() if value == []}
+        given |= {key: value for key, value in (dig(sent.value, "spec", default={}) or {}).items() if value == []}
         spec = {"expirationSeconds": issued["spec"]["expirationSeconds"]} | given
         return Response(201, self._with_managers(call, issued, request | {"spec": spec}, schema, version))
 

@@ -190,6 +190,7 @@ class Writer:
         """PUT on an object, or on its status."""
         obj = decode_object(call, read_object(call))
         check_name(call, obj)
+        call.whole = bool(obj["metadata"].get("uid") and obj["metadata"].get("resourceVersion"))
         if self.store.get(call.kind.table, call.key) is None and self._put_creates(call):
             self.server.authorize_create(call)
             if obj["metadata"].get("uid"):

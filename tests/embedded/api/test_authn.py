@@ -5,6 +5,7 @@ from access_world import ADMIN, world
 
 from killcheck.embedded.api.authn import ANONYMOUS, peer_header
 from killcheck.embedded.api.http import Request, User
+from killcheck.embedded.api.rbac import Attributes
 from killcheck.embedded.api.status import StatusError
 
 SA = "system:serviceaccount:team:gpu-off"
@@ -193,3 +194,25 @@ def test_groups_without_a_user_are_a_bad_request():
     with pytest.raises(StatusError, match="without impersonating a user") as refused:
         ask(world(), user=ADMIN, impersonate_group="system:masters")
     assert refused.value.code == 400
+
+
+@pytest.mark.parametrize("node", ["gpu-1", "gpu-2"])
+def test_a_pod_may_be_let_be_the_node_that_it_is_on_and_no_other(node):
+    rules = [
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["nodes"], "verbs": ["impersonate:associated-node"]},
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["impersonate-on:associated-node:get"]},
+    ]
+    me = {"authentication.kubernetes.io/node-name": ["gpu-1"]}
+    w = world()
+    grant(w, *rules, user=SA)
+    w.authenticator.attributes_of = lambda _request: Attributes("get", "", "nodes", "", node, "")
+    agent = User("system:serviceaccount:team:gpu-off", extra=me)
+    request = Request("GET", "/", headers={"impersonate-user": f"system:node:{node}"}, user=agent)
+    if node == "gpu-2":
+        with pytest.raises(StatusError) as refused:
+            w.authenticator.authenticate(request)
+        assert "arbitrary-node" in str(refused.value)
+    else:
+        assert w.authenticator.authenticate(request) == User(
+            "system:node:gpu-1", ("system:nodes", "system:authenticated")
+        )

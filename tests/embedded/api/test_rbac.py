@@ -5,10 +5,11 @@ from access_world import ADMIN, REGISTRY, world
 
 from killcheck.embedded.api import reviews
 from killcheck.embedded.api.authn import ANONYMOUS
-from killcheck.embedded.api.http import User
+from killcheck.embedded.api.http import Request, User
 from killcheck.embedded.api.rbac import Attributes
 from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.api.tokens import service_account_user
+from killcheck.embedded.cluster import Cluster
 
 RBAC = "rbac.authorization.k8s.io"
 SA = "system:serviceaccount:team:gpu-off"
@@ -373,3 +374,21 @@ def test_the_garbage_collector_may_touch_a_role_it_could_not_write():
     }
     new = old | {"metadata": {"name": "r", "namespace": "team"}}
     assert w.admit("UPDATE", new, old=old, user=User("collector"))[0] == new
+
+
+def test_a_role_that_is_put_as_it_was_read_changes_nothing_and_one_out_of_a_file_is_asked_about():
+    with Cluster(exec_mode="none") as cluster:
+        rights = {"apiGroups": [RBAC], "resources": ["roles"], "verbs": ["get", "update"]}
+        kept = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": "kept", "namespace": "default"}}
+        held = kept | {"metadata": {"name": "editor", "namespace": "default"}, "rules": [rights]}
+        bound = {"subjects": [{"kind": "User", "name": "jane"}], "roleRef": {"kind": "Role", "name": "editor"}}
+        binding = held | {"kind": "RoleBinding"} | bound
+        del binding["rules"]
+        cluster.load([kept | {"rules": [GRANT]}, held, binding])
+        path, jane = f"/apis/{RBAC}/v1/namespaces/default/roles/kept", User("jane", ("system:authenticated",))
+        read = cluster.server.handle(Request("GET", path, user=jane)).body
+        answers = [
+            cluster.server.handle(Request("PUT", path, body=body, user=jane)).status
+            for body in (read, kept | {"rules": [GRANT]})
+        ]
+        assert answers == [200, 403]

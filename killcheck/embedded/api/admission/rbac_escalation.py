@@ -134,8 +134,11 @@ def _compact(rule: Obj) -> str:
 
 
 def _only_collected(request: AdmissionRequest) -> bool:
-    """Whether an update changes nothing but what the garbage collector does."""
-    if request.old is None or request.obj is None:
+    """Whether an update changes nothing but what the garbage collector does.
+
+    It is compared as it was sent: without its uid and version it is another (pkg/registry/rbac/helpers.go).
+    """
+    if request.old is None or request.obj is None or not request.whole:
         return False
 
     def rest(obj: Obj) -> Obj:

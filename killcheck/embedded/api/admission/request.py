@@ -20,6 +20,7 @@ class AdmissionRequest(Struct, frozen=True):
     """``obj`` is what is to be written (None for DELETE): mutating plugins edit it in place. ``old`` is what is stored.
 
     For a subresource, ``obj`` and ``old`` are what the subresource speaks (a Scale, an Eviction, a TokenRequest).
+    ``whole``: what was sent names the uid and the version that it replaces, as what was read does.
     """
 
     operation: Operation
@@ -31,6 +32,7 @@ class AdmissionRequest(Struct, frozen=True):
     old: Obj | None
     user: User
     dry_run: bool = False
+    whole: bool = True
 
     @property
     def resource(self) -> tuple[str, str]:
