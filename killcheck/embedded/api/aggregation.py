@@ -1,7 +1,8 @@
 """APIServices: whether what serves a group elsewhere is there, and what is answered in its place.
 
 A group without a Service is served here. One with a Service counts as available where the Service has ready endpoints:
-that something answers behind them is assumed, and nothing of it is served. Sources:
+that something answers behind them is assumed. Of all that, figures of containers alone are served
+(:mod:`killcheck.embedded.api.resourcemetrics`). Sources:
 kube-aggregator/pkg/controllers/status/remote/remote_available_controller.go, and answers of a v1.36.2 API server.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from killcheck.embedded.api import resourcemetrics
 from killcheck.embedded.api.http import Request, Response, User
 from killcheck.embedded.api.store import Change
 from killcheck.kube.objects import Obj, condition, dig, format_time
@@ -52,7 +54,10 @@ class Aggregation:
         mine = [one for one in self.elsewhere() if one["spec"].get("group") == parts[1]]
         if len(parts) == 2 and mine:
             return Response(200, {"kind": "APIGroup", "apiVersion": "v1"} | _group(parts[1], mine))
-        if any(one["spec"].get("version") == parts[2] for one in mine) if len(parts) > 2 else False:
+        asked = [one for one in mine if one["spec"].get("version") == parts[2]] if len(parts) > 2 else []
+        if asked and _is_metrics(asked[0]) and dig(condition(asked[0], "Available"), "status") == "True":
+            return resourcemetrics.respond(self.server, request)
+        if asked:
             return Response(503, "service unavailable\n", dict(_TEXT))
         return None
 
@@ -66,7 +71,7 @@ class Aggregation:
         if "groups" in answer.body:
             more = {"groups": [*answer.body["groups"], *(_group(name, ones) for name, ones in by_group.items())]}
         else:
-            more = {"items": [*answer.body["items"], *(_stale(name, ones) for name, ones in by_group.items())]}
+            more = {"items": [*answer.body["items"], *(_known(name, ones) for name, ones in by_group.items())]}
         return Response(answer.status, answer.body | more, answer.headers)
 
     # -- inside --------------------------------------------------------------------------------------------
@@ -126,6 +131,23 @@ def _group(name: str, ones: list[Obj]) -> Obj:
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def _stale(name: str, ones: list[Obj]) -> Obj:
-    versions = [{"version": str(one["spec"].get("version", "")), "freshness": "Stale"} for one in ones]
+def _is_metrics(one: Obj) -> bool:
+    return (one["spec"].get("group"), one["spec"].get("version")) == (resourcemetrics.GROUP, resourcemetrics.VERSION)
+
+
+def _known(name: str, ones: list[Obj]) -> Obj:
+    """A group of the aggregated discovery: what it holds where that is served, and stale where it is not."""
+    versions: list[Obj] = []
+    for one in ones:
+        version: Obj = {"version": str(one["spec"].get("version", "")), "freshness": "Stale"}
+        if _is_metrics(one) and dig(condition(one, "Available"), "status") == "True":
+            version |= {"freshness": "Current", "resources": list(map(_discovered, resourcemetrics.resources()))}
+        versions.append(version)
     return {"metadata": {"name": name}, "versions": versions}
+
+
+def _discovered(resource: Obj) -> Obj:
+    kind = {"group": "", "version": "", "kind": resource["kind"]}
+    scope = "Namespaced" if resource["namespaced"] else "Cluster"
+    said = {"resource": resource["name"], "responseKind": kind, "scope": scope, "singularResource": ""}
+    return said | {"verbs": resource["verbs"]}

@@ -119,7 +119,7 @@ class Authenticator(Struct):
     def _constrained(
         self, user: User, request: Request, mode: str, wanted: tuple[str, list[str], str, dict[str, list[str]]]
     ) -> User:
-        """Raises StatusError 403 where a mode does not let him be ``wanted`` (name, groups, uid, extra) in this request."""
+        """Raises StatusError 403 where a mode does not let him be ``wanted`` (name, groups, uid, extra)."""
         assert self.attributes_of is not None
         name, groups, uid, extra = wanted
         asked, own = self.attributes_of(request), mode == "associated-node"

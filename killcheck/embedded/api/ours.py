@@ -13,6 +13,7 @@ from collections.abc import Collection
 from killcheck.embedded.api.call import Route, route
 from killcheck.embedded.api.http import Request, Response, User
 from killcheck.embedded.api.kinds import Registry
+from killcheck.embedded.api.resourcemetrics import is_figure
 from killcheck.embedded.limits import DRILL_IT
 
 __all__ = ["limit_of", "who"]
@@ -37,6 +38,8 @@ def limit_of(kinds: Registry, builtin: Collection[str], request: Request, respon
         message = response.body.get("message", "") if isinstance(response.body, dict) else ""
         tried = f"{request.method} " if route(request.path).subresource == "proxy" else ""
         return f"{tried}{request.path}: {message}", DRILL_IT  # others are tried over WebSocket (GET) and SPDY (POST)
+    if response.status == 200 and is_figure(request.path):
+        return f"{asked}: its figures are what containers ask for, and none was measured", DRILL_IT
     if response.status == 500 and (unanswered := _webhook_without_service(response)):
         return f"{asked}: {unanswered}", f"add the webhook's Service and what answers there, or {DRILL_IT}"
     missing = _not_served(kinds, builtin, request.path, route(request.path)) if response.status == 404 else None
