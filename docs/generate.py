@@ -24,7 +24,6 @@ from killcheck.entries import MARK, Becomes, Unknown
 from killcheck.instances import reclaims
 from killcheck.kube import provider_pools, releases
 from killcheck.layers.spot_handler import SpotHandler
-from killcheck.ledger.extent import UNSEEN
 from killcheck.ledger.kinds import MODELLED
 from killcheck.reports.document import schema
 from killcheck.spec.specfile import json_schema
@@ -313,8 +312,8 @@ def _extent() -> str:
         "| family | everywhere | where a cloud answers | on machines | on Docker hosts |\n|---|---|---|---|---|",
         *_by_family(),
         "\n## Not known\n",
-        "Nobody built these. The last column is what becomes of a verdict that could turn on one. Each line but the"
-        " unseen ones is a mark on the code that says it.\n",
+        "Nobody built these. The last column is what becomes of a verdict that could turn on one. Each line is"
+        " a mark on the code that says it, or, of what is not said, on the code that ends where it begins.\n",
         "| where | what | a verdict is then |\n|---|---|---|",
         *(f"| {one.area} | {_cell(one.what)} | {one.becomes} |" for one in _not_known()),
         "",
@@ -337,8 +336,8 @@ def _controllers() -> Iterator[tuple[str, How, str]]:
 
 
 def _not_known() -> list[Unknown]:
-    """What is marked in the code, and what no code can say; by area, as the areas first come."""
-    found = list(UNSEEN)
+    """What is marked in the code; by area, as the areas first come."""
+    found: list[Unknown] = []
     for file in sorted((ROOT / "killcheck").rglob("*.py")):
         if "\n@leaves(" in (text := file.read_text(encoding="utf-8")) or "\n    @leaves(" in text:
             name = ".".join(file.relative_to(ROOT).with_suffix("").parts)

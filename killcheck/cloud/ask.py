@@ -12,6 +12,7 @@ from typing import Any
 
 from killcheck.cloud.iam import Decision
 from killcheck.cloud.session import AskError, Aws, call, pages
+from killcheck.entries import Becomes, leaves
 
 __all__ = ["AskError", "dry_run", "export", "session", "simulate"]
 
@@ -36,6 +37,7 @@ def session(profile: str | None = None, region: str | None = None) -> Aws:
     return Aws(region=region or "", profile=profile or "")
 
 
+@leaves("clouds", "what an account of GCP or Azure lets be launched: quotas, rights", Becomes.UNSEEN)
 def export(aws: Any, cluster: str = "") -> list[Any]:
     """The documents that :class:`killcheck.fence.Account` reads: groups, templates, roles and policies of an account.
 

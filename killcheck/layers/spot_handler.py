@@ -296,6 +296,7 @@ class SpotHandler(LayerRun):
         found = cloud.by_provider_id(self._provider_id())
         return self._noticed is None or (found is not None and found.notice is not None)
 
+    @leaves("spot", "the spec's own command that gives notice, where no stand-in answers it", Becomes.UNSEEN)
     def _by_command(self) -> bool:
         """Whether the spec's own command gives the notice."""
         stand_in = self.stage.cluster.capabilities.stand_in

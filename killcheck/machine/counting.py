@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from killcheck.capabilities.programs import Ran
+from killcheck.entries import Becomes, leaves
 from killcheck.kube.errors import KubeError
 from killcheck.spec.machines import Machines
 from killcheck.text.jsontext import from_text
@@ -74,6 +75,7 @@ def _at(entry: Any, path: str) -> Any:
     return entry
 
 
+@leaves("worker fleets", "what a machine bills that is stopped and not ended: its disk", Becomes.UNSEEN)
 def rented(ran: Ran, machines: Machines) -> tuple[Rented, ...]:
     """The machines that an answer says are on. Raises CountUnknown where it is no such list."""
     text = _answer(ran)

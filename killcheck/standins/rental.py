@@ -21,6 +21,8 @@ from urllib.parse import parse_qs
 
 from msgspec import Struct, field
 
+from killcheck.entries import Becomes, leaves
+
 __all__ = ["SHAPES", "Contract", "Ended", "Market"]
 
 #: The APIs that it can be spoken to as.
@@ -71,6 +73,7 @@ class Ended(Struct, frozen=True):
     began: datetime | None = None
 
 
+@leaves("worker fleets", "offers of a real market: the stand-in rents what the spec lists", Becomes.UNSEEN)
 class Market(Struct):
     """The WSGI application. ``boots`` is told of each machine that was rented, ``ends`` of each that goes; both from a
     thread of the server's."""

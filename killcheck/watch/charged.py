@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from killcheck.entries import Becomes, leaves
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import annotations_of, labels_of, uid_of
@@ -70,6 +71,7 @@ class Charged(Struct):
         """A pod that is on a node from now on, if it is new."""
         self._pods.setdefault(uid, _Held(holder, node, devices, now))
 
+    @leaves("spot", "traffic out of the cloud, but what pods say that each start fetches", Becomes.UNSEEN)
     def fetch(self, uid: str, said: str) -> None:
         """A pod starts that fetches so much; what is no quantity is nothing that anybody said."""
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from killcheck.entries import Becomes, leaves
 from killcheck.kube.objects import Obj, labels_of, name_of
 from killcheck.spec.killpath import KillPath, NodePool
 from killcheck.watch.cost import Meter, instance_type
@@ -12,6 +13,7 @@ from killcheck.watch.scene import ASSUMED, Scene, matches_pool
 __all__ = ["above_floor", "emptied", "floors", "kept", "not_judged", "within"]
 
 
+@leaves("clouds", "node groups of EKS from manifests: read, and no drill has their nodes", Becomes.SAID)
 def not_judged(scene: Scene, kill_path: KillPath) -> str | None:
     """Why nothing is proven of nodes here; None: it is. What killcheck made itself says nothing of a team's pools."""
     made = [node for node in scene.pool_nodes() if ASSUMED in labels_of(node) and not _removed(kill_path, node)]

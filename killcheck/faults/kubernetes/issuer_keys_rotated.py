@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from killcheck.capabilities.offered import Capability
+from killcheck.entries import Becomes, leaves
 from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, identity
 from killcheck.layers.base import LayerRun, Stage
@@ -51,6 +52,7 @@ def _claims(header: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+@leaves("credentials", "a cloud's trust in the cluster's issuer of tokens", Becomes.UNSEEN)
 class IssuerKeysRotated(ExecutorFault):
     """Reproduces row 17's neighbour: a rotation that one side has not heard of, an OIDC provider's stale key set.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability, present
+from killcheck.entries import Becomes, leaves
 from killcheck.faults.base import Evidence, Fault, Plan, none_rented
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer, LayerType
@@ -12,6 +13,7 @@ from killcheck.spec.killpath import KillPath, Layer, LayerType
 __all__ = ["NoSpot"]
 
 
+@leaves("spot", "how often a type is reclaimed, and when spot is to be had again", Becomes.UNSEEN)
 class NoSpot(Fault):
     """Reproduces row 52: what a reclaim takes is scarce, so that its place is not taken by the next spot machine.
 
