@@ -18,7 +18,7 @@ from msgspec import Struct
 from killcheck.clock import Loop
 from killcheck.engine import changes
 from killcheck.engine.commands import Commands
-from killcheck.engine.connection import Engine, answered
+from killcheck.engine.connection import Engine, answered, inspected
 from killcheck.engine.firings import Firing, job_of, left_over
 from killcheck.engine.happenings import Happenings, is_ending
 from killcheck.engine.keepsakes import Keepsakes
@@ -287,15 +287,10 @@ class EngineApi:
 
     def inspected(self) -> list[Obj]:
         """Every container, running or not, from the engine's own list."""
-        found = []
+        api = self.engine.api
         with answered():
-            for one in self.engine.api.containers(all=True):
-                try:
-                    found.append(dict(self.engine.api.inspect_container(one["Id"])))
-                except Exception as error:
-                    if getattr(error, "status_code", 0) != 404:  # else: gone between the two questions
-                        raise
-        return found
+            found = [inspected(api, one["Id"]) for one in api.containers(all=True)]
+        return [one for one in found if one is not None]  # else: gone between the two questions
 
     def _write_container(self, method: str, name: str, body: Obj) -> Obj:
         if method == "PUT":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from killcheck.engine.connection import answered
+from killcheck.engine.connection import answered, inspected
 from killcheck.engine.projection import SPARE, container_of, creation, image_of
 from killcheck.engine.refusal import Refusal
 from killcheck.kube.errors import NotFound
@@ -89,13 +89,8 @@ def copied(api: APIClient, name: str, obj: Obj) -> Obj:
 def make_so(api: APIClient, name: str, wanted: Obj) -> None:
     """A container of that name is on: started where it is there, made again from its spare where it is gone."""
     with answered():
-        try:
-            found = api.inspect_container(name)
-            identity = found["Id"]
-        except Exception as error:
-            if getattr(error, "status_code", 0) != 404:
-                raise
-            found, identity = {}, _again(api, name, wanted)
+        found = inspected(api, name) or {}
+        identity = found["Id"] if found else _again(api, name, wanted)
         if dig(found, "State", "Paused"):
             api.unpause(identity)
         if not dig(found, "State", "Running"):

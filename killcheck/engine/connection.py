@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from killcheck.kube.errors import KubeConfigError, Unreachable, api_error
+from killcheck.kube.objects import Obj
 
 if TYPE_CHECKING:
     from docker import APIClient
 
-__all__ = ["PREFIX", "Engine", "answered", "host_of", "is_docker"]
+__all__ = ["PREFIX", "Engine", "answered", "host_of", "inspected", "is_docker"]
 
 #: ``--on docker``, or ``--on docker:HOST`` with what DOCKER_HOST takes.
 PREFIX = "docker"
@@ -135,6 +136,17 @@ def answered(what: str = "the Docker Engine") -> Iterator[None]:
         raise Unreachable(_no_engine(what, error)) from error
     except DockerException as error:
         raise Unreachable(_no_engine(what, error)) from error
+
+
+def inspected(api: APIClient, name: str) -> Obj | None:
+    """A container as ``docker inspect`` has it; None where there is none, or no longer. To be called in
+    :func:`answered`, which tells the rest."""
+    from docker.errors import NotFound
+
+    try:
+        return dict(api.inspect_container(name))
+    except NotFound:
+        return None
 
 
 def _reason(code: int) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from killcheck.clock import Loop
 from killcheck.engine import changes
 from killcheck.engine.commands import Commands
-from killcheck.engine.connection import Engine, answered
+from killcheck.engine.connection import Engine, answered, inspected
 from killcheck.engine.projection import HOW, JOB_LABEL, NAMESPACE, SOURCE, creation, moment, pod_of, versioned
 from killcheck.engine.refusal import Refusal
 from killcheck.kube.errors import KubeError, NotFound
@@ -279,11 +279,8 @@ def left_over(api: APIClient, job: str = "") -> dict[str, Obj]:
     found: dict[str, Obj] = {}
     with answered():
         for one in api.containers(all=True, filters={"label": label}):
-            try:
-                found[one["Id"]] = api.inspect_container(one["Id"])
-            except Exception as error:
-                if getattr(error, "status_code", 0) != 404:
-                    raise
+            if (container := inspected(api, one["Id"])) is not None:
+                found[one["Id"]] = container
     return found
 
 
