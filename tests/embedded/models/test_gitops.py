@@ -1,0 +1,134 @@
+"""What Argo CD and Flux put back of a Deployment that was scaled to zero, and what they leave alone."""
+
+from __future__ import annotations
+
+import pytest
+from cluster_world import cluster
+
+from killcheck.kube import resources as r
+from killcheck.kube.objects import dig
+
+NS = {"namespace": "studio"}
+RESPECT = "RespectIgnoreDifferences=true"
+HEAL = {"selfHeal": True}
+#: A few seconds for a self-heal, and the longest interval below.
+ARGO_S, FLUX_S = 60, 3700
+
+
+def painter(**annotations):
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "painter", **NS, "annotations": annotations},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "painter"}},
+            "template": {
+                "metadata": {"labels": {"app": "painter"}},
+                "spec": {"containers": [{"name": "server", "image": "ghcr.io/comfyui/comfyui:1"}]},
+            },
+        },
+    }
+
+
+def app(automated, *options, ignore=()):
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "st", "namespace": "argocd"},
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": "https://git.example.com/x.git", "path": "."},
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": "studio"},
+            "ignoreDifferences": list(ignore),
+            "syncPolicy": {"automated": automated, "syncOptions": list(options)},
+        },
+    }
+
+
+def entry(**more):
+    return {"group": "apps", "kind": "Deployment", **more}
+
+
+def flux(kind, **spec):
+    group = {"Kustomization": "kustomize.toolkit.fluxcd.io/v1", "HelmRelease": "helm.toolkit.fluxcd.io/v2"}[kind]
+    return {"apiVersion": group, "kind": kind, "metadata": {"name": "st", **NS}, "spec": spec}
+
+
+def put_back(source, target, within_s):
+    """Whether the three replicas come back after somebody scaled to zero."""
+    with cluster(source, target) as made:
+        made.loop.run_until(lambda: False, 5)
+        made.kube.patch(r.DEPLOYMENTS, "painter", {"spec": {"replicas": 0}}, "studio", subresource="scale")
+        return made.loop.run_until(
+            lambda: dig(made.kube.get(r.DEPLOYMENTS, "painter", "studio"), "spec", "replicas") == 3, within_s
+        )
+
+
+@pytest.mark.parametrize(
+    ("application", "heals"),
+    [
+        (app(HEAL), True),
+        (app({"selfHeal": True, "enabled": False}), False),
+        (app({"prune": True}), False),
+        (app(HEAL, RESPECT, ignore=[entry(jsonPointers=["/spec/replicas"])]), False),
+        (app(HEAL, RESPECT, ignore=[entry(name="painter", jqPathExpressions=[".spec.replicas"])]), False),
+        (app(HEAL, RESPECT, ignore=[{"group": "*", "kind": "*", "jsonPointers": ["/spec"]}]), False),
+        (app(HEAL, RESPECT, ignore=[entry(namespace="other", jsonPointers=["/spec/replicas"])]), True),
+        (app(HEAL, RESPECT, ignore=[{"kind": "Deployment", "jsonPointers": ["/spec/replicas"]}]), True),
+        (app(HEAL, ignore=[entry(jsonPointers=["/spec/replicas"])]), False),
+        (app(HEAL, RESPECT, ignore=[entry(managedFieldsManagers=["somebody"])]), True),
+        (app(HEAL, RESPECT, ignore=[entry(jqPathExpressions=['.spec["replicas"]'])]), False),
+        (app(HEAL, RESPECT, ignore=[entry(jqPathExpressions=[".spec.template.spec.containers[].image"])]), True),
+    ],
+)
+def test_argo_heals_what_it_may_and_nothing_else(application, heals):
+    assert put_back(application, painter(), ARGO_S) is heals
+
+
+@pytest.mark.parametrize(
+    ("tracking", "heals"),
+    [
+        ("st:apps/Deployment:studio/painter", True),
+        ("argocd_st:apps/Deployment:studio/painter", True),
+        ("elsewhere:apps/Deployment:studio/painter", False),
+    ],
+)
+def test_argo_tracks_by_annotation(tracking, heals):
+    assert put_back(app(HEAL), painter(**{"argocd.argoproj.io/tracking-id": tracking}), ARGO_S) is heals
+
+
+@pytest.mark.parametrize(
+    ("source", "notes", "corrects"),
+    [
+        (flux("Kustomization", interval="10m", path="."), {}, True),
+        (flux("Kustomization", interval="1h0m0s", path="."), {}, True),
+        (flux("Kustomization", interval="1h", suspend=True), {}, False),
+        (flux("Kustomization", interval="1h", targetNamespace="other"), {}, False),
+        (flux("Kustomization", interval="1h"), {"kustomize.toolkit.fluxcd.io/reconcile": "disabled"}, False),
+        (flux("Kustomization", interval="1h"), {"kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent"}, False),
+        (flux("Kustomization", interval="1h"), {"kustomize.toolkit.fluxcd.io/ssa": "Merge"}, True),
+        (flux("HelmRelease", interval="30m", driftDetection={"mode": "enabled"}), {}, True),
+        (flux("HelmRelease", interval="30m", driftDetection={"mode": "warn"}), {}, False),
+        (flux("HelmRelease", interval="30m"), {}, False),
+        (
+            flux(
+                "HelmRelease",
+                interval="30m",
+                driftDetection={
+                    "mode": "enabled",
+                    "ignore": [{"paths": ["/spec/replicas"], "target": {"kind": "Deployment"}}],
+                },
+            ),
+            {},
+            False,
+        ),
+        (
+            flux("HelmRelease", interval="30m", driftDetection={"mode": "enabled"}),
+            {"helm.toolkit.fluxcd.io/driftDetection": "disabled"},
+            False,
+        ),
+    ],
+)
+def test_flux_corrects_at_its_interval(source, notes, corrects):
+    assert put_back(source, painter(**notes), FLUX_S) is corrects
