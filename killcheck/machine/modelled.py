@@ -17,6 +17,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -280,11 +281,13 @@ class Machine:
         return found
 
     def _data(self) -> list[str]:
-        written = [folder for folder, files in self._overlay().items() if not _programs(files)]
+        written = [folder for folder, files in self._overlay.items() if not _programs(files)]
         return sorted({STATE, *self.data, *written})
 
+    @cached_property
     def _overlay(self) -> dict[str, dict[str, Path]]:
-        """The files below ``machine/`` by the folder that they are in on the machine; ``bin`` is the programs' own."""
+        """The files below ``machine/``, looked for once, by the folder that they are in on the machine; ``bin`` is the
+        programs' own."""
         found: dict[str, dict[str, Path]] = {}
         root = self.folder / "machine"
         for file in sorted(root.rglob("*")) if root.is_dir() else ():
@@ -299,14 +302,14 @@ class Machine:
         if self._mounts is None:
             volumes = [Volume("folder", "configMap", _files(_own(self.folder)))]
             mounts = [Mount(volumes[0], FOLDER)]
-            for where, files in self._overlay().items():
+            for where, files in self._overlay.items():
                 if _programs(files):
                     mounts.append(Mount(Volume(_volume_name(where), "configMap", _files(files)), where))
             mounts += [Mount(Volume(_volume_name(f), "emptyDir", writable=True), f) for f in self._data()]
             self._mounts = [*mounts, *self.more]
         if not self._prefilled:
             self._prefilled = True
-            for where, files in self._overlay().items():
+            for where, files in self._overlay.items():
                 for name, file in files.items() if not _programs(files) else ():
                     (self._host(where) / name).write_bytes(file.read_bytes())
         return self._mounts

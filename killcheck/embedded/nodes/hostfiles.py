@@ -145,10 +145,18 @@ def _opened(folder: str, within: Collection[str]) -> Iterator[Step]:
 
 def thinned(directory: str, without: Collection[str], *, adding: bool = False) -> Iterator[Step]:
     """A directory of this host's programs; where some are left out, or others are put, each is a link."""
-    path = Path(directory)
-    if path.is_symlink() or not (adding or directory in _ADDED_TO or any((path / name).exists() for name in without)):
+    names = _named(directory)
+    if os.path.islink(directory) or not (adding or directory in _ADDED_TO or not names.isdisjoint(without)):  # noqa: PTH114
         yield from _as_on_host(directory)
         return
     yield ["dir", directory, 0o755]
-    for name in sorted({entry.name for entry in (path.iterdir() if path.is_dir() else ())} - set(without)):
+    for name in sorted(names.difference(without)):
         yield ["link", f"{directory}/{name}", f"{HIDDEN}/host{directory}/{name}"]
+
+
+def _named(directory: str) -> frozenset[str]:
+    """What is in it: one look for all the names that may be left out of it."""
+    try:
+        return frozenset(os.listdir(directory))  # noqa: PTH208
+    except OSError:
+        return frozenset()
