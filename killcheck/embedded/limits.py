@@ -45,6 +45,8 @@ class Limits:
         self.loop = loop
         self.version = version
         self.met: dict[tuple[str, str], Limit] = {}
+        #: How many objects there may be, of types of which it is fewer than of any: a rehearsal has fewer pods.
+        self.most: dict[tuple[str, str], int] = {}
 
     def meet(self, who: str, what: str, remedy: str = DRILL_IT) -> None:
         """Write one down: the first time counts."""

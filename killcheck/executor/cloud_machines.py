@@ -7,6 +7,7 @@ and its like, ``az vm deallocate|start``, by their reference pages. What may *no
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -57,6 +58,12 @@ _PLACES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
         "az is told no resource group (--resource-group): only a default of its own configuration could give one",
     ),
 }
+#: What a machine can be called there: of a line that is no shell's, words that mean something to one name nothing.
+_MACHINE = {
+    "aws": re.compile(r"m?i-[\w-]+"),
+    "gcloud": re.compile(r"(?!-)[\w./:-]+"),
+    "az": re.compile(r"(?!-)[\w.()-]+"),
+}
 _NAMES = {"aws": ("--instance-ids",), "az": ("--name", "-n")}
 
 
@@ -106,7 +113,7 @@ def asked(argv: Sequence[str]) -> list[Asked]:
             if before[0] in _NAMES:
                 names = [value for option in _NAMES[before[0]] for value in options.get(option, ())]
             where = [word for option in _WHERE for value in options.get(option, ()) for word in (option, value)]
-            known = [name for name in names if name and UNKNOWN not in name]
+            known = [name for name in names if UNKNOWN not in name and _MACHINE[before[0]].fullmatch(name)]
             return [Asked(name, verbs[verb], before, tuple(where)) for name in dict.fromkeys(known)]
     return []
 

@@ -40,7 +40,7 @@ def as_cron(expression: str) -> tuple[str, str] | None:
     if found is None:
         return None
     weekdays = _weekdays(found["days"] or "")
-    if weekdays is None:
+    if weekdays is None or impossible(text):
         return None
     fields = [_field(found[name] or "*") for name in ("minute", "hour", "day", "month")]
     return " ".join([*fields, weekdays]), found["zone"] or ""

@@ -19,6 +19,7 @@ from killcheck.clock import wall_now
 from killcheck.entries import Becomes, leaves
 from killcheck.executor.scripts import CLIS, is_script, texts
 from killcheck.kube.outside_schedules import has_users, is_user
+from killcheck.kube.schedule import ScheduleError, parse
 from killcheck.machine import service_lines
 from killcheck.machine.calendar import as_cron, impossible, is_over
 from killcheck.machine.trees import home as home_of
@@ -47,6 +48,9 @@ WAKING = (".timer", ".path", ".socket")
 #: An absolute path in a line of shell.
 _PATH = re.compile(r"(?<![\w./$}])/[\w./@-]+")
 _PERCENT = re.compile(r"(?<!\\)%")
+_FIELDS = ("minute", "hour", "day", "month", "weekday")
+#: What Kubernetes' parser says of a number that no clock or calendar has; other words of cron it may not know.
+_OUT_OF_RANGE = re.compile(r"above maximum|below minimum|beyond end of range")
 #: Words that only a shell takes for its own.
 _SHELLS_OWN = re.compile(r"&&|\|\||\||&|[12]?>>?\S*|2>&1|<\S*|\$\(.*|`.*")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "flock"})
@@ -271,8 +275,23 @@ def _crontab(file: Path) -> Iterator[Scheduled]:
                 zone = env.get("CRON_TZ", "")
                 name = f"{file.name}-{number}"
                 broken = _absent(text.split()[:2], home) if named else f"cron takes {user} for a user: it fires nothing"
-                cron = when and when[0]
+                cron, refused = _taken(when and when[0])
+                broken = broken or refused
                 yield Scheduled(name, file, number, home, command, cron, zone, by=file, broken=broken, odd=odd)
+
+
+def _taken(cron: str | None) -> tuple[str | None, str | None]:
+    """(a crontab's schedule as Kubernetes has it, which knows no seventh day; why cron takes none of it)."""
+    fields = (cron or "").split()
+    if len(fields) == len(_FIELDS):
+        days = re.sub(r"(?<![\d/])([1-6])-7(?![\d/])", r"\1-6,0", fields[-1])
+        cron = " ".join([*fields[:-1], re.sub(r"(?<![\d/-])7(?![\d/-])", "0", days)])
+    try:
+        parse(cron) if cron else None
+    except ScheduleError as error:
+        refused = _OUT_OF_RANGE.search(str(error)) is not None
+        return None, f"cron refuses {cron}, and with it the whole crontab: {error}" if refused else None
+    return cron, None
 
 
 def _until_percent(line: str) -> tuple[str, str]:

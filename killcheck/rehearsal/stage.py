@@ -54,6 +54,8 @@ WALL_S = 20.0
 AT_ONCE = 2
 #: So many steps of the loop are taken on the way to another firing: a quiet stage takes 40 a day, a busy one 50,000.
 MOST_STEPS = 5_000
+#: Pods of one stage: more tell nothing more, and every pair of them that waits is looked at.
+MOST_PODS = 1_000
 #: How much of a container's log is kept, in characters.
 LOG_KEPT = 2000
 #: What is turned off and on again by its number of replicas.
@@ -411,7 +413,8 @@ class Stage:
             return late or self._is_over(program.namespace, name) or (program.goes_on and self._has_acted())
 
         self._loop.run_until(lambda: over() or self._has_started(program.namespace, name), START_S)
-        if self._cluster.unknowns:
+        met = self._cluster.server.limits.met and not self._has_started(program.namespace, name)
+        if self._cluster.unknowns or met:
             return Outcome.UNKNOWN
         if not self._has_started(program.namespace, name) and not self._is_over(program.namespace, name):
             return Outcome.NOT_STARTED
@@ -485,7 +488,7 @@ class Stage:
 
     def _why(self, namespace: str, name: str, outcome: Outcome) -> str:
         if outcome is Outcome.UNKNOWN:
-            return "; ".join(self._cluster.unknowns)
+            return "; ".join(self._cluster.unknowns or map(str, self._cluster.server.limits.met.values()))
         if outcome is not Outcome.NOT_STARTED:
             return ""
         told = [
@@ -502,6 +505,7 @@ def _booted(objects: list[Obj], start: datetime, version: str) -> Cluster:
     objects = [*open_definitions(objects), *objects]
     while True:
         cluster = Cluster(start=start, disabled={"cronjob-controller"}, kubernetes_version=version)
+        cluster.server.limits.most["", "pods"] = MOST_PODS
         try:
             cluster.load([obj for obj in objects if not any(obj is other for other in left_out)])
         except LoadError as error:

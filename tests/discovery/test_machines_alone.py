@@ -149,6 +149,16 @@ def test_calendar_expressions_in_crons_words(expression, cron):
 
 
 @pytest.mark.parametrize(
+    ("said", "cron", "refused"),
+    [("0 22 * * 1-7", "0 22 * * 1-6,0", False), ("5 4 * * 6,7", "5 4 * * 6,0", False), ("0 25 * * *", None, True)],
+)
+def test_a_crontabs_own_days_and_hours(said, cron, refused, tmp_path):
+    (tmp_path / "crontab").write_text(f"{said} {STOP.format('gpu-1')}\n")
+    (one,) = find([tmp_path])
+    assert (one.schedule, "cron refuses" in (one.broken or "")) == (cron, refused)
+
+
+@pytest.mark.parametrize(
     ("expression", "why"),
     [
         ("2020-01-01 22:00:00", "its day has passed"),

@@ -393,6 +393,13 @@ def test_what_was_not_rehearsed_is_told(path, beside, script, said):
     assert [f for f in found if f.unproven and said in f.message], [f.message for f in found]
 
 
+def test_a_stage_that_is_full_is_no_fault_of_the_program(path, monkeypatch):
+    monkeypatch.setattr("killcheck.rehearsal.stage.MOST_PODS", 6)
+    seen = path.does(OFF).rehearsed()
+    assert not seen.known
+    assert "there are 6, and no more are kept" in seen.why_unknown
+
+
 def test_what_never_started_is_read_too(path):
     path.does(OFF, shell="sh", image="docker.io/library/python:3.12-slim")
     path.container["securityContext"] = {"runAsNonRoot": True}

@@ -29,9 +29,9 @@ def too_deep() -> StatusError:
     return StatusError(501, "NotImplemented", f"nested deeper than the {MOST_DEEP} levels that are read here")
 
 
-def too_many(plural: str) -> StatusError:
+def too_many(plural: str, most: int) -> StatusError:
     """The answer to one object more than there may be of a type."""
-    return StatusError(501, "NotImplemented", f"there are {MOST_OBJECTS} {plural}, and no more are kept here")
+    return StatusError(501, "NotImplemented", f"there are {most} {plural}, and no more are kept here")
 
 
 def check_depth(text: str) -> None:

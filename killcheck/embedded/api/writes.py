@@ -75,6 +75,14 @@ class Writer:
         obj = decode_object(call, read_object(call))
         return Response(201, self.answer(call, self.create(call, obj)))
 
+    def _check_room(self, kind: Kind) -> None:
+        """Raises StatusError 501 where there may be no more objects of a type."""
+        most = self.server.limits.most.get(kind.table, MOST_OBJECTS)
+        if self.store.count(kind.table) >= most and kind.table not in _PASSING:
+            plural = kind.resource.plural
+            self.server.limits.meet(f"{plural} of this cluster", f"there are {most}, and no more are kept")
+            raise too_many(plural, most)
+
     def create(self, call: Call, obj: Obj, *, operation: str = "Update", applied: Fields | None = None) -> Obj:
         """Create ``obj`` (private, of the call's type); returns it as stored, or as it would be (dry run)."""
         kind, resource, loop = call.kind, call.kind.resource, self.server.loop
@@ -118,11 +126,7 @@ class Writer:
         if (there := self.store.get(kind.table, key)) is not None:
             ending = "deletionTimestamp" in there["metadata"]
             raise status.already_exists(resource.plural, resource.group, name, ending=ending)
-        if self.store.count(kind.table) >= MOST_OBJECTS and kind.table not in _PASSING:
-            self.server.limits.meet(
-                f"{resource.plural} of this cluster", f"there are {MOST_OBJECTS}, and no more are kept"
-            )
-            raise too_many(resource.plural)
+        self._check_room(kind)
         asked.pop("status", None)
         if dry_run:
             return self._tried(call, None, asked, obj, operation=operation, applied=applied, untyped=untyped)
