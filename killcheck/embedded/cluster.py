@@ -49,6 +49,7 @@ from killcheck.embedded.models.metadata import InstanceMetadata
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
+from killcheck.embedded.models.rollouts import Rollouts
 from killcheck.embedded.models.serving import InferenceServices, KnativeInferenceServices, KnativeServices
 from killcheck.embedded.models.training_jobs import CONTROLLERS as TRAINING_JOBS
 from killcheck.embedded.nodes import NodeAgents
@@ -92,6 +93,7 @@ MODELS: tuple[type[Component], ...] = (
     LeaderWorkerSets,
     RayClusters,
     Notebooks,
+    Rollouts,
     RayJobs,
     RayServices,
     TrainJobs,

@@ -32,6 +32,7 @@ _EXACT = frozenset(
         "RayService",
         "InferenceService",
         "Notebook",
+        "Rollout",
         "PyTorchJob",
         "TFJob",
         "PaddleJob",

@@ -102,7 +102,7 @@ RAY = workload(
             {"groupName": "w", "replicas": 2, "minReplicas": 0, "maxReplicas": 4, "template": {"spec": pod()}}
         ],
     },
-    "ray.io/v1",
+    "ray.io/v1alpha1",
 )
 JOB_SET = workload(
     "JobSet",
@@ -113,7 +113,7 @@ JOB_SET = workload(
     },
     "jobset.x-k8s.io/v1alpha2",
 )
-NOTEBOOK = workload("Notebook", {"template": {"spec": pod()}}, "kubeflow.org/v1")
+NOTEBOOK = workload("Notebook", {"template": {"spec": pod()}}, "kubeflow.org/v1beta1")
 SUSPEND = '{"spec":{"suspend":true}}'
 
 
@@ -121,7 +121,13 @@ SUSPEND = '{"spec":{"suspend":true}}'
     ("objects", "pods"),
     [
         ([replicated("StatefulSet"), *scaled("statefulset/loom")], 3),
-        ([replicated("ReplicaSet"), *scaled("replicaset/loom")], 3),
+        (
+            [
+                {**replicated("Rollout"), "apiVersion": "argoproj.io/v1alpha1"},
+                *scaled("ro/loom", groups=("argoproj.io",)),
+            ],
+            3,
+        ),
         ([replicated(replicas=0), *scaled("deployment/loom")], 1),
         ([JOB, *switch("delete", "job", "loom", "-n", NS, groups=("batch",))], 3),
         ([LWS, *scaled("leaderworkersets.leaderworkerset.x-k8s.io/loom", groups=("leaderworkerset.x-k8s.io",))], 4),
@@ -167,7 +173,7 @@ SUSPEND = '{"spec":{"suspend":true}}'
             1,
         ),
     ],
-    ids=["StatefulSet", "ReplicaSet", "asleep", "Job", "LeaderWorkerSet", "RayCluster", "JobSet", "Notebook"],
+    ids=["StatefulSet", "Rollout", "asleep", "Job", "LeaderWorkerSet", "RayCluster", "JobSet", "Notebook"],
 )
 def test_all_pods_of_every_kind_are_on_before_the_trigger(tmp_path, objects, pods):
     from killcheck import events

@@ -54,6 +54,10 @@ class Groups(Controller, ABC):
     def wanted(self, obj: Obj) -> Iterator[Obj]:
         """What there should be of an object, each with its name and spec."""
 
+    def is_of(self, obj: Obj, one: Obj) -> bool:
+        """Whether something was made of an object."""
+        return namespace_of(one) == namespace_of(obj) and any(o.get("uid") == uid_of(obj) for o in owners(one))
+
     def hands_off(self, obj: Obj) -> bool:
         """Whether what is there of an object is left as it is, and nothing is made."""
         return False
@@ -63,11 +67,7 @@ class Groups(Controller, ABC):
         obj = self.objects.get(key[1], key[0])
         if obj is None or "deletionTimestamp" in obj["metadata"] or self.hands_off(obj):
             return
-        there = {
-            name_of(one): one
-            for one in self.children.values()
-            if namespace_of(one) == key[0] and any(o.get("uid") == uid_of(obj) for o in owners(one))
-        }
+        there = {name_of(one): one for one in self.children.values() if self.is_of(obj, one)}
         wanted = {name_of(one): one for one in self.wanted(obj)}
         for name, one in wanted.items():
             if name not in there:
