@@ -6,6 +6,8 @@ Source: k8s.io/client-go/tools/record/{event.go,events_cache.go} and tools/event
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from zlib import crc32
 
 from msgspec import Struct, field
@@ -90,14 +92,7 @@ class EventRecorder:
         object_kind: str = "",
     ) -> None:
         """``kind`` is Normal or Warning; ``about`` the object it is about. A refused event is dropped, as there."""
-        regarding = {
-            "kind": object_kind or about.get("kind", ""),
-            "namespace": namespace_of(about),
-            "name": name_of(about),
-            "uid": uid_of(about),
-            "apiVersion": api_version or about.get("apiVersion", ""),
-            "fieldPath": field_path,
-        }
+        regarding = _regarding(about, field_path, api_version, object_kind)
         where = tuple(regarding.values())
         message, key = self._aggregate((*where, kind, reason), message)
         seen = self._seen.get(key)
@@ -110,6 +105,34 @@ class EventRecorder:
         seen.message = message
         if passes:
             self._write(regarding, kind, reason, seen, changed | {"count": seen.count, "lastTimestamp": now})
+
+    def silent_s(self, about: Obj, kinds: Iterable[str], *, api_version: str = "", object_kind: str = "") -> float:
+        """For how many seconds no event of these ``kinds`` about an object would be written; infinite for no kind."""
+        where = tuple(_regarding(about, "", api_version, object_kind).values())[:-1]
+        now, waits = self.loop.monotonic(), [math.inf]
+        for kind in kinds:
+            bucket = self._buckets.get((*where, kind))
+            waits.append((1 - bucket.tokens) * REFILL_S - (now - bucket.at_s) if bucket is not None else 0.0)
+        return max(0.0, min(waits))
+
+    def passed_over(
+        self,
+        times: int,
+        about: Obj,
+        kind: str,
+        reason: str,
+        message: str,
+        *,
+        field_path: str = "",
+        api_version: str = "",
+        object_kind: str = "",
+    ) -> None:
+        """An event was meant so many ``times`` while none of its kind would have been written: it is counted."""
+        where = tuple(_regarding(about, field_path, api_version, object_kind).values())
+        _, key = self._aggregate((*where, kind, reason), message)
+        seen = self._seen.get(key)
+        if seen is not None:
+            seen.count += times
 
     def _write(self, regarding: Obj, kind: str, reason: str, seen: _Seen, patch: Obj) -> None:
         namespace = regarding["namespace"] or "default"
@@ -172,6 +195,17 @@ class EventRecorder:
             return False
         bucket.tokens -= 1
         return True
+
+
+def _regarding(about: Obj, field_path: str, api_version: str, object_kind: str) -> Obj:
+    return {
+        "kind": object_kind or about.get("kind", ""),
+        "namespace": namespace_of(about),
+        "name": name_of(about),
+        "uid": uid_of(about),
+        "apiVersion": api_version or about.get("apiVersion", ""),
+        "fieldPath": field_path,
+    }
 
 
 class SeriesRecorder:

@@ -121,6 +121,12 @@ class Kubelet(NodeAgent):
         """The pods of this node that are not over, but for one."""
         return [life.pod for life in self.pods.values() if life.uid != uid and not life.final]
 
+    def stir(self, namespace: str | None = None) -> None:
+        """As its protocol says."""
+        for life in self.pods.values():
+            if namespace in (None, life.key[0]):
+                life.stir()
+
     def dropped(self, uid: str) -> None:
         """Nothing is left of a pod."""
         self.pods.pop(uid, None)

@@ -145,6 +145,8 @@ class NodeAgents:
         #: Containers that were really started, by their pod's UID, and the pods.
         self._began: dict[str, tuple[Obj, set[str]]] = {}
         kube = kube_for(User("killcheck:hollow-nodes", ("system:masters", "system:authenticated")))
+        #: Of what pods refer to; begun when the first of them rests for want of it.
+        self._references: list[Informer] = []
         self._nodes = Informer(kube, loop, r.NODES, labels=labels, on_change=self._node_changed)
         self._pods = Informer(kube, loop, r.PODS, on_change=self._pod_changed)
         self._pods.start()
@@ -202,8 +204,8 @@ class NodeAgents:
         if self._stopped:
             return
         self._stopped = True
-        self._nodes.stop()
-        self._pods.stop()
+        for informer in (self._nodes, self._pods, *self._references):
+            informer.stop()
         for kubelet in self.kubelets.values():
             kubelet.vanish()
         self.kubelets.clear()
@@ -255,6 +257,7 @@ class NodeAgents:
             unknown=self._is_unknown,
             lacks=self._lacks,
             ran=self._has_run,
+            references=self._follow_references,
             version=self.version,
             vouched=self.vouched,
         )
@@ -277,6 +280,23 @@ class NodeAgents:
             kubelet.removed(pod)
         else:
             kubelet.seen(pod)
+
+    def _follow_references(self) -> bool:
+        """Not on a cluster that is somebody's: its Secrets are none of ours."""
+        if self.server is None:
+            return False
+        if not self._references:
+            kube = self._nodes.kube
+            for resource in (r.CONFIGMAPS, r.SECRETS):
+                informer = Informer(kube, self.loop, resource, on_change=self._reference_changed)
+                self._references.append(informer)
+            for informer in self._references:
+                informer.start()
+        return True
+
+    def _reference_changed(self, _change: Change, _old: Obj | None, new: Obj) -> None:
+        for kubelet in self.kubelets.values():
+            kubelet.stir(namespace_of(new))
 
     def _bound(self, node: str) -> list[Obj]:
         return [pod for pod in self._pods.values() if pod["spec"].get("nodeName") == node]

@@ -50,6 +50,8 @@ class Dependencies(Struct, frozen=True):
     unknown: Callable[[Obj, str], None]
     lacks: Callable[[Obj, str], None]
     ran: Callable[[Launch], None]
+    #: Ask to be told what changes of what pods refer to; whether that can be had.
+    references: Callable[[], bool]
     version: str = releases.DEFAULT.version
     vouched: bool = True
 
@@ -66,6 +68,8 @@ class NodeAgent(ABC):
         self.registry, self.runtime, self.rng = shared.registry, shared.runtime, shared.rng
         self.runs, self.network, self.ran = shared.runs, shared.network, shared.ran
         self.unknown, self.lacks = shared.unknown, shared.lacks
+        self.references = shared.references
+        self.images.on_arrival = self.stir
         self.version, self.vouched = shared.version, shared.vouched
         self.stopped = False
         #: The machine itself has ended, and not only its kubelet.
@@ -84,6 +88,10 @@ class NodeAgent(ABC):
     @abstractmethod
     def dropped(self, uid: str) -> None:
         """Nothing is left of a pod."""
+
+    @abstractmethod
+    def stir(self, namespace: str | None = None) -> None:
+        """Something came that pods may wait for (None: those of every namespace): they look again."""
 
     @property
     def images(self) -> Cache:

@@ -29,6 +29,7 @@ SECOND_PASS_S = 0.4
 EXIT_SEEN_S = 0.2
 #: ``workerBackOffPeriod`` with its jitter: 10 s and up to half as much again.
 WORKER_BACKOFF_S = 10.0
+_MEAN_S = 1.25 * WORKER_BACKOFF_S
 #: How long a pod worker rests at most: a minute, with the same jitter.
 RESYNC_S = 60.0
 
@@ -63,6 +64,9 @@ class PodWorker(ABC):
         self.gone = False
         self._passes = 0
         self._pass: Timer | None = None
+        #: What this pass has said; since when it rests, in the loop's monotonic seconds.
+        self._said: list[tuple[str, str, str, Container | None]] = []
+        self._rests_since: float | None = None
         self._timers: list[Timer] = []
         self._shown: Obj | None = None
         self._shown_mark: object = None
@@ -108,13 +112,39 @@ class PodWorker(ABC):
             self._pass.cancel()
         self._pass = self.loop.call_later(delay_s, self.one_pass)
 
-    def retry(self) -> None:
-        """Make a pass after the worker's back-off; the first retry comes with the sandbox's own event."""
+    def retry(self, until: float | None = None) -> None:
+        """Make a pass after the worker's back-off; the first retry comes with the sandbox's own event.
+
+        ``until``: before that moment of the loop's no pass finds anything else, unless the pod is stirred; what none
+        of them would write is left out, and counted (``None``: nobody knows).
+        """
         self._passes += 1
         if self._passes == 1:
             self.pass_in(SECOND_PASS_S)
-        else:
+            return
+        rest_s = 0.0 if until is None else min(until - self.loop.monotonic(), self._silent_s())
+        if rest_s < 2 * WORKER_BACKOFF_S:
             self.pass_jittered(WORKER_BACKOFF_S)
+            return
+        self._rests_since = self.loop.monotonic()
+        self.pass_in(rest_s + _MEAN_S * self.kubelet.rng.random())
+
+    def stir(self) -> None:
+        """Something has changed that it may rest for: the next pass is one that it would have made anyway."""
+        if self._rests_since is not None:
+            self.pass_in(_MEAN_S * self.kubelet.rng.random())
+
+    def begin_pass(self) -> None:
+        """Count what the passes that were left out would have said."""
+        since, self._rests_since = self._rests_since, None
+        said, self._said = self._said, []
+        times = int((self.loop.monotonic() - since) / _MEAN_S) if since is not None else 0
+        for kind, reason, message, container in said if times else ():
+            self.kubelet.events.passed_over(times, self.pod, kind, reason, message, **self._about(container))
+
+    def _silent_s(self) -> float:
+        kinds = {kind for kind, *_ in self._said}
+        return self.kubelet.events.silent_s(self.pod, kinds, api_version="v1", object_kind="Pod")
 
     def pass_jittered(self, delay_s: float) -> None:
         """Make a pass in ``delay_s`` seconds (a minute at most) and up to half as much again."""
@@ -272,11 +302,15 @@ class PodWorker(ABC):
 
     def event(self, kind: str, reason: str, message: str, container: Container | None = None) -> None:
         """Say something about the pod, or one container of it."""
+        self._said.append((kind, reason, message, container))
+        self.kubelet.events.emit(self.pod, kind, reason, message, **self._about(container))
+
+    def _about(self, container: Container | None) -> dict[str, str]:
         path = ""
         if container is not None:
             listed = {"main": "containers", "ephemeral": "ephemeralContainers"}.get(container.role, "initContainers")
             path = f"spec.{listed}{{{container.name}}}"
-        self.kubelet.events.emit(self.pod, kind, reason, message, field_path=path, api_version="v1", object_kind="Pod")
+        return {"field_path": path, "api_version": "v1", "object_kind": "Pod"}
 
     # -- inside --------------------------------------------------------------------------------------------
     def after(self, delay_s: float, fn: object, *args: object) -> Timer:

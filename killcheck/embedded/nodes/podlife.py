@@ -70,6 +70,7 @@ class PodLife(PodWorker):
     def update(self, pod: Obj) -> None:
         """The object has changed."""
         self.pod = pod
+        self.stir()
         if pod["metadata"].get("deletionTimestamp"):
             grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
             # Deleted by force: the object is as good as gone, and its processes run on (as seen, for minutes).
@@ -147,6 +148,7 @@ class PodLife(PodWorker):
         self._pass = None
         if self.terminating or self.final or self.gone or self.kubelet.stopped:
             return
+        self.begin_pass()
         self.show()
         starting.advance(self)
         self._finish_if_done()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -71,6 +71,8 @@ class Cache(Struct):
     """The images on one node."""
 
     images: dict[str, Cached] = field(default_factory=dict)
+    #: Called when an image has come.
+    on_arrival: Callable[[], None] = lambda: None
 
     def get(self, reference: Reference) -> Cached | None:
         """The image by its canonical name, or by digest under any name."""
@@ -89,6 +91,12 @@ class Cache(Struct):
     def put(self, cached: Cached) -> None:
         """The image is on the node now."""
         self.images[cached.reference.canonical] = cached
+        self.on_arrival()
+
+    def restore(self, images: Mapping[str, Cached]) -> None:
+        """Images that were on the node are there again."""
+        self.images.update(images)
+        self.on_arrival()
 
     def evict(self, image: str) -> bool:
         """Remove one image; whether it was there."""
@@ -227,7 +235,7 @@ class Registry:
 
     def restore_cache(self, node: str, images: dict[str, Cached]) -> None:
         """Put images back that a node had."""
-        self.cache(node).images.update(images)
+        self.cache(node).restore(images)
 
     def cache(self, node: str) -> Cache:
         """The images on a node."""

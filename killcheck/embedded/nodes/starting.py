@@ -6,6 +6,7 @@ v1.36; recordings 02-07, 28b, 28c, 33, 35.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from killcheck.embedded.containerlog import ContainerLog
@@ -63,7 +64,7 @@ def _start(life: PodWorker, container: Container) -> None:
         image = container.spec["image"]
         message = f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": {error}'
         life.event("Warning", "InspectFailed", message, container)
-        _failed(life, container, "InvalidImageName", message)
+        _failed(life, container, "InvalidImageName", message, until=math.inf)
         return
     _obtain(life, container, reference)
 
@@ -115,17 +116,18 @@ def _obtain(life: PodWorker, container: Container, reference: Reference) -> None
                 life.pod,
                 f"whether its node has {image} (imagePullPolicy: Never) is not known: no manifest describes the node",
             )
-        _failed(life, container, "ErrImageNeverPull", message)
+        _failed(life, container, "ErrImageNeverPull", message, until=math.inf)
         return
     key = f"{life.uid}/{reference.canonical}"
-    if life.loop.monotonic() < life.kubelet.image_backoff.until(key):
+    until = life.kubelet.image_backoff.until(key)
+    if life.loop.monotonic() < until:
         life.event("Normal", "BackOff", f'Back-off pulling image "{image}"', container)
         why = (
             container.message
             if container.reason == "ErrImagePull"
             else container.message.partition("ErrImagePull: ")[2]
         )
-        _failed(life, container, "ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}')
+        _failed(life, container, "ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}', until)
         return
     _pull(life, container, reference, key)
 
@@ -172,19 +174,21 @@ def _pulled(life: PodWorker, container: Container, found: Cached, seconds: float
     _create(life, container, found)
 
 
-def _failed(life: PodWorker, container: Container, reason: str, message: str) -> None:
-    """The error event of every failed start, and the reason that the next pass shows."""
+def _failed(life: PodWorker, container: Container, reason: str, message: str, until: float | None = None) -> None:
+    """The error event of every failed start, and the reason that the next pass shows. ``until``: see ``retry``."""
+    shown = (container.reason, container.message) == (reason, message)
     said = message if reason == "CreateContainerConfigError" else reason
     life.event("Warning", "Failed", f"Error: {said}", container)
     container.reason, container.message = reason, message
-    life.retry()
+    life.retry(until if shown else None)
 
 
 def _create(life: PodWorker, container: Container, cached: Cached) -> None:
     try:
         launch = _launch(life, container, cached)
     except ConfigError as error:
-        _failed(life, container, "CreateContainerConfigError", str(error))
+        until = math.inf if life.kubelet.references() else None
+        _failed(life, container, "CreateContainerConfigError", str(error), until)
         life.kubelet.lacks(life.pod, str(error))
         return
     except KubeError:

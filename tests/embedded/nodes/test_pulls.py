@@ -81,8 +81,21 @@ def test_after_a_burst_of_25_of_a_kind_events_are_held_back(world):
 
 def test_a_stuck_night_costs_next_to_nothing(world):
     world.add(pod("puller", image=GONE))
+    world.run(1)
+    (life,) = world.nodes.kubelet("cpu-1").pods.values()
+    passes, one_pass = [], life.one_pass
+    life.one_pass = lambda: (passes.append(world.loop.now()), one_pass())
     world.run(24 * 3600)
     assert world.state("puller")["waiting"]["reason"] in ("ErrImagePull", "ImagePullBackOff")
+    assert 288 < len(passes) < 1600  # attempts at every 300 s, and a few looks between two; not one in 10 to 15 s
+
+
+def test_an_image_that_comes_another_way_is_seen_at_the_next_pass(world):
+    world.add(pod("puller", image=GONE))
+    world.run(3600)
+    world.registry.preload("cpu-1", GONE, world.loop.now())
+    world.run(16)
+    assert "running" in world.state("puller")
 
 
 def test_a_tag_that_comes_back_is_pulled_at_the_next_attempt(world):
