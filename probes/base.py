@@ -53,6 +53,13 @@ class Finding:
     #: How it is known: a field or a command was ``read``, or what a program did was ``seen`` in a rehearsal.
     basis: Basis = field(default="read", compare=False)
 
+    def __post_init__(self) -> None:
+        """What is quoted begins no line of its own: it would be read as killcheck's word."""
+        for name in ("object", "message", "file"):
+            said = getattr(self, name)
+            if "\n" in said or "\r" in said:
+                object.__setattr__(self, name, " ".join(said.split()))
+
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it (schema killcheck.result/v1, an entry of ``findings``)."""
         return {

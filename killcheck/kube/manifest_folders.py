@@ -199,7 +199,9 @@ class Folders(Struct):
                 continue
             if entry in known:
                 continue
-            if self._is_left_out(entry):
+            if not listed.name.isprintable():
+                self._unnamed(path, listed.name)
+            elif self._is_left_out(entry):
                 self._pass(entry, "left out as it was asked", Cause.LEFT_OUT)
             elif is_folder and not is_link:
                 yield from self._folder(entry, ())
@@ -214,6 +216,12 @@ class Folders(Struct):
                 self._scheduled(entry)
             elif entry.suffix in _TEMPLATES and Path(entry.stem).suffix in ("", *_SUFFIXES) and entry.is_file():
                 self._template(entry)
+
+    def _unnamed(self, folder: Path, name: str) -> None:
+        """A name that writes lines of its own where it is told, or that a terminal obeys: nobody means well by one."""
+        told = "".join(sign if sign.isprintable() else "?" for sign in name)
+        why = "its name has a line break, or what a terminal obeys"
+        self.skipped.append(Skipped(str(folder / told), 0, why, Cause.UNREADABLE))
 
     def _pipelines(self, files: Iterable[Path]) -> None:
         for file in files:

@@ -387,6 +387,9 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[tuple[Caus
         if isinstance(value, list | dict):
             yield problem(where, "expected text: no API server would take it")
             return
+        if isinstance(value, str) and not value.isprintable():
+            yield problem(where, "has a line break, or what a terminal obeys: no API server would take it")
+            return
         if isinstance(value, str) and len(value) > most:
             yield problem(where, f"longer than {most} characters: no API server would take it")
             return

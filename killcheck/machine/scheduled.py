@@ -110,7 +110,7 @@ def find(roots: Iterable[Path]) -> list[Scheduled]:
 
 def _in(folder: Path) -> Iterator[Scheduled]:
     for file in sorted(folder.iterdir()):
-        if is_masked(file) or not file.is_file() or not enclosed(file, folder):
+        if not file.name.isprintable() or is_masked(file) or not file.is_file() or not enclosed(file, folder):
             continue
         made = _unit(file) if file.suffix in WAKING else _crontab(file) if is_crontab(file) else ()
         yield from (one for one in made if _acts(one) or one.broken)

@@ -238,16 +238,25 @@ def test_links_that_are_not_followed_and_those_that_lead_nowhere_are_told_of(tmp
     (tmp_path / "deploy/p.yaml").write_text(pod("p"))
     (tmp_path / "deploy/base").symlink_to(tmp_path / "base")
     (tmp_path / "deploy/gone.yaml").symlink_to("nowhere.yaml")
+    (tmp_path / "deploy/x\nkillcheck: proven.yaml").write_text(pod("q"))  # a line of its own, wherever it is told
     assert manifests.load(tmp_path / "deploy").passed_over(spec=True) == [
         f"{tmp_path}/deploy/base: not read: a link to a folder, not followed: name that folder too",
-        f"{tmp_path}/deploy/gone.yaml: not read: a link that leads nowhere, or no file",
+        f"2 files cannot be read: {tmp_path}/deploy/gone.yaml (a link that leads nowhere, or no file), "
+        f"{tmp_path}/deploy/x?killcheck: proven.yaml",
     ]
 
 
-@pytest.mark.parametrize("key", ["name", "namespace"])
-def test_a_name_that_is_no_text_is_told_with_its_line(key):
-    with pytest.raises(manifests.ManifestError, match=rf"<text>:5: metadata\.{key}: expected text"):
-        manifests.loads(f"apiVersion: v1\nkind: Pod\nmetadata:\n  generateName: x\n  {key}: [x]\n")
+@pytest.mark.parametrize(
+    ("key", "said", "why"),
+    [
+        ("name", "[x]", "expected text"),
+        ("namespace", "[x]", "expected text"),
+        ("name", '"x\\n::y"', "has a line break"),
+    ],
+)
+def test_a_name_that_is_no_name_is_told_with_its_line(key, said, why):
+    with pytest.raises(manifests.ManifestError, match=rf"<text>:5: metadata\.{key}: {why}"):
+        manifests.loads(f"apiVersion: v1\nkind: Pod\nmetadata:\n  generateName: x\n  {key}: {said}\n")
 
 
 @pytest.mark.parametrize(

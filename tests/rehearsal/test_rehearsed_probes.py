@@ -166,6 +166,12 @@ BROKEN |= {
         "no-effect",
         'it says "curfew: self-signed"',
     ),
+    "writes a line of ours": (
+        'kubectl -n gpu-lab patch deploy asr --type=merge -p \'{"metadata":\n{"labels":{"a":"b"}}}\'',
+        {"rules": ANYTHING},
+        "no-effect",
+        'answered 200 with {"metadata": {"labels"',
+    ),
     "a type misspelt": (
         "set -e\nkubectl -n gpu-lab scale deploymnet asr --replicas=0",
         {},

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import killcheck
+from killcheck import fixtures
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import Alarm, CloudAccess, Experiment
 from killcheck.spec.killpath import (
@@ -226,6 +227,10 @@ def test_a_link_that_leads_out_of_a_checkout_is_not_followed(tmp_path: Path):
     spec["targets"] = [{"name": spec["targets"][0]["name"], "count": count}]
     file.write_text(json.dumps(spec))
     with pytest.raises(SpecError, match="programs is a link that leads out"):
+        specfile.load(file)
+    text = (Path(fixtures.path("worker-fleet")) / "killcheck.yaml").read_text().replace("market.yaml", "/etc/passwd")
+    file.write_text(text)
+    with pytest.raises(SpecError, match=r"machines\.standIn: /etc/passwd is no file of the spec's folder"):
         specfile.load(file)
 
 

@@ -39,8 +39,13 @@ def load(path: FilePath | str) -> k.KillPath:
 
 
 def _stays_inside(found: k.KillPath, path: FilePath) -> None:
-    """A checkout is a stranger's: no folder of a command is a link that leads out of it. Raises SpecError."""
+    """A checkout is a stranger's: no folder of a command, and no market, leads out of it. Raises SpecError."""
     root = path.parent.resolve()
+    for target in found.targets:
+        offered = target.machines.stand_in if target.machines else ""
+        if offered and not (root / offered).resolve().is_relative_to(root):
+            said = f"{offered} is no file of the spec's folder: let it lie beside the spec"
+            raise SpecError([Problem(str(path), 0, "machines.standIn", said)])
     for command in found.commands:
         if command.folder and not (root / command.folder).resolve().is_relative_to(root):
             said = f"{command.folder} is a link that leads out of the spec's folder: put the files below the spec"
