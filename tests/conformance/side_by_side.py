@@ -26,6 +26,7 @@ from killcheck.drill.sequence import Drill, Options
 from killcheck.kube import resources as r
 from killcheck.kube.config import connect
 from killcheck.kube.errors import Conflict, NotFound
+from killcheck.kube.machineless import HOLLOW
 from killcheck.kube.objects import copy, dig, labels_of, name_of, namespace_of
 from killcheck.run.session import Session
 from killcheck.safety.journal import Journal
@@ -297,7 +298,11 @@ def _nodes(subject=None):
     what = subject or conformance()
     gpu = node("gpu-1", "p5.48xlarge", cpu=96, memory="1024Gi", devices={"nvidia.com/gpu": 8})
     gpu["metadata"]["labels"] |= what.labels
-    gpu["spec"] = {"taints": list(what.taints)}
+    # It says that it is hollow, as those on the named cluster do by their label.
+    said = (
+        [] if any(taint["key"] == HOLLOW for taint in what.taints) else [{"key": HOLLOW, "effect": "PreferNoSchedule"}]
+    )
+    gpu["spec"] = {"taints": [*what.taints, *said]}
     return [gpu, node("cpu-1", "m6i.xlarge", cpu=12, memory="128Gi")]
 
 

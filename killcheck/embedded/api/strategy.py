@@ -209,9 +209,14 @@ def _without_empty_overhead(obj: Obj, table: tuple[str, str]) -> None:
         del dig(obj, *path)["overhead"]
 
 
-def _pod(obj: Obj) -> None:
+def _grace(obj: Obj, _old: Obj | None = None) -> None:
+    """Less than none is one (Convert_v1_Pod_To_core_Pod)."""
     if (dig(obj, "spec", "terminationGracePeriodSeconds") or 0) < 0:
         obj["spec"]["terminationGracePeriodSeconds"] = 1
+
+
+def _pod(obj: Obj) -> None:
+    _grace(obj)
     obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj.get("spec") or {})}
 
 
@@ -344,6 +349,7 @@ _ON_CREATE: dict[tuple[str, str], Callable[[Obj], None]] = {
 }
 _ON_UPDATE: dict[tuple[str, str], Callable[[Obj, Obj], None]] = {
     ("", "namespaces"): _namespace_update,
+    ("", "pods"): _grace,
     ("", "services"): _service_update,
     ("apps", "daemonsets"): _daemon_set_update,
 }

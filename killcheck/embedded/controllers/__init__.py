@@ -27,6 +27,7 @@ from killcheck.embedded.controllers.resourceclaims import ResourceClaimControlle
 from killcheck.embedded.controllers.runtime import Component, Informers
 from killcheck.embedded.controllers.scheduler import Scheduler
 from killcheck.embedded.controllers.serviceaccounts import RootCaPublisher, ServiceAccountController
+from killcheck.embedded.controllers.slicemirroring import SliceMirroring
 from killcheck.embedded.controllers.statefulset import StatefulSetController
 from killcheck.embedded.controllers.tainteviction import TaintEvictionController
 from killcheck.embedded.controllers.ttl import TtlAfterFinished
@@ -58,6 +59,7 @@ ALL: tuple[type[Component], ...] = (
     HorizontalPodAutoscaler,
     EndpointsController,
     EndpointSliceController,
+    SliceMirroring,
     ResourceClaimController,
     PersistentVolumeBinder,
     PvcProtection,

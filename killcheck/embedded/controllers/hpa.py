@@ -259,10 +259,13 @@ def _failure(metric: Obj, namespace: str) -> tuple[str, str, str]:
         error = f"unable to get metric {name}: unable to fetch metrics from custom metrics API: {_NOT_SERVED}"
         return f"FailedGet{kind}Metric", error, f"failed to get {name} metric value"
     resource = metric.get("resource") or metric.get("containerResource") or {}
-    name = resource.get("name", "cpu")
+    name, container = resource.get("name", "cpu"), kind == "ContainerResource"
     what = "usage" if "averageValue" in (resource.get("target") or {}) else "utilization"
     error = (
         f"failed to get {name} {what}: unable to get metrics for resource {name}: {_NO_METRICS} "
         "(get pods.metrics.k8s.io)"
     )
+    if container:
+        named = dig(metric, "containerResource", "container", default="")
+        return "FailedGetContainerResourceMetric", error, f"failed to get {named} container metric value"
     return "FailedGetResourceMetric", error, f"failed to get {name} resource metric value"

@@ -77,7 +77,13 @@ class PersistentVolumeBinder(Controller):
         if claim is None or "deletionTimestamp" in claim["metadata"] or dig(claim, "status", "phase") == "Bound":
             return
         named = claim["spec"].get("volumeName")
-        volume = self.volumes.get(named) if named else self._match(claim) or self._provision(claim)
+        waits = not named and self._waits(claim)
+        volume = self.volumes.get(named) if named else self._match(claim, waits=waits)
+        if volume is None and waits:
+            text = "waiting for first consumer to be created before binding"
+            self.events.emit(claim, "Normal", "WaitForFirstConsumer", text)
+        elif volume is None and not named:
+            volume = self._provision(claim)
         if volume is not None and (not named or _free_for(volume, claim)):
             self._bind(claim, volume)
             return
@@ -108,8 +114,14 @@ class PersistentVolumeBinder(Controller):
             return self.classes.get(name) if name else None
         return next((c for c in self.classes.values() if annotations_of(c).get(_DEFAULT) == "true"), None)
 
-    def _match(self, claim: Obj) -> Obj | None:
-        """The smallest volume that is free and suffices."""
+    def _waits(self, claim: Obj) -> bool:
+        """Whether the scheduler has to choose a node first (IsDelayBindingMode)."""
+        found = self._class_of(claim) or {}
+        late = found.get("volumeBindingMode") == "WaitForFirstConsumer"
+        return late and SELECTED_NODE not in annotations_of(claim)
+
+    def _match(self, claim: Obj, *, waits: bool) -> Obj | None:
+        """The smallest volume that is free and suffices; while a claim ``waits``, one that is kept for it alone."""
         found_class = self._class_of(claim)
         class_name = name_of(found_class) if found_class else str(claim["spec"].get("storageClassName") or "")
         wanted = parse(dig(claim, "spec", "resources", "requests", "storage", default="0"))
@@ -124,16 +136,11 @@ class PersistentVolumeBinder(Controller):
         ]
         # one that is kept for this claim comes first, of whatever class (index.go, FindMatchingVolume)
         kept = [volume for volume in fits if volume["spec"].get("claimRef")]
-        return min(kept or fits, key=lambda volume: (_size(volume), name_of(volume)), default=None)
+        return min(kept or ([] if waits else fits), key=lambda volume: (_size(volume), name_of(volume)), default=None)
 
     def _provision(self, claim: Obj) -> Obj | None:
         found = self._class_of(claim)
         if found is None or found.get("provisioner", _NO_PROVISIONER) == _NO_PROVISIONER:
-            return None
-        late = found.get("volumeBindingMode") == "WaitForFirstConsumer"
-        if late and SELECTED_NODE not in annotations_of(claim):
-            text = "waiting for first consumer to be created before binding"
-            self.events.emit(claim, "Normal", "WaitForFirstConsumer", text)
             return None
         name = f"pvc-{uid_of(claim)}"
         body = {
