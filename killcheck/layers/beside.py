@@ -7,6 +7,7 @@ for meant, as a CronJob's is. Nothing is run.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from killcheck.clock import wall_now
@@ -42,7 +43,7 @@ def entries(kill_path: KillPath) -> list[Entry]:
         _starts(one, mornings) for one in found.starters if not own & {Path(word).name for word in one.command.argv}
     ]
     unread = [
-        _not_followed(f"Timer/{one.partition(': ')[0].partition(' -> ')[0]}", one)
+        _not_followed(f"Timer/{one.partition(': ')[0].partition(' -> ')[0]}", one, kill_path)
         for one in found.unread
         if not any(name in one for name in own)
     ]
@@ -92,7 +93,8 @@ def _mornings(kill_path: KillPath, root: Path) -> dict[str, str]:
     return found
 
 
-def _not_followed(timer: str, told: str) -> Entry:
-    if DOUBT in told:
+def _not_followed(timer: str, told: str, kill_path: KillPath) -> Entry:
+    named = (one.name for one in kill_path.targets if re.search(rf"(?<![\w.-]){re.escape(one.name)}(?![\w-])", told))
+    if DOUBT in told or next(named, None):
         return Entry(timer, Status.NOT_MODELLED, f"it may start something beside this path ({told})", _SETTLES)
     return Entry(timer, Status.ASSUMED, f"it starts nothing ({told})")

@@ -183,9 +183,10 @@ class _Reader:
             command = Command(tuple(self._runnable(word) for word in argv), limit)
             self.starters.setdefault(way, StartAuthority(way, command, f"{way}: {does}"))
         else:
-            self.unread += [f"{way}: {told}" for told in unread_in(line)]
+            self.unread += [f"{way}: {one}" for one in unread_in(line)]
+            told = f" ({shlex.join(argv)})" if len(argv) > 1 else ""
             self.unread += [
-                f"{way}: {word} is no script that can be read here: whether it starts anything is not known"
+                f"{way}: {word} is no script that can be read here: whether it starts anything is not known{told}"
                 for word in argv
                 if self._opaque(word)
             ]

@@ -71,7 +71,7 @@ class Scene:
         if self.spec:
             spec = folder / "killcheck.yaml"
             spec.write_text(yaml.safe_dump(self.spec))
-        session = Session(spec=spec, manifests=[folder], exec_mode="host")
+        session = Session(spec=spec, manifests=[folder] if self.objects or not spec else [], exec_mode="host")
         planned = [PlannedDrill(name, options=WATCHED) for name in session.layer_names]
         return list(Run(session, planned, folder=folder.parent / f"{folder.name}-runs").execute().drills)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from beside import HARMLESS, UNKNOWN, Aim
 from composed import Obj, account
-from parts import BESIDE, NS, OFF, ON, SOUND, STARTS, TARGETS, Scene, deployment, made, pod
+from parts import BESIDE, NS, OFF, ON, SOUND, STARTS, SWITCHES, TARGETS, Scene, cron, deployment, made, pod
 from parts import UNKNOWN as NOBODY_KNOWS
 
 SERVING = "serving.kserve.io"
@@ -76,7 +76,16 @@ def queued_job(scene: Scene) -> None:
         "hold": (ON, f'{hold} \'{{"spec":{{"stopPolicy":"Hold"}}}}\''),
         "suspend": (ON, f'kubectl -n {NS} patch job {scene.name} -p \'{{"spec":{{"suspend":true}}}}\''),
         "pods alone": (ON, f"kubectl -n {NS} delete pods -l job-name={scene.name} --wait=false"),
+        # reconciler.go: a workload that is not active is evicted, and its Job suspended; Kueue gives it its name
+        "its Workload": (OFF, f"{_EACH_WORKLOAD}{_INACTIVE}; done"),
+        "its Workload, by a name that it has not": (ON, f"w=job-{scene.name}; {_INACTIVE} || true"),
     }
+
+
+_EACH_WORKLOAD = (
+    f"for w in $(kubectl -n {NS} get workloads.kueue.x-k8s.io -o jsonpath='{{.items[*].metadata.name}}'); do "
+)
+_INACTIVE = f'kubectl -n {NS} patch workloads.kueue.x-k8s.io $w --type merge -p \'{{"spec":{{"active":false}}}}\''
 
 
 def claimed(scene: Scene) -> None:
@@ -106,6 +115,29 @@ TARGETS |= {
     "a claim with its class": claimed,
 }
 SOUND += ["an InferenceService", "a Knative Service", "a Job in a queue", "a claim with its class"]
+
+
+# -- what turns them off ------------------------------------------------------------------------------------------
+def monitor(truth: str, path: str = ".data.result[0].value[1]") -> Callable[[Scene, str], None]:
+    """Each hour it asks Prometheus how much there was to do, and acts on nothing: what the answer is nobody here knows."""
+
+    def part(scene: Scene, line: str) -> None:
+        ask = "curl -fsS -m 5 -G http://prometheus.monitoring:9090/api/v1/query --data-urlencode"
+        cron(
+            scene,
+            f"v=$({ask} 'query=sum(rate(requests[30m]))' | jq -r '{path}')\n"
+            f'[ -n "$v" ]\nif [ "$v" = 0 ]; then\n{line}\nfi',
+        )
+        scene.objects[-1]["spec"]["schedule"] = "15 * * * *"
+        scene.truths["switch"] = truth
+
+    return part
+
+
+SWITCHES |= {
+    "a monitor that asks Prometheus": monitor(NOBODY_KNOWS),
+    "a monitor that reads the wrong field": monitor(ON, path=".data.results[0].value[1]?"),
+}
 
 
 # -- beside them --------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import os
 import random
 from pathlib import Path
 
+import fleet_parts
 import machine_parts
 import parts
 import parts_of_the_field
@@ -23,10 +24,10 @@ COMPOSED = os.environ.get("KILLCHECK_COMPOSED", "14")
 MOST = 600
 
 
-def _drawn() -> tuple[list[parts.Draw], list[machine_parts.MachineDraw]]:
+def _drawn() -> tuple[list[parts.Draw], list[machine_parts.MachineDraw | fleet_parts.FleetDraw]]:
     chance = random.Random(int(os.environ.get("KILLCHECK_SEED", "20261126")))
     most = MOST if COMPOSED == "all" else int(COMPOSED) // 2
-    every = machine_parts.every()
+    every = [*machine_parts.every(), *fleet_parts.every()]
     machines = every if COMPOSED == "all" else chance.sample(every, min(most // 2 + 1, len(every)))
     return [parts.draw(chance, parts_of_the_field.MORE) for _ in range(most)], machines
 
@@ -55,7 +56,9 @@ def test_folder_passes_only_where_every_part_is_off(drawn: parts.Draw, tmp_path:
 
 
 @pytest.mark.parametrize("drawn", MACHINES, ids=str)
-def test_machine_passes_only_where_every_part_is_off(drawn: machine_parts.MachineDraw, tmp_path: Path) -> None:
+def test_machine_passes_only_where_every_part_is_off(
+    drawn: machine_parts.MachineDraw | fleet_parts.FleetDraw, tmp_path: Path
+) -> None:
     _judge(drawn.scene(), tmp_path / "path", "")
 
 

@@ -115,7 +115,8 @@ def _etc(launch: Launch, dns_ip: str) -> Iterator[Step]:
     known = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"
     if user not in (0, 65534):
         known += f"user:x:{user}:{user}::/:/sbin/nologin\n"
-    hosts = "127.0.0.1\tlocalhost\n" + "".join(f"{ip}\t{name}\n" for name, ip in launch.hosts.items())
+    own = f"{launch.pod_ip}\t{launch.hostname}\n" if launch.pod_ip else ""  # as a kubelet has it
+    hosts = f"127.0.0.1\tlocalhost\n{own}" + "".join(f"{ip}\t{name}\n" for name, ip in launch.hosts.items())
     resolv = f"nameserver {dns_ip}\n"
     if launch.cluster_dns:
         namespace = namespace_of(launch.pod)
