@@ -51,6 +51,8 @@ _SETTLES = (
 _MENDED = "render it or mend it, leave it out with --exclude, or say under assume: what it is"
 #: Built-in kinds that hold pods up, and with them a switch: with one more a Job may not start, or reach nobody.
 _BOUNDS = frozenset({"LimitRange", "ResourceQuota", "NetworkPolicy", "PodDisruptionBudget", "Namespace"})
+#: How a host tells of a container whose image alone says what it starts.
+_OF_AN_IMAGE = re.compile(r"what image (\S+) starts is not known")
 #: Why a pod of a real cluster did not run its program.
 _HOLLOW = "its node has no machine"
 #: What programs make that goes on after them.
@@ -375,6 +377,13 @@ def _not_run(
     for pod, why in not_run:
         root = root_of(pod, lambda owner, namespace: _owner_of(kube, owner, namespace))
         if ref_of(root) in seen or stakes.is_target(root):
+            continue
+        beside = _OF_AN_IMAGE.search(why)
+        if beside and injection.is_bystander(beside[1]):
+            because = (
+                f"image {beside[1]} stands beside it and did not run: taken to act on nothing, and not to be waited for"
+            )
+            yield Entry(ref_of(root), Status.ASSUMED, because)
             continue
         seen.add(ref_of(root))
         template = {"apiVersion": "v1", **pod, "kind": "Pod"}

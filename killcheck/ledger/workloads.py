@@ -17,6 +17,7 @@ from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger import identities, kinds, orders
 from killcheck.ledger.calls import making, raising, stopping
+from killcheck.ledger.injection import repository_of
 from killcheck.ledger.rights import may_create, may_write
 from killcheck.ledger.stakes import Held, Stakes, home_of
 from killcheck.rehearsal import loops
@@ -349,7 +350,7 @@ def _controller(obj: Obj, models: Collection[str]) -> str | None:
     """The model that stands for a workload's program here; None where there is none. A controller's program goes on."""
     for template in templates(obj) if obj.get("kind") in LONG_RUNNING else ():
         for container in dig(template.spec, "containers", default=[]):
-            repository = _repository(str(container.get("image", "")))
+            repository = repository_of(str(container.get("image", "")))
             for end, model in CONTROLLERS.items():
                 if (repository == end or repository.endswith("/" + end)) and model in models:
                     return model
@@ -357,14 +358,8 @@ def _controller(obj: Obj, models: Collection[str]) -> str | None:
 
 
 def _is_furniture(template: PodTemplate) -> bool:
-    images = [_repository(str(c.get("image", ""))) for c in dig(template.spec, "containers", default=[])]
+    images = [repository_of(str(c.get("image", ""))) for c in dig(template.spec, "containers", default=[])]
     return bool(images) and all(any(image.endswith(end) for end in _FURNITURE) for image in images)
-
-
-def _repository(image: str) -> str:
-    """An image's name without tag and digest."""
-    head, slash, last = image.partition("@")[0].rpartition("/")
-    return head + slash + last.partition(":")[0]
 
 
 def _idle(obj: Obj) -> bool:

@@ -47,13 +47,21 @@ def test_what_a_model_stood_in_for_was_not() -> None:
     assert not _kept(owl, _of(owl), rules=()).open, "it may turn nothing on"
 
 
-def test_nor_what_no_object_of_the_inventory_makes() -> None:
+@pytest.mark.parametrize(
+    ("why", "opens"),
+    [
+        ("nobody allowed it", True),
+        ("what image docker.io/envoyproxy/envoy:v1.31.0 starts is not known", False),  # beside it, and acts on nothing
+        ("what image registry.example/gpu/envoy-like:1 starts is not known", True),
+    ],
+)
+def test_nor_what_no_object_of_the_inventory_makes(why: str, opens: bool) -> None:
     spec = workload("owl", "platform", "owl")["spec"]["template"]["spec"]
     meta = {"name": "owl-x", "namespace": "platform", "uid": "u"}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"template": {"spec": spec}}}
-    told = _kept(_owl(**READY), _of(job, "nobody allowed it")).open
-    assert [entry.object for entry in told] == ["Job/platform/owl-x"]
-    assert "nobody allowed it" in f"{told[0]}"
+    told = _kept(_owl(**READY), _of(job, why)).open
+    assert [entry.object for entry in told] == ["Job/platform/owl-x"] * opens
+    assert all(why in f"{entry}" for entry in told)
 
 
 def test_a_target_is_counted_and_not_run() -> None:
