@@ -179,7 +179,7 @@ def main() -> None:
     \b
     Start here:
       killcheck demo                                   four nights, as they are
-      killcheck drill --manifests deploy/ --exec host  your own YAML, no spec
+      killcheck drill --manifests deploy --exec host   your own YAML, no spec
       killcheck init --manifests deploy/               write killcheck.yaml
       killcheck drill --exec host                      pull its triggers
       killcheck drill --exec host --under image-gone   the executor's image gone

@@ -130,8 +130,8 @@ def command(**options: Any) -> None:
     \b
     Examples:
       killcheck drill
-      killcheck drill --under image-gone
-      killcheck drill --matrix
+      killcheck drill --exec host --under image-gone
+      killcheck drill --matrix --under image-gone --under pool-floor --exec host
       killcheck drill --example two-switches --under image-gone
       killcheck drill --manifests deploy/ --exec host --json
       killcheck drill killcheck.yaml --on staging --layer nightly-off

@@ -93,8 +93,8 @@ def command(**options: Any) -> None:
 
     \b
     Examples:
-      killcheck explore
-      killcheck explore killcheck.yaml --max-faults 2 --exec host
+      killcheck explore --budget 5
+      killcheck explore killcheck.yaml --under rolebinding-gone --exec host
 
     Exit code 0: everything was tried and nothing exposes; 1: something does; 3: not everything could be tried.
     """

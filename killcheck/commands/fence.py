@@ -94,7 +94,7 @@ def command(**options: Any) -> None:
       killcheck fence --manifests deploy/ --max-devices 1 --max-usd 10
       killcheck fence killcheck.yaml --on staging
       killcheck fence killcheck.yaml --on staging --live
-      killcheck fence killcheck.yaml --on staging --aws --eks dev
+      killcheck fence killcheck.yaml --on staging --aws
 
     Exit code 0: within the ceiling; 1: more can be launched; 3: it cannot be proven; 5: a canary that was sent
     out could not be taken back.

@@ -101,8 +101,8 @@ def command(**options: Any) -> None:
 
     \b
     Examples:
-      killcheck gate
-      killcheck gate deploy/killcheck.yaml --exec host --json
+      killcheck gate --quick
+      killcheck gate deploy/killcheck.yaml --exec host --quick --json
       killcheck gate killcheck.yaml --on staging --quick
     """
     from killcheck.reports.terminal import Terminal

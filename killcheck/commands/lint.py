@@ -115,7 +115,7 @@ def command(**options: Any) -> None:
       killcheck lint --manifests deploy/ --sarif killcheck.sarif --fail-on warning
       killcheck lint --manifests deploy/ --exec host
       killcheck lint --on staging --exec host
-      killcheck lint --on staging --audit-log /var/log/kubernetes/audit.log
+      killcheck lint --on staging --audit-log audit.log
       killcheck lint --on staging --baseline .killcheck-baseline.json
     """
     from killcheck.kube.audit_log import AuditLogError

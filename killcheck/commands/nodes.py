@@ -43,7 +43,7 @@ def command() -> None:
     autoscalers that a drill meets are the cluster's own; GPUs it needs none.
 
     \b
-      killcheck nodes up --on staging --gpus 8 --count 4 &
+      killcheck nodes up --on staging --type g6e.48xlarge --count 4 --yes &
       killcheck drill --on staging
       killcheck nodes down
     """
@@ -92,8 +92,8 @@ def up(**options: Any) -> None:
 
     \b
     Examples:
-      killcheck nodes up --on staging --gpus 8 --count 4
-      killcheck nodes up --on staging --taint nvidia.com/gpu:NoSchedule
+      killcheck nodes up --on staging --type g6e.48xlarge --count 4 --yes
+      killcheck nodes up --on staging --taint nvidia.com/gpu:NoSchedule --yes
 
     Exit code 0: they are gone again; 5: something could not be taken away.
     """

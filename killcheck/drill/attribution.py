@@ -138,8 +138,8 @@ class Bystanders:
                 "", f"{own.also_acted(zero_at)} - which the fault, set on this drill's own Job, did not reach"
             )
         hand = f" (field manager {writer})" if writer else ""
-        names = " nor ".join([f"neither {self.drilled.name}", *self.runs]) if self.runs else f"not {self.drilled.name}"
-        return Attribution("", f"the GPUs went off{hand}, but {names} can be shown to have done it")
+        who = " or ".join([self.drilled.name, *self.runs])
+        return Attribution("", f"the GPUs went off{hand}, but nothing shows that {who} did it")
 
     def _by_author(self, runs: Mapping[str, LayerRun]) -> Attribution | None:
         """The layer whose pods made every write that turned a target off, however they ended; None: nobody's known."""

@@ -14,19 +14,26 @@ __all__ = ["unread"]
 
 #: Doors beside the pools, and what Karpenter makes: neither is what a node group of a cloud is made by.
 _NO_GROUPS = ("RBAC/", "NodeClaim/", "NodePool/", "Credentials/")
+#: How many pools of which nothing was read are named.
+_SHOWN = 3
 _ADD = "add what makes them (--manifests, --account, --aws)"
 
 
 def unread(named: Iterable[NodePool], objects: Sequence[Obj], pools: Sequence[Pool]) -> Iterator[str]:
-    """A sentence for each pool of the spec that no evaluated pool launches: what it could launch is not known."""
+    """What of the pools of the spec no evaluated pool launches, by their names: what they could launch is not known."""
     there = [obj for obj in objects if r.is_of(obj, r.NODEPOOLS)]
     groups = any(not pool.name.startswith(_NO_GROUPS) for pool in pools)
+    lost = []
     for pool in named:
         if pool.node_pool:
             if not any(name_of(obj) == pool.node_pool for obj in there):
                 yield f"NodePool/{pool.node_pool}, which the spec names (nodes: {pool.name}), was not read: {_ADD}"
         elif not groups and not any(_launches(obj, pool) for obj in there):
-            yield f"nothing that was read launches the nodes of pool {pool.name} ({pool.selector or 'any'}): {_ADD}"
+            lost.append(f"{pool.name} ({pool.selector or 'any'})")
+    if lost:
+        of = "pool" if len(lost) == 1 else f"{len(lost)} pools:"
+        more = f", and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+        yield f"nothing that was read launches the nodes of {of} {', '.join(lost[:_SHOWN])}{more}: {_ADD}"
 
 
 def _launches(obj: Obj, pool: NodePool) -> bool:

@@ -8,7 +8,6 @@ DescribePolicy (an SCP). What is not recognised makes the account *unproven*.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from killcheck.fence.templates import Templates
 from killcheck.instances.catalogue import Catalogue
 from killcheck.instances.launchable import launchable
 from killcheck.kube.objects import dig
+from killcheck.text.jsontext import from_text
 
 __all__ = ["Account", "AccountError"]
 
@@ -67,7 +67,7 @@ class Account(Struct):
         documents, names = [], []
         for path in _files(paths):
             try:
-                documents.append(json.loads(path.read_text(encoding="utf-8")))
+                documents.append(from_text(path.read_text(encoding="utf-8")))
             except (OSError, ValueError) as error:
                 raise AccountError(f"{path}: {error}") from error
             names.append(str(path))
@@ -190,14 +190,17 @@ class Account(Struct):
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
-        yield from sorted(path.glob("*.json")) if path.is_dir() else [path]
+        found = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        if not found:
+            raise AccountError(f"{path}: no *.json in it: expected what a cloud's command line prints")
+        yield from found
 
 
 def _document(policy: Any) -> Any:
     """A policy document: IAM's API sends them URL-encoded, its clients decode them."""
     if isinstance(policy, str):
         try:
-            return json.loads(unquote(policy))
+            return from_text(unquote(policy))
         except ValueError:
             return policy
     return policy

@@ -18,6 +18,7 @@ from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, ref_of
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath
+from killcheck.text.jsontext import from_text
 from killcheck.text.redaction import clean
 from killcheck.text.values import replace
 from killcheck.verdict import EXIT_CODES
@@ -279,7 +280,7 @@ def _fingerprint(finding: Finding) -> str:
 def read_baseline(path: Path) -> frozenset[str]:
     """The findings that a file of :func:`write_baseline` holds. Raises BaselineError."""
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = from_text(path.read_text("utf-8"))
         return frozenset(f"{e['probe']}|{e['object']}|{e['message']}" for e in document["findings"])
     except OSError as error:
         raise BaselineError(f"{path}: {(error.strerror or str(error)).lower()}") from error

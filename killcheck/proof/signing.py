@@ -116,7 +116,7 @@ def _written(envelope: Envelope) -> str:
 
 
 def _from_file(file: Path) -> Signer:
-    """Raises ProofError for what is no private key, OSError."""
+    """Raises ProofError for what is no private key, or cannot be read."""
     try:
         from securesystemslib.signer import CryptoSigner
     except ImportError as error:
@@ -128,6 +128,8 @@ def _from_file(file: Path) -> Signer:
     try:
         key = load_pem_private_key(file.read_bytes(), password.encode() if password else None)
         return CryptoSigner(key)
+    except OSError as error:
+        raise ProofError(f"{file}: {(error.strerror or str(error)).lower()}: expected a private key in PEM") from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ProofError(
             f"{file}: expected a private key in PEM (openssl genpkey -algorithm ed25519): Ed25519, ECDSA on P-256, or "

@@ -13,7 +13,7 @@ def relative(file: str) -> str:
     path = Path(file)
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
+    except (ValueError, RuntimeError):  # elsewhere, or links in a circle
         return path.as_posix()
 
 

@@ -44,7 +44,7 @@ class Kept(Struct):
         Raises SessionError where it is of something else or of another machine, and where there is no key; OSError.
         """
         head = _head(session)
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
         if lines and {key: value for key, value in _object(lines[0]).items() if key != SEAL} != head:
             raise SessionError(
                 f"{path}: it was kept of another spec, other manifests or by another killcheck: name another file"

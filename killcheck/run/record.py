@@ -25,6 +25,8 @@ NOT_OURS = {
     Whose.ANOTHERS: "another machine sealed it, or somebody made it up",
 }
 _ANYWAY = f"drill here, share {VARIABLE} with the machine that drilled, or say --unsealed where you know who wrote it"
+#: What a file should have been that is none.
+_EXPECTED = "expected a run record, run.jsonl; killcheck runs lists those that are kept here"
 
 
 class RecordError(Exception):
@@ -84,10 +86,15 @@ def read(path: Path, chain: Chain | None = None) -> Iterator[Event]:
     """The events of a record, in order; a last line cut short by a kill is left out.
 
     ``chain``: follows the record's own, and knows at the end whether it has one.
-    Raises RecordError for a file that is not a run record, or that was changed; OSError where it cannot be read.
+    Raises RecordError for a file that cannot be read, is not a run record, or was changed.
     """
     chain = Chain() if chain is None else chain
-    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError as error:
+        raise RecordError(f"{path}: {(error.strerror or str(error)).lower()}: {_EXPECTED}") from error
+    if not lines:
+        raise RecordError(f"{path}:1: is empty: {_EXPECTED}")
     for number, line in enumerate(lines, 1):
         try:
             data = json.loads(line)

@@ -160,7 +160,7 @@ def _limits(kill_path: KillPath, plan: Plan) -> Iterable[str]:
     if consent.max_gpu_nodes is not None and plan.new_gpu_nodes > consent.max_gpu_nodes:
         yield (
             f"{plan.new_gpu_nodes} GPU nodes would be made; the spec allows {consent.max_gpu_nodes} "
-            "(consent.maxGpuNodes)"
+            "(consent.maxGpuNodes): make fewer, or raise it there"
         )
     if consent.max_usd is None:
         return

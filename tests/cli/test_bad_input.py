@@ -360,3 +360,26 @@ def test_a_spec_without_layers_is_taken_everywhere_and_proves_nothing(killcheck,
     assert result.exit_code == code, result.output
     if argv != ("lint",):
         assert "names no layer, so nothing turns off Deployment/inference/vllm" in result.output
+
+
+#: What a file is that a command was given, the command, and what is said of it.
+GIVEN = {
+    "empty record": ("certify", "f", "--key", "n", "is empty: expected a run record"),
+    "record that is a folder": ("report", "d", "run.jsonl: is a directory: expected a run record"),
+    "deep baseline": ("lint", "--example", "dead-man", "--baseline", "n", "nested too deep"),
+    "deep export": ("fence", "--example", "dead-man", "--account", "n", "n: nested too deep"),
+    "empty folder of exports": ("fence", "--example", "dead-man", "--account", "d", "no *.json in it"),
+    "search of other bytes": ("explore", "--example", "dead-man", "--tree", "b", "name another file"),
+    "links in a circle": ("rights", "loop.yaml", "too many levels of symbolic links"),
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_a_file_that_is_not_what_is_expected_is_wrong_usage(killcheck, tmp_path, given):
+    *argv, said = GIVEN[given]
+    (tmp_path / "d/run.jsonl").mkdir(parents=True)
+    for name, content in (("f", b""), ("n", b"[" * 20_000), ("b", b"\xff\xfe\n")):
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    done = killcheck(*argv)
+    assert (done.exit_code, said in " ".join(done.output.split())) == (2, True), done.output

@@ -3,19 +3,24 @@
 A ``console`` block is a shell session: lines that begin with ``$`` are run, in order, in one shell for the page; the
 lines below one must be in what it prints, in that order. A comment that ends with ``exit N`` says that it fails.
 ``<!-- needs: X -->`` above a block: it is run apart from the others, where there is X, a program or what is made here:
-``staging`` (a cluster of that name), ``aws`` (a stand-in with two buckets), ``clone`` (its ``ci/`` in the folder), and on
-the engine that KILLCHECK_TEST_DOCKER names ``engine`` (a server with GPUs and a cron container) and ``kind``.
-``<!-- file: F for: X -->`` above a block: it is the file F in the folder of these. README is followed on a machine without curl, kubectl and Docker, not as root.
+``staging`` (a cluster of that name), ``aws`` (a stand-in with buckets), ``chat``, ``clone`` (its ``ci/`` in the
+folder), and on the engine that KILLCHECK_TEST_DOCKER names ``engine`` (a server with GPUs and a cron container) and ``kind``.
+On ``staging`` the spec in ``deploy`` has no nodes to wait for, and who is asked there answers y.
+``<!-- file: F for: X -->`` above a block: it is the file F in the folder of
+these; of all, where it is for none. ``runs/ID`` is the newest run. README is followed on a machine without curl, kubectl and Docker, not as root.
 killcheck and pytest are each a process of their own, forked by one that has imported them (``forked.py``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
 import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import forked
@@ -38,6 +43,18 @@ PAGES = [
 ]
 #: Plugins of the environment of these tests, which whoever follows a page does not have.
 NOT_THE_USERS = ("hypothesispytest", "anyio", "allure_pytest", "platformdirs", "timeout")
+#: What is put before the commands of a session on ``staging``.
+ANSWERED = r"""killcheck() {
+  local code
+  case "$*" in
+    *--yes*|*--dry-run*|*--live*) command killcheck "$@" ;;
+    drill*"--on staging"*|gate*"--on staging"*) printf 'y\n' | script -qec "$(printf '%q ' killcheck "$@")" /dev/null ;;
+    *) command killcheck "$@" ;;
+  esac
+  code=$?
+  case "$*" in demo*) cp ../killcheck.yaml deploy/killcheck.yaml ;; esac
+  return $code
+}"""
 #: Each page with what its blocks need: nothing, or something.
 SESSIONS = [
     (page, needs)
@@ -53,7 +70,8 @@ def steps(page, needs=""):
         for line in block["text"].splitlines() if (block["needs"] or "") == needs else ():
             if line.startswith("$ "):
                 said = re.search(r"#.*\bexit (\d+)$", line)
-                found.append((line[2:], int(said[1]) if said else 0, []))
+                said_so = line[2:].replace("runs/ID", "runs/$(ls -t .killcheck/runs | head -n 1)")
+                found.append((said_so, int(said[1]) if said else 0, []))
             elif line == ">" or line.startswith("> "):  # the command goes on
                 found[-1] = (f"{found[-1][0]}\n{line[2:]}", *found[-1][1:])
             elif line.strip():
@@ -63,7 +81,7 @@ def steps(page, needs=""):
 
 def in_order(expected, printed):
     """The first expected line that is not in what was printed after those before it; None: all are."""
-    rest = " ".join(printed.split())
+    rest = " ".join(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed).split())
     for line in expected:
         _, found, rest = rest.partition(" ".join(line.split()))
         if not found:
@@ -88,9 +106,11 @@ def around(tmp_path):
         made.pop("KUBECONFIG", None)
         for name in needs.split():
             if name == "staging":
-                worlds.append(WireWorld(tmp_path, speed=1.0, exec_mode="none"))
-                config = worlds[0].kubeconfig
+                worlds.append(WireWorld(tmp_path, speed=1.0))
+                config, spec = worlds[0].kubeconfig, worlds[0].spec
                 config.write_text(config.read_text().replace(CONTEXT, "staging"))
+                text = SHORTER.sub("held: 1s", spec.read_text().replace(CONTEXT, "staging"))
+                spec.write_text(re.sub(r"(?m)^proof: .*", "proof: [P1, P4]", text))
                 made["KUBECONFIG"] = str(config)
             elif name == "engine":
                 made["DOCKER_HOST"] = containers(worlds).address
@@ -106,8 +126,11 @@ def around(tmp_path):
                     worlds[-1].environment(), AWS_ACCESS_KEY_ID="AKIASTANDIN000000000", AWS_SECRET_ACCESS_KEY="s"
                 )
                 s3 = worlds[-1].aws().client("s3")
-                for bucket in ("proofs", "locked"):
+                for bucket in ("proofs", "locked", "evidence", "bucket"):
                     s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=bucket == "locked")
+            elif name == "chat":
+                worlds.append(Chat())
+                made["KILLCHECK_WEBHOOK"] = worlds[-1].address
             elif not shutil.which(name):
                 pytest.skip(f"{name} is not installed")
         return made
@@ -115,6 +138,30 @@ def around(tmp_path):
     yield environment
     for world in reversed(worlds):
         world.close()
+
+
+class Chat:
+    """Takes what is posted to it, on loopback."""
+
+    def __init__(self):
+        class Taker(BaseHTTPRequestHandler):
+            def do_POST(self):
+                json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *args):
+                """Nothing is said."""
+
+        self.server = HTTPServer(("127.0.0.1", 0), Taker)
+        self.address = f"http://127.0.0.1:{self.server.server_port}/"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def close(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
 
 
 def containers(worlds):
@@ -146,9 +193,11 @@ def test_the_page_can_be_followed(page, needs, tmp_path, around, request):
     folder, bin_ = tmp_path / "work", tmp_path / "bin"
     folder.mkdir(exist_ok=True)
     for name, whose, text in FILE.findall(page.read_text(encoding="utf-8")):
-        if whose == needs:
+        if whose in ("", needs):
             (folder / name).write_text(SHORTER.sub("held: 1s", text))
     environment = around(needs)
+    if "staging" in needs:
+        script = f"{ANSWERED}\n{script}"
     if machine:
         bin_.mkdir()
         script = f"{forked.commands(bin_)}\n{script}"
