@@ -88,9 +88,10 @@ def render(folder: Path, filling: Filling | None = None) -> Rendered | None:
 
 def _elsewhere(file: Path, seen: set[Path]) -> Iterator[str]:
     """Why a kustomization, or one that it leads to, cannot be rendered without fetching or running something."""
-    if file.resolve() in seen:
+    real = Path(os.path.realpath(file))
+    if real in seen:
         return
-    seen.add(file.resolve())
+    seen.add(real)
     try:
         found = documents(file.read_text(encoding="utf-8-sig"), str(file))
     except (OSError, UnicodeDecodeError, YamlError) as error:

@@ -286,7 +286,7 @@ def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Readin
             why = f"a link that leads out of {path}, not followed: name that file too"
             reading.skipped.append(Skipped(str(file), 0, why, Cause.ELSEWHERE))
             continue
-        real = file.resolve()
+        real = FilePath(os.path.realpath(file))  # links in a circle are told by who reads them
         if real not in reading.seen and not folders.is_part(file):
             reading.seen.add(real)
             _read_file(file, reading)

@@ -370,6 +370,7 @@ GIVEN = {
     "deep export": ("fence", "--example", "dead-man", "--account", "n", "n: nested too deep"),
     "empty folder of exports": ("fence", "--example", "dead-man", "--account", "d", "no *.json in it"),
     "search of other bytes": ("explore", "--example", "dead-man", "--tree", "b", "name another file"),
+    "manifest in a circle": ("lint", "--manifests", "loop.yaml", "loop.yaml"),
     "links in a circle": ("rights", "loop.yaml", "too many levels of symbolic links"),
 }
 
