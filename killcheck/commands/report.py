@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,10 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, write
+from killcheck.commands.named import unsealed
 from killcheck.commands.saying import say
 from killcheck.reports import Delivery, Place, Report, Told, Written, every
+from killcheck.verdict import EXIT_CODES
 from killcheck.version import __version__
 
 if TYPE_CHECKING:
@@ -48,12 +51,15 @@ def _each_report(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("record", required=False, type=_RECORD, metavar="[RUN]")
 @click.option("--compare", "earlier", type=_RECORD, metavar="EARLIER", help="What changed since that run.")
 @_each_report
+@unsealed
 @click.option("--no-color", is_flag=True, help="No colours (also: NO_COLOR).")
 @guarded
-def command(record: Path | None, earlier: Path | None, no_color: bool, **wanted: Any) -> None:
+def command(record: Path | None, earlier: Path | None, no_color: bool, unsealed: bool, **wanted: Any) -> None:
     """Make reports from a run record, also from one that a kill cut short. Without options: the terminal's.
 
     RUN is a run record or its folder (default: the newest of killcheck runs). A FILE that is - is standard output.
+    Every report says where its record is not sealed by this machine, or one with its KILLCHECK_KEY. Where such a record
+    says that all is well, the exit code is 3: anybody can write one.
 
     \b
     Examples:
@@ -66,8 +72,8 @@ def command(record: Path | None, earlier: Path | None, no_color: bool, **wanted:
     from killcheck.run.kept import record_of
     from killcheck.safety.journal import state_dir
 
-    events, story = _read(record_of(record, state_dir()))
-    told = Told(story, compare(_read(record_of(earlier, state_dir()))[1], story) if earlier else None)
+    events, story, ours = _read(record_of(record, state_dir()), anyway=unsealed)
+    told = Told(story, compare(_read(record_of(earlier, state_dir()), anyway=True)[1], story) if earlier else None)
     asked = [(report, where) for report in every() if (where := wanted[_parameter(report)])]
     _one_on_stdout(asked)
     for report, where in asked:
@@ -84,9 +90,12 @@ def command(record: Path | None, earlier: Path | None, no_color: bool, **wanted:
             for event in events:
                 out(event)
         out.closing(story, told.comparison)
+    if not ours and story.finished is not None and not story.finished.exit_code:
+        sys.exit(EXIT_CODES["inconclusive"])
 
 
-def _read(path: Path) -> tuple[list[Event], RunStory]:
+def _read(path: Path, *, anyway: bool) -> tuple[list[Event], RunStory, bool]:
+    """The events of a record, their story, and whether it is this machine's or somebody's word is given for it."""
     from killcheck.reports.story import tell
     from killcheck.run.chain import Chain
     from killcheck.run.record import NOT_OURS, RecordError, read
@@ -108,7 +117,7 @@ def _read(path: Path) -> tuple[list[Event], RunStory]:
             f"{lines - len(told)} line(s) that it does not know are left out",
             err=True,
         )
-    return told, story
+    return told, story, anyway or chain.whose not in NOT_OURS
 
 
 def _check(path: Path, story: RunStory) -> None:

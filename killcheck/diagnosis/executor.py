@@ -297,10 +297,10 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
         )
     missing = _NO_COMMAND.search(log if code == 127 else last)
     if code == 127 or (missing and code in (1, 126)):
-        what = missing.group(1) if missing else "the command"
+        lacks = f"has no {missing.group(1)}" if missing else "lacks a command that the executor runs"
         return (
-            f"exit code {code}: {last or what + ': not found'}",
-            f"the image has no {what}: use an image that has it, or do the same with what the image has "
+            f"exit code {code}: {last or 'a command was not found'}",
+            f"the image {lacks}: use an image that has it, or do the same with what the image has "
             "(python:3.12-slim has python3 and no curl)",
             (2,),
         )

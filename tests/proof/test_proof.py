@@ -450,7 +450,8 @@ def test_what_this_machine_did_not_write_proves_nothing(proven, tmp_path, monkey
     code, said = killcheck("history", tmp_path)
     assert (code, "1 inconclusive" in said, "They prove nothing here" in said) == (3, True, True), said
     code, said = killcheck("report", record)
-    assert (code, "proves nothing" in said) == (0, True)
+    assert (code, "proves nothing" in said) == (3, True)
+    assert killcheck("report", record, "--unsealed")[0] == 0
 
 
 def test_another_machines_record_is_believed_by_its_key_or_on_somebodys_word(proven, tmp_path, monkeypatch):
