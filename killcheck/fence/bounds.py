@@ -24,8 +24,6 @@ Measure = Literal["devices", "usd"]
 CANDIDATES = 6
 COUNTS = 4
 STEPS = 250
-#: Answers kept, by what was asked.
-KEPT = 10_000
 
 
 class Bound(Struct, frozen=True):
@@ -47,12 +45,7 @@ def _held(one: InstanceType, resource: str) -> float:
 def most(types: Launchable, mask: int, limits: Mapping[str, float], measure: Measure) -> Bound:
     """The most of ``measure`` that types of ``mask`` can add up to within ``limits``."""
     key = (mask, tuple(limits.items()), measure)
-    if key not in types.memo:
-        if len(types.memo) > KEPT:
-            types.memo.clear()
-        types.memo[key] = _most(types, mask, limits, measure)
-    found: Bound = types.memo[key]
-    return found
+    return types.kept(key, lambda: _most(types, mask, limits, measure))
 
 
 def _most(types: Launchable, mask: int, limits: Mapping[str, float], measure: Measure) -> Bound:

@@ -88,11 +88,7 @@ def _changes(pool: Pool, ceiling: Ceiling) -> Iterator[_Change]:
 
 def _fitting(types: Launchable, ceiling: Ceiling) -> int:
     """The types of which a single node stays under the ceiling; kept on the index."""
-    key = ("fitting", ceiling)
-    if key not in types.memo:
-        types.memo[key] = types.mask(one for one in types.types if _fits(one, ceiling))
-    found: int = types.memo[key]
-    return found
+    return types.kept(("under", ceiling), lambda: types.mask(one for one in types.types if _fits(one, ceiling)))
 
 
 def _fits(one: InstanceType, ceiling: Ceiling) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
@@ -23,6 +23,10 @@ __all__ = ["AUTO_MODE", "KARPENTER_AWS", "Launchable", "Ranking", "Selection", "
 #: Label prefixes of the two AWS flavours of Karpenter.
 KARPENTER_AWS = "karpenter.k8s.aws"
 AUTO_MODE = "eks.amazonaws.com"
+
+#: So many answers are kept of a set of types.
+KEPT = 10_000
+T = TypeVar("T")
 
 _TYPE = "node.kubernetes.io/instance-type"
 _CAPACITY = "karpenter.sh/capacity-type"
@@ -131,7 +135,15 @@ class Launchable:
         self._patterns: dict[str, int] = {}
         #: Kept for :mod:`killcheck.fence.bounds`: types by what they are worth for a resource, and what they add up to.
         self.rates: dict[str, tuple[Ranking, list[float]]] = {}
-        self.memo: dict[Any, Any] = {}
+        self._kept: dict[Hashable, Any] = {}
+
+    def kept(self, key: Hashable, found: Callable[[], T]) -> T:
+        """What somebody found out about these types, who asks the same again and again."""
+        if key not in self._kept:
+            if len(self._kept) > KEPT:
+                self._kept.clear()
+            self._kept[key] = found()
+        return cast(T, self._kept[key])
 
     def members(self, mask: int) -> Iterator[InstanceType]:
         """The types of a mask, in order of name."""

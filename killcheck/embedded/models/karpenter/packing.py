@@ -103,7 +103,6 @@ class Packing:
         #: Types without capacity at the moment.
         self.unavailable = unavailable
         self.fresh: list[Fresh] = []
-        self._allocatable: dict[str, dict[str, float]] = {}
 
     def place(self, pod: Obj) -> str | None:
         """Find a place for a pod; returns why there is none (None: there is one)."""
@@ -193,11 +192,13 @@ class Packing:
         return mask
 
     def _fitting(self, mask: int, needs: Mapping[str, float]) -> int:
-        found = 0
+        """Round after round asks the same: the answers are kept with the types."""
+        return self.types.kept(("fitting", mask, frozenset(needs.items())), lambda: self._looked_through(mask, needs))
+
+    def _looked_through(self, mask: int, needs: Mapping[str, float]) -> int:
+        found, rooms = 0, self.types.kept("rooms", lambda: {one.name: allocatable(one) for one in self.types.types})
         for one in self.types.members(mask):
-            room = self._allocatable.get(one.name)
-            if room is None:
-                room = self._allocatable[one.name] = allocatable(one)
+            room = rooms[one.name]
             if all(value <= room.get(name, 0.0) for name, value in needs.items() if value):
                 found |= self.types.bits[one.name]
         return found
