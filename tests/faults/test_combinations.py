@@ -17,7 +17,7 @@ from killcheck.kube import resources as r
 
 KINDS = {kind.name: kind for kind in faults.ALL}
 #: What a pair of faults is drilled with; all 900 and more pairs before a release.
-PAIRS = os.environ.get("KILLCHECK_PAIRS", "8")
+PAIRS = os.environ.get("KILLCHECK_PAIRS", "6")
 
 #: What a drill says of a slot that passed while the schedule was sabotaged.
 MAKES_UP = "passed while CronJob gpu-nightly-off could not fire: it makes up for it by itself"

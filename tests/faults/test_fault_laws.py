@@ -118,7 +118,7 @@ def drilled(tmp_path, monkeypatch):
     return drill
 
 
-@pytest.mark.parametrize(("fault", "path"), one_in(3, cells()), ids=str)
+@pytest.mark.parametrize(("fault", "path"), one_in(5, cells()), ids=str)
 def test_a_fault_bites_by_its_effect_and_leaves_nothing(drilled, fault, path):
     result = drilled(path, fault)
     assert not result.problems

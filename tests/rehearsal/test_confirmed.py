@@ -51,7 +51,7 @@ def _claim(seen, covered):
     return {(t.kind, t.namespace, t.object) for t in covered} <= off and not first.unpulled
 
 
-@pytest.mark.parametrize(("name", "layer"), one_in(2, _fired()))
+@pytest.mark.parametrize(("name", "layer"), one_in(3, _fired()))
 def test_a_drill_confirms_it(name, layer, tmp_path):
     session = Session(fixture=name)
     ref = _ref(session.kill_path.layer(layer))

@@ -2,7 +2,7 @@
 
 No verdict is wrong, nothing is left behind. Not knowing is allowed; being wrong is not.
 
-``KILLCHECK_LOSSY_RUNS`` says how many runs (default 18; 200 and more before a release).
+``KILLCHECK_LOSSY_RUNS`` says how many runs (default 6; 200 and more before a release).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DRILLS = (
     (("second-starter",), "exposed"),
     (("missed-firings",), "exposed"),
 )
-RUNS = int(os.environ.get("KILLCHECK_LOSSY_RUNS", "9"))
+RUNS = int(os.environ.get("KILLCHECK_LOSSY_RUNS", "6"))
 
 
 class LossyCluster(EmbeddedDrillCluster):
