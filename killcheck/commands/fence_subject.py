@@ -32,6 +32,8 @@ class Subject(Struct):
     catalogue: Catalogue
     account: Account | None = None
     cluster: KubeconfigCluster | None = None
+    #: Places of manifests that were not read.
+    unread: tuple[str, ...] = ()
 
 
 def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
@@ -53,7 +55,13 @@ def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
             doors.append(own_door(aws, image, subnet, subject.catalogue, subject.ceiling))
     named = subject.kill_path.nodes if subject.kill_path is not None and subject.kill_path.in_kubernetes else ()
     return fence.evaluate(
-        subject.objects, subject.ceiling, subject.catalogue, account=subject.account, doors=doors, named=named
+        subject.objects,
+        subject.ceiling,
+        subject.catalogue,
+        account=subject.account,
+        doors=doors,
+        named=named,
+        unread=subject.unread,
     )
 
 
@@ -122,4 +130,5 @@ def chosen(options: dict[str, Any]) -> Iterator[Subject]:
             _ceiling(kill_path, options),
             catalogue_for(kill_path, options["catalogues"]),
             account,
+            unread=tuple(one.place for one in session.unseen if one.undermines),
         )

@@ -120,6 +120,7 @@ _FIRST = (
     "ClusterRoleBinding",
     "RoleBinding",
     "EC2NodeClass",
+    "AKSNodeClass",
     "NodePool",
     "Node",
     "ResourceFlavor",

@@ -58,19 +58,22 @@ def evaluate(
     role: str = "",
     doors: Sequence[Pool] = (),
     named: Sequence[NodePool] = (),
+    unread: Iterable[str] = (),
 ) -> FenceReport:
     """What could be launched at worst by everything in ``objects`` and ``account``, against ``ceiling``.
 
     ``objects`` are manifests or live objects; what is no pool or fence among them is passed over. ``role`` is the cloud
     role that Karpenter launches with (default: its ServiceAccount's), whose policies are those in ``account``;
     ``doors`` are further pools to judge; ``named`` those of a spec, of which nothing is proven where none was read.
+    ``unread``: places of manifests that were not read: any of them may be a pool.
     """
     found = list(objects)
     catalogue = shipped() if catalogue is None else catalogue
     world = _read(found, catalogue, account or Account(), role)
     world.pools.extend(doors)
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
-    unknown = (*world.unknown, *absent.unread(named, found, world.pools))
+    passed_over = [f"{place} was not read, and may be a pool" for place in unread]
+    unknown = (*world.unknown, *absent.unread(named, found, world.pools), *passed_over)
     cluster = _together(results, judge_together(world.pools, ceiling, unknown))
     findings = tuple(queues(found, [pool for pool in world.pools if not pool.name.startswith("RBAC/")]))
     notes = (*world.notes, *authority.moved_by(found), *ceilings(found, world.pools))
@@ -107,11 +110,13 @@ def would(
 
 def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str) -> _World:
     types = launchable(catalogue)
-    context = Context(types, node_classes(objects), read_overlays(objects), feature_gates(objects))
+    every = launchable(catalogue, "aws", "azure")
+    context = Context(every, node_classes(objects), read_overlays(objects), feature_gates(objects))
     karpenter = list(_karpenter(objects, context))
     among = functools.reduce(operator.or_, (pool.possible for pool in karpenter), 0)
     sure, maybe, doubts, notes = _role(objects, account, role, types, among)
-    pools = [_bound(pool, sure, maybe, doubts) for pool in karpenter]
+    elsewhere = every.all & ~types.all  # AWS' types come first in both: what a role of AWS says binds those alone
+    pools = [_bound(pool, sure | elsewhere, maybe | elsewhere, doubts) for pool in karpenter]
     doors, admins = authority.claim_doors(objects, types, sure, maybe)
     pools += doors
     pools += account.pools(catalogue)

@@ -15,7 +15,14 @@ from msgspec import Struct
 from killcheck.fence.overlays import Effect, Overlay, under_overlays
 from killcheck.fence.pools import Pool
 from killcheck.instances.amounts import amount
-from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, Launchable, well_known
+from killcheck.instances.launchable import (
+    AUTO_MODE,
+    FLAVOURS,
+    KARPENTER_AWS,
+    KARPENTER_AZURE,
+    Launchable,
+    well_known,
+)
 from killcheck.instances.requirements import Requirement, RequirementError, Requirements
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.text.suggestions import nearest
@@ -41,7 +48,7 @@ _KNOWN: dict[tuple[str, ...], frozenset[str]] = {
 }
 _REQUIREMENT_FIELDS = frozenset({"key", "operator", "values", "minValues"})
 #: Domains in which Karpenter refuses labels that it does not know.
-_RESTRICTED = ("karpenter.sh", KARPENTER_AWS)
+_RESTRICTED = ("karpenter.sh", KARPENTER_AWS, KARPENTER_AZURE)
 #: Resources that some type of the catalogue has, and that limits can therefore bound.
 _BOUNDABLE = frozenset(
     {
@@ -90,6 +97,7 @@ def read_node_pool(obj: Obj, context: Context) -> Pool:
     labels = dict(dig(obj, "spec", "template", "metadata", "labels", default={}))
     requirements = _requirements(inner.get("requirements") or [], labels, prefix, says)
     limits = _limits(spec.get("limits") or {}, says)
+    _without_devices(requirements, prefix, says)
     static = spec.get("replicas") is not None
     _check_values(requirements, prefix, context.types, says)
     certain, possible, undecided = _launchable(requirements, prefix, context.types, static=static, windows=windows)
@@ -154,6 +162,7 @@ def read_node_claim(obj: Obj, context: Context) -> Pool:
     inner = obj.get("spec") or {}
     prefix, windows = _flavour(inner, context, says)
     requirements = _requirements(inner.get("requirements") or [], {}, prefix, says)
+    _without_devices(requirements, prefix, says)
     _check_values(requirements, prefix, context.types, says)
     certain, possible, undecided = _launchable(requirements, prefix, context.types, static=True, windows=windows)
     return Pool(
@@ -192,17 +201,20 @@ def _flavour(inner: Obj, context: Context, says: _Findings) -> tuple[str, bool]:
     ref = inner.get("nodeClassRef") or {}
     group, name = str(ref.get("group", KARPENTER_AWS)), str(ref.get("name", ""))
     if _foreign(inner):
-        says.unknown.append(f"nodeClassRef.group {group} is another provider's; only AWS' types are evaluated")
+        says.unknown.append(
+            f"nodeClassRef.group {group} is another provider's; only types of AWS and Azure are evaluated"
+        )
     node_class = context.classes.get((group, name))
     family = str(dig(node_class, "spec", "amiFamily", default=""))
     aliases = [str(term.get("alias", "")) for term in dig(node_class, "spec", "amiSelectorTerms", default=())]
     windows = family.startswith("Windows") or any(alias.startswith("windows") for alias in aliases)
-    return (AUTO_MODE if group == AUTO_MODE else KARPENTER_AWS), windows
+    windows = windows or str(dig(node_class, "spec", "imageFamily", default="")).startswith("Windows")
+    return (group if group in FLAVOURS else KARPENTER_AWS), windows
 
 
 def _foreign(inner: Obj) -> bool:
     """Whether its nodes are another cloud's."""
-    return dig(inner, "nodeClassRef", "group", default=KARPENTER_AWS) not in (KARPENTER_AWS, AUTO_MODE)
+    return dig(inner, "nodeClassRef", "group", default=KARPENTER_AWS) not in FLAVOURS
 
 
 def _requirements(
@@ -246,6 +258,21 @@ def _check_values(requirements: Requirements, prefix: str, types: Launchable, sa
             near = nearest(missing[0], one.values - set(missing) or types.bits, 1) if key.endswith("-type") else []
             hint = f" (did you mean {near[0]}?)" if near else ""
             says.unknown.append(f"{key.rpartition('/')[2]} {shown} is not in the catalogue{hint}")
+
+
+def _without_devices(requirements: Requirements, prefix: str, says: _Findings) -> None:
+    """Of Azure the catalogue has sizes with GPUs alone: what a pool of any others costs is not known."""
+    if prefix != KARPENTER_AZURE:
+        return
+    count = requirements.get(f"{prefix}/sku-gpu-count")
+    keys = ("sku-name", "sku-family", "sku-series", "sku-gpu-name", "sku-gpu-manufacturer")
+    listed = [one for key in keys if (one := requirements.get(f"{prefix}/{key}")) and not one.complement]
+    typed = requirements.get("node.kubernetes.io/instance-type")
+    if (count is None or count.has("0")) and not listed and (typed is None or typed.complement):
+        says.unknown.append(
+            "sizes without GPUs are not in the catalogue: let sku-gpu-count (Gt 0), sku-family (N) or sku-name say "
+            "what it may launch"
+        )
 
 
 def _judge_key(key: str, prefix: str, says: _Findings) -> None:
@@ -363,11 +390,11 @@ def _letting_through(requirements: Requirements, says: _Findings, inner: Obj) ->
 
 
 def node_classes(objects: Iterable[Obj]) -> dict[tuple[str, str], Obj]:
-    """EC2NodeClasses and Auto Mode's NodeClasses by (group, name)."""
+    """EC2NodeClasses, AKSNodeClasses and Auto Mode's NodeClasses by (group, name)."""
     return {
         (str(one.get("apiVersion", "")).partition("/")[0], name_of(one)): one
         for one in objects
-        if one.get("kind") in ("EC2NodeClass", "NodeClass")
+        if one.get("kind") in ("EC2NodeClass", "NodeClass", "AKSNodeClass")
     }
 
 

@@ -12,7 +12,7 @@ from killcheck.fence.pools import Pool
 from killcheck.fence.report import FenceResult
 from killcheck.fence.verdict import judge
 from killcheck.instances.catalogue import InstanceType
-from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, Launchable
+from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS, KARPENTER_AZURE, Launchable
 from killcheck.kube.objects import Obj, copy, dig
 from killcheck.text.values import replace
 
@@ -57,11 +57,15 @@ def _changes(pool: Pool, ceiling: Ceiling) -> Iterator[_Change]:
     group = dig(pool.obj, "spec", "template", "spec", "nodeClassRef", "group")
     prefix = AUTO_MODE if group == AUTO_MODE else KARPENTER_AWS
     most = ceiling.max_devices_per_node
-    if most:
+    if group == KARPENTER_AZURE:
+        if most is not None:
+            count = {"key": f"{group}/sku-gpu-count", "operator": "Lt", "values": [str(most + 1)]}
+            yield _Change(f"add requirement sku-gpu-count Lt {most + 1}", (count,))
+    elif most:
         count = {"key": f"{prefix}/instance-gpu-count", "operator": "Lt", "values": [str(most + 1)]}
         says = f"add requirement instance-gpu-count Lt {most + 1} (which keeps out types without GPUs, too)"
         yield _Change(says, (count,))
-    if most == 0:
+    if most == 0 and group != KARPENTER_AZURE:
         yield _Change(
             "add requirements that keep out GPUs, accelerators, FPGAs and media cards",
             (

@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from killcheck.instances.azure_sizes import size_of
 from killcheck.text.values import replace
 
 __all__ = ["Catalogue", "CatalogueError", "InstanceType", "Provider", "load", "parse", "shipped"]
@@ -127,8 +128,13 @@ class InstanceType(Struct, frozen=True, dict=True):
 
     @cached_property
     def labels(self) -> Mapping[str, tuple[str, ...]]:
-        """All of them, by name."""
-        return {name: values(self) for name, values in _LABELS.items()}
+        """All that its cloud's Karpenter knows, by name."""
+        azure = self.provider == "azure"
+        return {
+            name: values(self)
+            for name, values in _LABELS.items()
+            if name in ("type", "arch") or name.startswith("sku-") is azure
+        }
 
     @cached_property
     def capacity(self) -> Mapping[str, int]:
@@ -206,6 +212,15 @@ _LABELS: dict[str, Callable[[InstanceType], tuple[str, ...]]] = {
     "instance-accelerator-manufacturer": _device("accelerator", "device_manufacturer"),
     "instance-accelerator-count": _device("accelerator", "device_count"),
     "instance-tenancy": lambda _: ("default", "dedicated"),
+    "sku-name": lambda one: (one.instance_type,),
+    "sku-family": lambda one: _some(size_of(one.instance_type).family),
+    "sku-series": lambda one: _some(size_of(one.instance_type).series),
+    "sku-version": lambda one: _some(size_of(one.instance_type).version),
+    "sku-cpu": lambda one: (str(one.vcpu),),
+    "sku-memory": lambda one: (str(one.memory_mib),),
+    "sku-gpu-name": lambda one: _some(size_of(one.instance_type).gpu),
+    "sku-gpu-manufacturer": _device("gpu", "device_manufacturer"),
+    "sku-gpu-count": lambda one: (str(one.device_count),) if one.device_count else ("0", "1"),  # a share: as reported
 }
 
 

@@ -18,11 +18,24 @@ from msgspec import Struct
 from killcheck.instances.catalogue import Catalogue, InstanceType, Provider
 from killcheck.instances.requirements import Requirement
 
-__all__ = ["AUTO_MODE", "KARPENTER_AWS", "Launchable", "Ranking", "Selection", "launchable", "well_known"]
+__all__ = [
+    "AUTO_MODE",
+    "KARPENTER_AWS",
+    "KARPENTER_AZURE",
+    "Launchable",
+    "Ranking",
+    "Selection",
+    "launchable",
+    "well_known",
+]
 
 #: Label prefixes of the two AWS flavours of Karpenter.
 KARPENTER_AWS = "karpenter.k8s.aws"
 AUTO_MODE = "eks.amazonaws.com"
+#: That of Karpenter on AKS, where it is called node auto-provisioning.
+KARPENTER_AZURE = "karpenter.azure.com"
+#: Whose types a flavour launches, by its label prefix, which is its NodeClasses' group.
+FLAVOURS: Mapping[str, Provider] = {KARPENTER_AWS: "aws", AUTO_MODE: "aws", KARPENTER_AZURE: "azure"}
 
 #: So many answers are kept of a set of types.
 KEPT = 10_000
@@ -85,10 +98,39 @@ _NAMES = frozenset(
 )
 
 
+#: The same of Karpenter on AKS (karpenter-provider-azure pkg/apis/v1beta1/labels.go); the others are not decided here.
+_SKU_NAMES = frozenset(
+    f"sku-{name}"
+    for name in (
+        "name",
+        "family",
+        "series",
+        "version",
+        "cpu",
+        "memory",
+        "gpu-name",
+        "gpu-manufacturer",
+        "gpu-count",
+    )
+)
+_SKU_UNDECIDED = frozenset(
+    {"sku-networking-accelerated", "sku-storage-premium-capable", "sku-storage-ephemeralos-maxsize", "placement-scope"}
+)
+#: Labels of AKS' own domain that are well-known to it, and restrict no size.
+_AKS = frozenset(
+    f"kubernetes.azure.com/{name}"
+    for name in ("sku-cpu", "sku-memory", "cluster", "mode", "scalesetpriority", "priority", "os-sku", "fips_enabled")
+)
+
+
 #: Labels by which a list names particular types: a value that is not in the catalogue is a type that is not.
 _IDENTIFYING = frozenset(
     {
         "type",
+        "sku-name",
+        "sku-family",
+        "sku-series",
+        "sku-gpu-name",
         *(
             f"instance-{name}"
             for name in (
@@ -110,7 +152,9 @@ _IDENTIFYING = frozenset(
 def well_known(prefix: str) -> frozenset[str]:
     """The labels that the Karpenter with ``prefix`` knows the values of, and that pods may therefore ask for."""
     core = {_TYPE, _CAPACITY, "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/windows-build"}
-    return frozenset({f"{prefix}/{name}" for name in _NAMES | _UNDECIDED} | core | _ANYWHERE)
+    azure = prefix == KARPENTER_AZURE
+    own = _SKU_NAMES | _SKU_UNDECIDED if azure else _NAMES | _UNDECIDED
+    return frozenset({f"{prefix}/{name}" for name in own} | core | _ANYWHERE | (_AKS if azure else frozenset()))
 
 
 class Selection(Struct, frozen=True):
@@ -190,7 +234,7 @@ class Launchable:
 
     def select(self, requirements: Mapping[str, Requirement], prefix: str, *, os: str = "linux") -> Selection:
         """The types that pass every requirement on a label Karpenter knows; other keys restrict nothing."""
-        certain = possible = self.all
+        certain = possible = self._of(prefix)
         undecided = []
         for key, requirement in requirements.items():
             sure, maybe = self._passing(key, requirement, prefix, os)
@@ -219,6 +263,13 @@ class Launchable:
         return mask
 
     # -- inside --------------------------------------------------------------------------------------------
+    def _of(self, prefix: str) -> int:
+        """The types of the cloud whose Karpenter it is."""
+        if prefix not in self._patterns:
+            provider = FLAVOURS.get(prefix, "aws")
+            self._patterns[prefix] = self.mask(one for one in self.types if one.provider == provider)
+        return self._patterns[prefix]
+
     def _passing(self, key: str, requirement: Requirement, prefix: str, os: str) -> tuple[int, int]:
         """(surely, possibly) passing masks of one requirement."""
         if key in _ANYWHERE:
@@ -238,9 +289,9 @@ class Launchable:
         domain, _, name = key.partition("/")
         if domain != prefix:
             return self.all, self.all
-        if name in ("ec2nodeclass", "nodeclass"):
+        if name in ("ec2nodeclass", "nodeclass", "aksnodeclass"):
             return self.all, self.all  # the pool's own label: no type carries it, and nothing conflicts
-        if name in _NAMES:
+        if name in (_SKU_NAMES if prefix == KARPENTER_AZURE else _NAMES):
             mask = self._indexed(name, requirement)
             return mask, mask
         return 0, self.all
@@ -333,10 +384,11 @@ class Ranking:
         return found
 
 
-def launchable(catalogue: Catalogue, provider: Provider = "aws") -> Launchable:
-    """The index of a catalogue's types of one provider; made once a catalogue."""
-    kept, key = catalogue._views, f"launchable {provider}"
+def launchable(catalogue: Catalogue, *providers: Provider) -> Launchable:
+    """The index of a catalogue's types of some providers (none named: AWS'); made once a catalogue."""
+    wanted = providers or ("aws",)
+    kept, key = catalogue._views, f"launchable {' '.join(wanted)}"
     if key not in kept:
-        kept[key] = Launchable(catalogue.of(provider))
+        kept[key] = Launchable(one for provider in wanted for one in catalogue.of(provider))
     found: Launchable = kept[key]
     return found

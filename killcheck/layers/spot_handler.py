@@ -144,7 +144,8 @@ class SpotHandler(LayerRun):
         """AKS has an ear of its own, best effort by its documentation (learn.microsoft.com, node auto-drain)."""
         if self._by_command() and not self.stage.cluster.real and not self._was_given():
             return f"{self.layer.command} ended, and no notice was given to {self._instance}"
-        if self.stage.cluster.real or self._noticed is None or self._hand or words.AKS_POOL not in labels_of(self.node):
+        aks = any(key == words.AKS_POOL or key.startswith(words.AKS_KARPENTER) for key in labels_of(self.node))
+        if self.stage.cluster.real or self._noticed is None or self._hand or not aks:
             return None
         return (
             f"nobody whom this cluster runs acted on the notice to node {self.only_node()}, and AKS' node auto-drain, "

@@ -26,6 +26,8 @@ HANDS = {
 }
 #: What AKS labels the nodes of a pool with.
 AKS_POOL = "kubernetes.azure.com/agentpool"
+#: What the labels begin with that Karpenter on AKS gives nodes.
+AKS_KARPENTER = "karpenter.azure.com/"
 #: Whose hand it is that shuts a node down gracefully.
 SHUTDOWN = "the kubelet's graceful shutdown"
 #: Who may go on at which price is said by pools.

@@ -259,7 +259,6 @@ class _Book:
         return Entry(ref, Status.MODELLED, f"{model} acts on it here")
 
     @leaves("scale to zero", "InterceptorRoutes of KEDA's HTTP add-on", Becomes.OPEN)
-    @leaves("clouds", "node auto-provisioning of AKS (karpenter.azure.com)", Becomes.OPEN)
     def _unknown(self, obj: Obj) -> Entry:
         """A kind that nobody here knows: by what it says."""
         ref = ref_of(obj)

@@ -90,6 +90,7 @@ MODELLED: dict[str, tuple[str, frozenset[str]]] = {
     "karpenter.sh/v1": ("karpenter", frozenset({"NodePool", "NodeClaim"})),
     "karpenter.sh/v1alpha1": ("karpenter", frozenset({"NodeOverlay"})),
     "karpenter.k8s.aws/v1": ("karpenter", frozenset({"EC2NodeClass"})),
+    "karpenter.azure.com/v1beta1": ("karpenter", frozenset({"AKSNodeClass"})),
     "eks.amazonaws.com/v1": ("karpenter", frozenset({"NodeClass"})),
     "keda.sh/v1alpha1": (
         "keda-operator",

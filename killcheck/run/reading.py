@@ -68,7 +68,13 @@ def fences(session: Session) -> FenceReport:
             objects = gather(cluster.kube)
     with session.reading():
         named = kill_path.nodes if kill_path.in_kubernetes else ()
-        return fence.evaluate(objects, fence.Ceiling.of(kill_path.fences), catalogue_for(kill_path), named=named)
+        return fence.evaluate(
+            objects,
+            fence.Ceiling.of(kill_path.fences),
+            catalogue_for(kill_path),
+            named=named,
+            unread=[one.place for one in session.unseen if one.undermines],
+        )
 
 
 def catalogue_for(kill_path: KillPath | None, files: tuple[Path, ...] = ()) -> Catalogue:

@@ -13,7 +13,7 @@ READ = {"NodePool": read_node_pool, "NodeClaim": read_node_claim}
 def possible(objects, pool):
     kind, _, name = pool.partition("/")
     obj = next(o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name)
-    types = launchable(shipped())
+    types = launchable(shipped(), "aws", "azure")
     context = Context(types, node_classes(objects), read_overlays(objects), feature_gates(objects))
     return {one.name for one in types.members(READ[kind](obj, context).possible)}
 

@@ -217,6 +217,30 @@ def test_a_missing_node_class_is_reported_where_there_are_node_classes():
     assert "invalid value <AZ>" in condition(world.kube.get(r.NODEPOOLS, "filled-in"), "ValidationSucceeded")["message"]
 
 
+@pytest.mark.parametrize(
+    ("group", "requirement", "gets"),
+    [
+        ("karpenter.azure.com", ("karpenter.azure.com/sku-gpu-name", "In", "A100"), ["Standard_NC24ads_A100_v4"]),
+        ("karpenter.azure.com", ("karpenter.azure.com/sku-family", "In", "NC"), []),  # the first letter alone is one
+        ("karpenter.azure.com", ("karpenter.sh/capacity-type", "In", "on-demand"), ["Standard_NC4as_T4_v3"]),
+        ("karpenter.k8s.gcp", ("karpenter.sh/capacity-type", "In", "on-demand"), []),
+    ],
+)
+def test_each_clouds_karpenter_launches_its_own_machines_or_none(group, requirement, gets):
+    one = pool("gpu", requirement)
+    one["spec"]["template"]["spec"]["nodeClassRef"] = {"group": group, "kind": "NodeClass", "name": "gpu"}
+    world = World()
+    world.kube.create(r.NODEPOOLS, one)
+    world.kube.create(r.PODS, pod(gpus=1))
+    world.run(120)
+    assert launched(world) == gets
+    for node in world.nodes():
+        assert node["spec"]["providerID"].startswith("azure://")
+        assert labels_of(node)["karpenter.azure.com/sku-family"] == "N"
+        assert labels_of(node)["topology.kubernetes.io/region"] == "eastus"
+        assert not any(key.startswith("karpenter.k8s.aws/") for key in labels_of(node))
+
+
 def test_a_zone_that_is_no_part_of_a_name_names_a_node_all_the_same():
     world = World()
     world.kube.create(r.NODEPOOLS, pool("gpu", ("topology.kubernetes.io/zone", "In", "Cellar_1")))

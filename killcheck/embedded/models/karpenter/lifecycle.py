@@ -18,7 +18,7 @@ from killcheck.embedded.models.karpenter.packing import allocatable
 from killcheck.embedded.models.karpenter.state import Part, State
 from killcheck.instances.amounts import amounts, text
 from killcheck.instances.catalogue import InstanceType
-from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS
+from killcheck.instances.launchable import FLAVOURS, KARPENTER_AWS
 from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
@@ -36,6 +36,7 @@ from killcheck.kube.objects import (
     uid_of,
 )
 from killcheck.text.durations import parse_duration
+from killcheck.text.values import replace
 
 __all__ = ["TERMINATION_POLL_S", "Lifecycle", "select_type", "terminate"]
 
@@ -342,7 +343,7 @@ def terminate(state: State, claim: Obj) -> bool:
 
 
 def select_type(state: State, claim: Obj) -> tuple[InstanceType, str, str]:
-    """(type, capacity type, zone) that the AWS provider would launch for a claim: the cheapest that passes.
+    """(type, capacity type, zone) that its provider would launch for a claim: the cheapest that passes.
 
     GPU and metal types are left out where others pass too (ExoticInstanceTypeFilter). The capacity type is empty where
     nothing passes. Raises CloudError for requirements that cannot be read.
@@ -360,6 +361,8 @@ def select_type(state: State, claim: Obj) -> tuple[InstanceType, str, str]:
     has_minimum = any(one.min_values for one in requirements.values())
     offered = requirements.get(n.CAPACITY_TYPE)
     without = state.without_capacity()
+    if FLAVOURS.get(prefix) != "aws":
+        without = replace(without, zones=(state.cloud.zone_of(FLAVOURS.get(prefix, "")),))
     for kind in ("spot", "on-demand"):
         if offered is not None and not offered.has(kind):
             continue
@@ -376,7 +379,7 @@ def _fits(one: InstanceType, needs: dict[str, float]) -> bool:
 
 
 def _prefix(claim: Obj) -> str:
-    return AUTO_MODE if dig(claim, "spec", "nodeClassRef", "group") == AUTO_MODE else KARPENTER_AWS
+    return str(dig(claim, "spec", "nodeClassRef", "group") or KARPENTER_AWS)
 
 
 def resolved_labels(instance: Instance, prefix: str) -> dict[str, str]:
@@ -386,11 +389,12 @@ def resolved_labels(instance: Instance, prefix: str) -> dict[str, str]:
         "kubernetes.io/arch": instance.type.arch,
         "kubernetes.io/os": "linux",
         n.ZONE: instance.zone,
-        n.REGION: instance.zone[:-1],
+        n.REGION: instance.region,
         n.CAPACITY_TYPE: instance.capacity_type,
     }
     for name, values in instance.type.labels.items():
         if name not in ("type", "arch") and len(values) == 1:
             found[f"{prefix}/{name}"] = values[0]
-    found[f"{prefix}/instance-tenancy"] = "default"
+    if instance.type.provider == "aws":
+        found[f"{prefix}/instance-tenancy"] = "default"
     return found

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from killcheck.embedded.api.validation.names import label_value
 from killcheck.embedded.models.karpenter import names as n
+from killcheck.entries import Becomes, leaves
 from killcheck.instances.amounts import amounts
-from killcheck.instances.launchable import AUTO_MODE, KARPENTER_AWS
+from killcheck.instances.launchable import FLAVOURS, KARPENTER_AWS
 from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.kube.objects import Obj, dig, name_of, uid_of
 from killcheck.kube.schedule import parse as parse_schedule
@@ -99,6 +100,7 @@ def _check_labels(labels: Mapping[str, Any], requirements: Iterable[Obj]) -> Non
             raise PoolError(f"invalid value {value} for key {key}, {words[0]}")
 
 
+@leaves("clouds", "Karpenter of other clouds than AWS and Azure: nothing launches for its pools", Becomes.OPEN)
 def read_pool(obj: Obj) -> Pool:
     """The pool of a NodePool object. Raises PoolError."""
     spec, template = obj.get("spec", {}), dig(obj, "spec", "template", default={})
@@ -106,6 +108,9 @@ def read_pool(obj: Obj) -> Pool:
     node_class = inner.get("nodeClassRef") or {}
     name = name_of(obj)
     class_label = f"{node_class.get('group', '')}/{str(node_class.get('kind', '')).lower()}"
+    prefix = node_class.get("group") or KARPENTER_AWS
+    if prefix not in FLAVOURS:
+        raise PoolError(f"machines of {prefix} are not modelled: nothing launches for this pool here")
     labels = dict(dig(template, "metadata", "labels", default={}))
     labels |= {n.NODEPOOL: name, class_label: str(node_class.get("name", ""))}
     try:
@@ -127,7 +132,7 @@ def read_pool(obj: Obj) -> Pool:
         tuple(inner.get("taints") or ()),
         tuple(inner.get("startupTaints") or ()),
         node_class,
-        AUTO_MODE if node_class.get("group") == AUTO_MODE else KARPENTER_AWS,
+        prefix,
         str(disruption.get("consolidationPolicy", "WhenEmptyOrUnderutilized")),
         after,
         str(inner.get("expireAfter", "720h")),

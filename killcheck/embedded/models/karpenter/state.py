@@ -96,8 +96,8 @@ class State:
 
     @property
     def types(self) -> Launchable:
-        """What the cloud offers."""
-        return launchable(self.cloud.catalogue)
+        """What the clouds offer; a pool's prefix chooses."""
+        return launchable(self.cloud.catalogue, "aws", "azure")
 
     @property
     def now(self) -> str:
