@@ -72,14 +72,15 @@ class HostRuntime(HostSide):
     ) -> HostProcess:
         """Raises StartError or NotRun."""
         spawner = self._ready()
-        if spawner.level is Level.UNISOLATED:
-            process = HostProcess(self, launch, Network(self, launch, self.next_name()), on_exit, on_unknown)
-            process.begin_relocated(spawner)
-            return process
+        apart = spawner.level is not Level.UNISOLATED
         started = None
         try:
-            started = HostProcess(self, launch, self._network(launch, spawner), on_exit, on_unknown)
-            started.begin_isolated(spawner)
+            network = self._network(launch, spawner) if apart else Network(self, launch, self.next_name())
+            started = HostProcess(self, launch, network, on_exit, on_unknown)
+            if apart:
+                started.begin_isolated(spawner)
+            else:
+                started.begin_relocated(spawner)
         except SetUpError as error:
             if started is not None:
                 started.discard()

@@ -136,11 +136,10 @@ class HostProcess(HostContainer):
         self.isolated = False
         commands.check(self.launch)
         scratch = self._make_scratch(spawner)
-        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        port = listener.getsockname()[1]
         bash = self.runtime.host.find("bash")
         if bash is None:
             raise NotRun("this host has no bash, which the containers' clock needs")
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         wiring = Wiring(
             "127.0.0.1",
             spawner.agent_port,
@@ -150,9 +149,12 @@ class HostProcess(HostContainer):
             SERVICE_IP,
             f"{SERVICE_IP}:443",
             moved=sandbox.moves(self.launch, scratch),
-            api_address=["127.0.0.1", port],
+            api_address=["127.0.0.1", listener.getsockname()[1]],
         )
-        plan = sandbox.relocated(self.launch, wiring, self.runtime.host, scratch)
+        with contextlib.ExitStack() as opened, _room():
+            opened.enter_context(listener)
+            plan = sandbox.relocated(self.launch, wiring, self.runtime.host, scratch)
+            opened.pop_all()
         endpoints = self.network.external.endpoints
         ports = {place.port: self.network.way_out(spawner, place.target) for place in endpoints.places}
         plan.env = {**endpoints.relocated(ports), **plan.env}

@@ -1,5 +1,6 @@
 """Executors really run: their commands unchanged, on this host, against the API over TLS, in the cluster's time."""
 
+import errno
 import os
 import shutil
 import signal
@@ -243,6 +244,17 @@ def test_a_command_that_the_host_lacks_leaves_the_outcome_unknown(host):
     assert host.nodes.unknown == [
         f"Pod/team/job: it calls aws, which its image has and which cannot be run here: {DRILL_IT}"
     ]
+
+
+def test_a_disk_that_is_full_leaves_the_outcome_unknown(host, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("killcheck.embedded.nodes.sandbox.isolated", full)
+    monkeypatch.setattr("killcheck.embedded.nodes.sandbox.relocated", full)
+    host.add(pod("job", image="localhost:5000/rec/executor:1", command=["true"], policy="Never"))
+    assert host.loop.run_until(lambda: bool(host.nodes.unknown), 60)
+    assert "the programs of this run have filled the disk that they share" in host.nodes.unknown[0]
 
 
 def test_what_is_assumed_of_an_image_that_ran_is_said(host):

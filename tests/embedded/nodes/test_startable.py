@@ -18,6 +18,10 @@ THERE = {
     "a-version-manager": (b"#!/usr/bin/env -S zz-ruby -W\n", "it is started by zz-ruby"),
     "packages-of-this-host": (b"#!/usr/bin/python3\nimport yaml\n", "it is a script of /usr/bin/python3"),
     "a-library-elsewhere": (TRUE.replace(b"libc.so.6", b"libq.so.9"), "it needs libq.so.9"),
+    "a-loader-elsewhere": (
+        TRUE.replace(b"/lib64/ld-", b"/srv64/ld-").replace(b"/lib/ld-", b"/srv/ld-"),
+        "started by /srv",
+    ),
     "a-binary": (TRUE, ""),
 }
 
