@@ -50,6 +50,8 @@ class Finding:
     line: int = 0
     unproven: bool = False
     failures: tuple[int, ...] = field(default=(), compare=False)
+    #: How many GPUs it is about, where that says what comes first.
+    gpus: int = field(default=0, compare=False)
     #: How it is known: a field or a command was ``read``, or what a program did was ``seen`` in a rehearsal.
     basis: Basis = field(default="read", compare=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
@@ -55,7 +56,8 @@ class CoverageGap(Probe):
                     world, holder.obj, f"whether anything turns off its {devices}: no layer does, and {why}"
                 )
             else:
-                yield self.finding(world, holder.obj, path, f"holds {devices}, and no layer turns it off")
+                found = self.finding(world, holder.obj, path, f"holds {devices}, and no layer turns it off")
+                yield replace(found, gpus=holder.devices)
 
     def _machine(self, world: World, target: Target) -> Finding:
         """Of a machine that a timer starts, and none stops."""

@@ -24,11 +24,11 @@ def after_lint(world: World, result: LintResult, manifests: Sequence[Path]) -> s
     from killcheck.run.no_layer import write_one
 
     path = world.kill_path
+    unseen = world.loaded.unseen if world.loaded else ()
     if not path.targets:
-        unseen = world.loaded.unseen if world.loaded else ()
         return next_step([one for one in unseen if one.names_gpus] or unseen)
     if not path.layers:
-        return write_one(manifests)
+        return write_one(manifests, unseen)
     if result.at_or_above("error"):
         return None
     words = shlex.join(word for one in manifests for word in ("--manifests", str(one)))

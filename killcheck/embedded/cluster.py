@@ -340,7 +340,10 @@ class Cluster:
                 try:
                     stored = self._create(obj)
                 except LoadError as error:
-                    refused.append(error)
+                    if any(obj is one for one in extra):  # made for a name that can be none
+                        self.notes.append(f"could not be assumed: {error}")
+                    else:
+                        refused.append(error)
                     continue
                 if stored is not None:
                     self.git.add(obj, stored)
@@ -386,13 +389,13 @@ class Cluster:
                 self.kube.patch(resource, obj["metadata"]["name"], {"status": obj["status"]}, subresource="status")
             return made.body if isinstance(made.body, dict) else None
         except Conflict:
-            self.kube.patch(resource, obj["metadata"]["name"], obj, namespace)
+            try:
+                self.kube.patch(resource, obj["metadata"]["name"], obj, namespace)
+            except KubeError as error:
+                raise _not_loaded(obj, error) from error
             return None
-        except NotFound as error:
-            raise LoadError(obj, error.message) from error
         except KubeError as error:
-            why = error.message if isinstance(error, ApiError) else str(error)
-            raise LoadError(obj, why, invalid=isinstance(error, Invalid)) from error
+            raise _not_loaded(obj, error) from error
 
     def _served_later(self, obj: Obj) -> int | None:
         """The first release that serves a built-in type which this one does not; None: it is none of them."""
@@ -472,3 +475,9 @@ _BILLING: dict[str, Literal["running", "stopping", "terminated"]] = {
 def _order(obj: Obj) -> int:
     kind = str(obj.get("kind"))
     return _FIRST.index(kind) if kind in _FIRST else len(_FIRST)
+
+
+def _not_loaded(obj: Obj, error: KubeError) -> LoadError:
+    return LoadError(
+        obj, error.message if isinstance(error, ApiError) else str(error), invalid=isinstance(error, Invalid)
+    )

@@ -63,15 +63,24 @@ def missing(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[str]]:
             _class_of(obj, ref_of(obj), wanted)
         for subject in obj.get("subjects") or () if str(obj.get("kind")).endswith("RoleBinding") else ():
             others.name(
-                ("ServiceAccount", str(subject.get("namespace") or namespace_of(obj)), str(subject.get("name"))),
+                (
+                    "ServiceAccount",
+                    str(subject.get("namespace") or namespace_of(obj) or "default"),
+                    str(subject.get("name")),
+                ),
                 ref_of(obj),
             )
-    there = {(str(o.get("kind")), namespace_of(o), name_of(o)) for o in everything}
+    there = {(str(o.get("kind")), _place(o), name_of(o)) for o in everything}
     absent = [key for key in wanted.by if key not in there and key not in others.by and not _in_cluster(kube, key)]
     if ("StorageClass", "", "") in absent and _has_default(everything):
         absent.remove(("StorageClass", "", ""))
     made = [obj for key in absent for obj in _made(key, sorted(wanted.keys.get(key, ())))]
     return made, [_told(key, wanted.by[key]) for key in absent]
+
+
+def _place(obj: Obj) -> str:
+    """The namespace that an object is made in; none of what has none."""
+    return namespace_of(obj) or ("default" if obj.get("kind") in _NAMESPACED else "")
 
 
 def _acts(obj: Obj, template: workloads.PodTemplate) -> bool:
@@ -142,6 +151,8 @@ _VERSIONS = {
     "RuntimeClass": "node.k8s.io/v1",
     "PriorityClass": "scheduling.k8s.io/v1",
 }
+#: Those of them that live in a namespace.
+_NAMESPACED = frozenset({"ServiceAccount", "Secret", "ConfigMap", "PersistentVolumeClaim"})
 
 
 def _in_cluster(kube: Kube, key: Key) -> bool:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from killcheck.kube.objects import Obj, dig
 
 __all__ = [
@@ -31,6 +33,14 @@ LONGEST_WAIT_S = 86_400
 
 class KubeError(Exception):
     """Any failure to get an answer from a Kubernetes API. The message is one sentence for a person."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A worker process hands it to its parent, whatever it was made from: by itself that would end the worker."""
+        return _remade, (type(self), self.args), self.__dict__
+
+
+def _remade(kind: type[KubeError], args: tuple[Any, ...]) -> KubeError:
+    return kind.__new__(kind, *args)
 
 
 class KubeConfigError(KubeError):

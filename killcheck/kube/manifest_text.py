@@ -68,6 +68,8 @@ _ENGINES = (
 _FREE_FORM = frozenset({"values", "valuesObject", "valuesInline", "parameters"})
 #: What a name must look like to be one; other texts may be somebody's placeholder.
 _NAME = re.compile(r"[A-Za-z0-9.:_-]+")
+#: ``validation.IsDNS1123Label``; none is written as an empty text, too.
+_NAMESPACE = re.compile(r"(?:[a-z0-9]([-a-z0-9]*[a-z0-9])?)?")
 _PLACEHOLDER = re.compile(r".*<[^<>]+>.*|.*\[[^\[\]]+\].*|.*@\w+@.*|.*\(\(.+\)\).*|.*%\w+%.*|.*#\{.+\}.*")
 #: What says which object it is, and how long that is at most (``validation.IsDNS1123Subdomain``, ``IsDNS1123Label``;
 #: a kind's name in lower case is such a label).
@@ -393,9 +395,14 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[tuple[Caus
         if isinstance(value, str) and len(value) > most:
             yield problem(where, f"longer than {most} characters: no API server would take it")
             return
-    for path, engine in _templated(obj):
+    unfilled = dict(_templated(obj))
+    for path, engine in unfilled.items():
         text = str(dig(obj, *path, default=""))
         yield problem(path, _unrendered(engine, text, doc.file), Cause.TEMPLATE)
+    place = dig(obj, "metadata", "namespace")
+    if isinstance(place, str) and not (_NAMESPACE.fullmatch(place) or ("metadata", "namespace") in unfilled):
+        message = f"{place!r} can be no namespace's name (a-z, 0-9 and -): fill it in"
+        yield problem(("metadata", "namespace"), message, Cause.TEMPLATE)
     for path, message in _type_surprises(doc, base, obj):
         yield problem(path, message)
 

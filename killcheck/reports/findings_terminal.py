@@ -39,12 +39,15 @@ def show(
     answered = [f for f in result.findings if not f.unproven and (notes or f.severity != "note")]
     many = {} if verbose else _classes(answered)
     together = {id(finding) for members in many.values() for finding in members}
+    errors = [members for members in many.values() if members[0].severity == "error"]
+    for members in errors:
+        console.say(_class_lines(members), HANG)
     for obj, findings in _by_object(f for f in answered if id(f) not in together):
         console.print()
         console.say(_heading(obj, findings[0]), 4)
         for finding in findings:
             console.say(_lines(finding), HANG)
-    for members in many.values():
+    for members in (members for members in many.values() if members not in errors):
         console.say(_class_line(members) if members[0].severity == "note" else _class_lines(members), HANG)
     _open_questions(console, [f for f in result.findings if f.unproven])
     for note in result.notes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from killcheck.discover.finding import holders
 from killcheck.kube.objects import Obj, name_of, namespace_of
-from killcheck.kube.passed_over import Skipped
+from killcheck.kube.passed_over import Cause, Skipped, summed_up
 from killcheck.spec.killpath import Target
 
 __all__ = ["nothing_is_drilled", "write_one"]
@@ -28,7 +28,7 @@ def nothing_is_drilled(
 
     ``unseen`` and ``not_understood`` may turn the targets off: then it is not said that nothing does.
     """
-    may = [*(f"{one.place} ({one.why})" for one in unseen), *not_understood]
+    may = [*summed_up(unseen), *not_understood]
     named = list(_named(targets, objects))
     which = f" {named[0]}" if len(named) == 1 else f" {len(named)} targets:"
     lines = [
@@ -41,9 +41,12 @@ def nothing_is_drilled(
     return "\n".join(lines)
 
 
-def write_one(manifests: Sequence[Path]) -> str:
-    """What to type next where these name no layer: what writes the spec in which one can be named."""
+def write_one(manifests: Sequence[Path], unseen: Sequence[Skipped]) -> str:
+    """What to do next where these name no layer: mend what no API server takes, or write the spec that can name one."""
     words = " ".join(f"--manifests {shlex.quote(str(one))}" for one in manifests)
+    broken = next((one for one in unseen if one.cause in (Cause.REFUSED, Cause.BROKEN)), None)
+    if broken is not None:
+        return f"next: mend {broken.place}, and drill again: killcheck drill {words}"
     if Path("killcheck.yaml").exists():
         return f"next: killcheck drill killcheck.yaml {words}   (once it names that layer)"
     return f"next: killcheck init {words} -o killcheck.yaml"

@@ -138,7 +138,7 @@ class Session:
             who, objects = self.spec_file or "what was found", self._objects or ()
             lines = [nothing_is_drilled(str(who), path.targets, objects, self.unseen, self._not_understood)]
             lines += [_TIMELESS.format(ref) for ref in self._watching]
-            lines += [write_one(self.manifests)] if self.manifests and not self.spec_file else []
+            lines += [write_one(self.manifests, self.unseen)] if self.manifests and not self.spec_file else []
             raise NothingToDrill("\n".join(lines))
         return [layer.name for layer in path.layers]
 

@@ -336,6 +336,8 @@ def test_a_switch_that_was_not_read_is_named_where_no_layer_is_found(killcheck, 
     assert result.exit_code == 3, result.output
     assert "so nothing turns off" not in result.output
     assert said in " ".join(result.output.split()).partition("may be in what was not read")[2]
+    mends = result.output.rstrip().splitlines()[-1].startswith(f"next: mend {tmp_path / 'deploy/switch.yaml'}:3")
+    assert mends == ("boolean" in said)
 
 
 @pytest.mark.parametrize(

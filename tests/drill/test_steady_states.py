@@ -8,6 +8,7 @@ from textwrap import indent
 import pytest
 import yaml
 
+from killcheck.embedded import Cluster
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
@@ -247,6 +248,20 @@ def test_what_a_holder_names_and_no_manifest_shows_is_assumed_and_told(tmp_path)
         assert f"{name} is in no manifest: assumed" in told
     assert "scheduler kai-scheduler is not modelled" in told
     assert "no node pool is in the manifests: 3 node(s) with GPUs are assumed" in told
+
+
+def test_what_is_there_without_a_namespace_is_not_assumed_and_what_can_be_no_name_is_told():
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": ""}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "yarn"}, "spec": spec}
+    named = [{"name": n.lower()[:1], "persistentVolumeClaim": {"claimName": n}} for n in ("yarn", "V_ZONE")]
+    holder = replicated(volumes=named)
+    del holder["metadata"]["namespace"]
+    with Cluster() as cluster:
+        cluster.load([holder, claim])
+        assert not any("PersistentVolumeClaim default/yarn" in note for note in cluster.notes)
+        assert any(
+            note.startswith("could not be assumed: PersistentVolume/assumed-default-V_ZONE") for note in cluster.notes
+        )
 
 
 def test_assumed_nodes_have_whatever_else_a_holder_asks_for(tmp_path):

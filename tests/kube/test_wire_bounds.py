@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import pickle
 import socket
 import threading
 from collections.abc import Callable
@@ -214,6 +215,7 @@ def test_how_long_to_wait_is_taken_where_it_is_a_time_that_somebody_waits(said: 
     refused = api_error(429, {"details": {"retryAfterSeconds": said, "causes": [1, {"reason": "x"}]}})
     assert (refused.retry_after_s, refused.causes) == (waits, [{"reason": "x"}])
     assert api_error(429, {"details": [said]}).retry_after_s is None
+    assert pickle.loads(pickle.dumps(refused)).retry_after_s == waits  # as a worker process hands it over
 
 
 @pytest.mark.parametrize(
