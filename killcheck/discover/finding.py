@@ -392,10 +392,13 @@ def _no_target(
 
 
 def next_step(unseen: Sequence[Skipped]) -> str:
-    """The one thing to do next: render the first chart or kustomization, or mend a file; what names GPUs first."""
+    """The one thing to do next: render a chart or kustomization, or mend a file; what names GPUs first."""
     first = sorted(unseen, key=lambda one: not one.names_gpus)
-    render = next((found[0] for one in first if (found := _RENDER.search(one.why))), None)
-    if render:
+    rendered = [(one, found[0]) for one in first if (found := _RENDER.search(one.why))]
+    if len(rendered) > 1 and not rendered[0][0].names_gpus:  # the first of them is as good as any: no guess
+        return f"next: render what holds your GPUs (none of these {len(rendered)} names any) and give it to --manifests"
+    if rendered:
+        render = rendered[0][1]
         beside = "   (with its variables set)" if render.startswith("envsubst") else ""
         return f"next: {render} && killcheck drill --manifests rendered.yaml --exec host{beside}"
     broken = next((one for one in first if one.cause.is_fault), None)

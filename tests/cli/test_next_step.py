@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,9 @@ def test_a_chart_among_others_is_rendered_first(tmp_path):
     (tmp_path / "web.yaml").write_text(GPU.replace("nvidia.com/gpu", "cpu"))
     render = f"helm template {tmp_path}/charts/a > rendered.yaml"
     assert _drilled(tmp_path) == f"next: {render} && killcheck drill --manifests rendered.yaml --exec host"
+    (tmp_path / "charts/a/values.yaml").write_text("")
+    shutil.copytree(tmp_path / "charts/a", tmp_path / "charts/b")
+    assert "none of these 2 names any" in _drilled(tmp_path)
 
 
 def test_a_chart_that_is_not_said_by_name_is_no_command_to_type(tmp_path):
