@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
+def _day(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, "%Y-%m-%d")
+    except ValueError:
+        raise click.BadParameter(f"expected a day such as 2030-03-31, not {text!r}") from None
+
+
 @click.command("accept", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("record", required=False, type=click.Path(path_type=Path, exists=True), metavar="[RUN]")
 @click.option(
@@ -30,7 +37,7 @@ __all__ = ["command"]
 @click.option(
     "--until",
     required=True,
-    type=click.DateTime(["%Y-%m-%d"]),
+    callback=lambda _context, _option, text: _day(text),
     metavar="YYYY-MM-DD",
     help="The last day on which it holds; after it the gate fails again.",
 )

@@ -9,7 +9,7 @@ from killcheck.history.words import badge_of
 
 __all__ = ["badge"]
 
-#: Pixels of a character of the badge's type, on the mean, and around a text.
+#: Pixels of a character of the badge's type, on average, and around a text.
 _CHARACTER, _AROUND = 6.6, 12
 _SVG = """<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="20" role="img"
  aria-label="kill path: {words}">

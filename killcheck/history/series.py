@@ -127,7 +127,7 @@ class Story:
 
     @property
     def mean_age_s(self) -> float | None:
-        """Seconds since the last proof, on the mean of what was ever proven and of all the time; None: nothing was."""
+        """Seconds since the last proof, averaged over what was ever proven and over all the time; None: nothing was."""
         ages = [one.mean_age_s for one in self.series if one.mean_age_s is not None]
         return statistics.fmean(ages) if ages else None
 

@@ -25,11 +25,11 @@ def proven(one: Series, now: float) -> str:
 
 
 def ages(story: Story) -> str:
-    """How old its proofs were, on the mean, and how many drills no night has proven."""
+    """How old its proofs were, on average, and how many drills no night has proven."""
     if story.mean_age_s is None:
         return "no night has proven anything"
     never = f", {story.never_proven} drill(s) were never proven" if story.never_proven else ""
-    return f"a proof was {story.mean_age_s / DAY_S:.1f} days old on the mean{never}"
+    return f"a proof was {story.mean_age_s / DAY_S:.1f} days old on average{never}"
 
 
 def times(took: Took | None) -> str:

@@ -113,7 +113,7 @@ def test_what_was_never_proven_has_no_proof_of_any_age():
     assert "killcheck_proof_mean_age_seconds{" not in metrics(alone)
     beside = Night("r0", 0.0, "p", "c", "other", (), "", "survived")
     both = told(History((never, beside)), now=2 * DAY_S, stale_after_s=DAY_S)
-    assert ages(both) == "a proof was 1.0 days old on the mean, 1 drill(s) were never proven"
+    assert ages(both) == "a proof was 1.0 days old on average, 1 drill(s) were never proven"
 
 
 def test_the_day_on_which_a_trend_meets_its_deadline(tmp_path):
