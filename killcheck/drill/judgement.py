@@ -17,6 +17,7 @@ from killcheck.drill.night import Missed, Relight, WorksOnce
 from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
 from killcheck.faults.base import Evidence
+from killcheck.kube import machineless
 from killcheck.kube.objects import condition, format_time, name_of, namespace_of, ref_of
 from killcheck.ledger import injection, keeping, left_on, unread
 from killcheck.spec.killpath import KillPath, Target
@@ -141,7 +142,7 @@ class Judged(Watched):
         unbitten = [f for f in self.faults if f.name not in self.bites]
         if not unbitten:
             return
-        names, unknown = ", ".join(f.name for f in unbitten), self.cluster.unknowns()
+        names, unknown = ", ".join(f.name for f in unbitten), self._not_run()
         if unknown:  # what was not run meets nothing: that is no want of teeth
             raise Inconclusive(f"{'; '.join(unknown)}; so nothing was seen to meet {names}")
         missed = [why for f in unbitten if (why := f.missed()) is not None]
@@ -151,6 +152,12 @@ class Judged(Watched):
             f"{names} did not bite: the fault was put in place, and nothing was seen to meet it "
             f"({' or '.join(dict.fromkeys(f.shows for f in unbitten))}), so nothing is proven{self._unread()}"
         )
+
+    def _not_run(self) -> list[str]:
+        """What was to run here and did not: pods of killcheck's own, and those of the layer's own run."""
+        pods = [{"kind": "Pod", **pod} for pod in self.stage.observations.pods.values()]
+        own = [f"{ref_of(pod)}: {why}" for pod in pods if (why := machineless.why_not_run(pod)) is not None]
+        return list(dict.fromkeys([*self.cluster.unknowns(), *own]))
 
     def _left_on(self) -> list[Target]:
         """Targets that no layer turns off, that hold GPUs still, and of which nobody says that they are meant to."""
@@ -203,7 +210,7 @@ class Judged(Watched):
     def _exposed(self, missing: str) -> DrillResult:
         assert self.progress is not None
         unknown = [
-            *self.cluster.unknowns(),
+            *self._not_run(),
             *self._bystanders.own_answers(self._began),
             *self.witnesses.unknown(missing),
             *self._not_injected(),
@@ -323,7 +330,7 @@ class Judged(Watched):
         if isinstance(relight, Relight):
             self._emit(events.PhaseLost, phase="held", why=relight.cause)
         elif isinstance(relight, WorksOnce):
-            unknown = [*self.cluster.unknowns(), *self._bystanders.own_answers(self._settled or self._began)]
+            unknown = [*self._not_run(), *self._bystanders.own_answers(self._settled or self._began)]
             if unknown:
                 raise Inconclusive(f"{relight.cause}, and that rests on {'; '.join(unknown)}")
         now = self.cluster.loop.now()
