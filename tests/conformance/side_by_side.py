@@ -170,7 +170,7 @@ SAME_S = 1.0
 _PASSING = re.compile(
     r"\bgpu-1\b|\bcpu-1\b|\bhollow-[0-9a-f]{6}-1\b|(killcheck|night-hung)-[a-z-]*[0-9a-f]{4,}-\d+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b"
     r"|(-[bcdfghjklmnpqrstvwxz2456789]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}\b"
-    r"|\b\d\d:\d\d:\d\d\b|\b\d+\.\d+\.\d+\.\d+(:\d+)?\b|\b\d+(\.\d+)?\b"
+    r"|\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?Z?)?|\b\d\d:\d\d:\d\d\b|\b\d+\.\d+\.\d+\.\d+(:\d+)?\b|\b\d+(\.\d+)?\b"
 )
 
 

@@ -18,6 +18,7 @@ from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.managedfields import Manager
 from killcheck.embedded.api.patching import APPLY
 from killcheck.embedded.api.scalepaths import path_of, put_at, replicas_fields
+from killcheck.embedded.api.writes import other_uid
 from killcheck.kube.objects import Obj, copy, dig
 from killcheck.kube.selectors import format_selector
 
@@ -137,6 +138,8 @@ def _check_preconditions(call: Call, scale: Obj, old: Obj) -> None:
     kind, meta = call.kind, old["metadata"]
     uid, version = dig(scale, "metadata", "uid"), dig(scale, "metadata", "resourceVersion")
     if uid and uid != meta["uid"]:
+        if call.verb == "update":
+            raise other_uid(call, uid, meta["uid"])
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"
         raise status.conflict(f"{kind.resource.plural}/scale", kind.resource.group, call.name, why)
     if version not in (None, "", "0", meta["resourceVersion"]):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from killcheck.embedded.api.crds import CustomResources
     from killcheck.embedded.api.deletion import Deleter
 
-__all__ = ["SAFE", "Writer"]
+__all__ = ["SAFE", "Writer", "other_uid"]
 
 #: The letters of generated names: no vowels, nothing easily confused.
 SAFE = "bcdfghjklmnpqrstvwxz2456789"
@@ -198,7 +198,7 @@ class Writer:
         if self.store.get(call.kind.table, call.key) is None and self._put_creates(call):
             self.server.authorize_create(call)
             if obj["metadata"].get("uid"):
-                raise _other_uid(call, str(obj["metadata"]["uid"]), "")
+                raise other_uid(call, str(obj["metadata"]["uid"]), "")
             _check_version(str(obj["metadata"].get("resourceVersion") or ""))
             return Response(201, self.answer(call, self.create(call, obj)))
         needs_version = call.kind.crd is not None or call.kind.table in _CONDITIONAL
@@ -206,7 +206,7 @@ class Writer:
             resource = call.kind.resource
             uid, there = obj["metadata"].get("uid"), self.store.get(call.kind.table, call.key)
             if uid and there is not None and uid != there["metadata"]["uid"]:
-                raise _other_uid(call, str(uid), str(there["metadata"]["uid"]))
+                raise other_uid(call, str(uid), str(there["metadata"]["uid"]))
             if self.store.get(call.kind.table, call.key) is None:
                 raise status.not_found(resource.plural, resource.group, call.name)
             causes = [
@@ -337,7 +337,7 @@ class Writer:
         uid, immutable = meta.get("uid"), []
         if uid and uid != before["uid"]:
             if call.verb != "patch":  # whose uid is no precondition
-                raise _other_uid(call, str(uid), str(before["uid"]))
+                raise other_uid(call, str(uid), str(before["uid"]))
             message = f'Invalid value: "{uid}": field is immutable'
             immutable = [{"reason": "FieldValueInvalid", "message": message, "field": "metadata.uid"}] * 2
         _check_version(version or "")
@@ -495,7 +495,8 @@ def _check_version(version: str) -> None:
         raise status.StatusError(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
 
 
-def _other_uid(call: Call, asked: str, there: str) -> status.StatusError:
+def other_uid(call: Call, asked: str, there: str) -> status.StatusError:
+    """409 of the storage where what is put has another uid than what is there."""
     resource = call.kind.resource
     return status.conflict(
         resource.plural,

@@ -59,6 +59,7 @@ def pod_spec(spec: Obj, path: str, *, pod: bool) -> Causes:
     causes += _scheduling_gates(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
     causes += placement.spread(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
     causes += security.host_process(spec, path)
+    causes += security.host_users(spec, path)
     causes += _names(spec, path)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _MAX_INT32:

@@ -7,10 +7,10 @@ pkg/apis/core/validation/validation.go, Kubernetes v1.36.
 from __future__ import annotations
 
 from killcheck.embedded.api.validation import internalpod, names
-from killcheck.embedded.api.validation.fields import Causes, at, invalid, not_supported, required
+from killcheck.embedded.api.validation.fields import Causes, at, forbidden, invalid, not_supported, required
 from killcheck.kube.objects import Obj
 
-__all__ = ["container", "dns", "pod"]
+__all__ = ["container", "dns", "host_users", "pod"]
 
 _MAX_ID = 2**31 - 1
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
@@ -44,6 +44,14 @@ def container(context: Obj | None, path: str, *, host_users: bool = True) -> Cau
             invalid(path, internalpod.context_inside(context), _SYS_ADMIN) for name in added if name == "CAP_SYS_ADMIN"
         ]
     return causes + _app_armor(context.get("appArmorProfile"), f"{path}.appArmorProfile")
+
+
+def host_users(spec: Obj, path: str) -> Causes:
+    """Users of a pod's own go with no other namespace of the host; two of the three are named as Go names them."""
+    if spec.get("hostUsers") is not False:
+        return []
+    others = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
+    return [forbidden(f"{path}.{told}", "when `hostUsers` is false") for name, told in others.items() if spec.get(name)]
 
 
 def host_process(spec: Obj, path: str) -> Causes:
