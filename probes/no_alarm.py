@@ -24,7 +24,11 @@ class NoAlarm(Probe):
     remedy = "Alert on kube_job_status_failed of the layer's Job, and on DCGM_FI_DEV_GPU_UTIL of an idle night."
     severity = "note"
     failures = (15, 48)
-    sources = ("github.com/NVIDIA/dcgm-exporter: metrics", "kube-state-metrics: CronJob and Job metrics")
+    sources = (
+        "github.com/NVIDIA/dcgm-exporter: metrics",
+        "kube-state-metrics: CronJob and Job metrics",
+        "kueue pkg/metrics/metrics.go",
+    )
     needs = ("PrometheusRule",)
 
     def ask(self, world: World) -> Iterable[Finding]:
@@ -40,6 +44,12 @@ class NoAlarm(Probe):
         if rules and not about and world.schedules:
             message = "no alert among the rules here is about idle GPUs or about this Job"
             yield self.finding(world, world.schedules[0][1], (), message)
+        for obj, (i, j), rule in rules:
+            deaf = _deaf(str(rule.get("expr", "")))
+            if deaf:
+                path = ("spec", "groups", i, "rules", j, "expr")
+                remedy = "See ci/prometheus/gpu-cost.yaml for one that does."
+                yield self.finding(world, obj, path, f"{rule['alert']} {deaf}", severity="warning", remedy=remedy)
         for obj, (i, j), rule in about:
             path = ("spec", "groups", i, "rules", j, "expr")
             why = _never(world, str(rule.get("expr", "")))
@@ -63,6 +73,18 @@ class NoAlarm(Probe):
                     severity="warning",
                     remedy="Let it fire within an hour.",
                 )
+
+
+def _deaf(expr: str) -> str | None:
+    """Why an alert on what GPUs cost is silent in the very case that it is for; None where it is not.
+
+    Sources: kueue pkg/metrics/metrics.go (waiting is observed at admission); prometheus.io/docs: count() of nothing.
+    """
+    if _WAITED.search(expr) and "kueue_pending_workloads" not in expr:
+        return "does not hear of what waits still: Kueue writes that metric when a workload is admitted"
+    if _SHARE.search(expr) and "<" in expr and not re.search(r"\b(?:or|absent)\b", expr):
+        return "says nothing where no node is spot at all: count() of nothing is no series, and no 0 (or vector(0))"
+    return None
 
 
 def _never(world: World, expr: str) -> str | None:
@@ -122,6 +144,10 @@ def _some(operator: str, value: str, among: set[str]) -> bool:
 
 #: A label matcher of PromQL.
 _MATCHER = re.compile(r"""(\w+)\s*(=~|!~|!=|=)\s*["']([^"']*)["']""")
+#: Histograms of how long workloads have waited, as series that there are.
+_WAITED = re.compile(r"kueue_\w*(?:admission|quota_reserved)_wait_time_seconds_(?:bucket|sum|count)")
+#: A share of spot nodes, by counting.
+_SHARE = re.compile(r"\bcount\s*(?:by\s*\([^)]*\)\s*)?\([^()]*spot[^()]*\)\s*/", re.IGNORECASE)
 _ABOUT = re.compile(r"DCGM_|gpu|kube_(cron)?job_|nvidia|neuron", re.IGNORECASE)
 #: Seconds: a night.
 _TOO_LATE_S = 6 * 3600.0

@@ -371,7 +371,15 @@ _KSM = {
     [
         ("DCGM_FI_DEV_GPU_UTIL < 5", ""),
         ("DCGM_FI_DEV_GPU_USAGE < 5", "dcgm-exporter makes no DCGM_FI_DEV_GPU_USAGE"),
-        ("absent(DCGM_FI_DEV_GPU_USAGE)", ""),
+        (
+            'histogram_quantile(0.9, rate(kueue_admission_wait_time_seconds_bucket{cluster_queue="gpu"}[1h])) > 3600',
+            "what waits still",
+        ),
+        (
+            'count(kube_node_info{node=~"gpu-spot.*"}) / count(kube_node_info) < 0.4',
+            "says nothing where no node is spot",
+        ),
+        ('(count(kube_node_info{node=~"gpu-spot.*"}) or vector(0)) / count(kube_node_info) < 0.4', ""),
         ("max(kueue_admission_wait_time_seconds) > 60 and on() DCGM_FI_DEV_GPU_UTIL < 5", "is a histogram of kueue"),
         ("(DCGM_FI_DEV_GPU_UTIL < 5) * on(node) group_left() kube_node_labels", "without --metric-labels-allowlist"),
     ],

@@ -22,16 +22,16 @@ CI = Path(__file__).resolve().parents[2] / "ci"
 RULES = yaml.safe_load((CI / "prometheus/alerts.yaml").read_text())["spec"]
 
 
-def test_the_alerts_fire_on_what_they_are_for(tmp_path):
+@pytest.mark.parametrize("name", ["alerts", "gpu-cost"])
+def test_the_alerts_fire_on_what_they_are_for(tmp_path, name):
     promtool = shutil.which("promtool")
     if not promtool:
         pytest.skip("promtool is not installed")
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(RULES))
-    shutil.copy(CI / "prometheus/alerts.test.yaml", tmp_path)
-    checked = subprocess.run([promtool, "check", "rules", "rules.yaml"], check=False, cwd=tmp_path, capture_output=True)
-    assert checked.returncode == 0, checked.stderr
+    rules = yaml.safe_load((CI / f"prometheus/{name}.yaml").read_text())["spec"]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules))
+    shutil.copy(CI / f"prometheus/{name}.test.yaml", tmp_path)
     done = subprocess.run(
-        [promtool, "test", "rules", "alerts.test.yaml"], check=False, cwd=tmp_path, capture_output=True, text=True
+        [promtool, "test", "rules", f"{name}.test.yaml"], check=False, cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
