@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
+from killcheck.instances.launchable import KARPENTER_AZURE
 from killcheck.kube.objects import Obj, dig
 
 __all__ = ["OpenFence"]
@@ -21,7 +22,13 @@ class OpenFence(Probe):
     remedy = "Set spec.limits (devices of every vendor, cpu), name instance types, and see 'killcheck fence'."
     severity = "warning"
     failures = (58,)
-    sources = ("KP#3093", "KP#745", "KA#6098", "karpenter.sh/docs: scheduling, well-known labels")
+    sources = (
+        "KP#3093",
+        "KP#745",
+        "KA#6098",
+        "karpenter.sh/docs: scheduling, well-known labels",
+        "Azure/skewer vmsize.go",
+    )
 
     def ask(self, world: World) -> Iterable[Finding]:
         """The kill path's NodePools."""
@@ -41,7 +48,23 @@ class OpenFence(Probe):
                         severity="error",
                         remedy=f"Write karpenter.k8s.aws/{key.rpartition('/')[2]}.",
                     )
+            yield from self._families(world, pool)
             yield from self._accelerators(world, pool)
+
+    def _families(self, world: World, pool: Obj) -> Iterable[Finding]:
+        """Families of Azure's sizes that are none: nothing launches, and nobody is told."""
+        for index, requirement in enumerate(dig(pool, "spec", "template", "spec", "requirements", default=[])):
+            if requirement.get("key") == f"{KARPENTER_AZURE}/sku-family" and requirement.get("operator") == "In":
+                wrong = [str(value) for value in requirement.get("values") or () if len(str(value)) > 1]
+                if wrong:
+                    path = ("spec", "template", "spec", "requirements", index, "values")
+                    message = (
+                        f"sku-family {', '.join(wrong)} is no family of Azure's: that is the first letter of a size"
+                    )
+                    remedy = (
+                        f'Write values: ["{wrong[0][:1]}"], in quotes, and narrow it by sku-series or sku-gpu-name.'
+                    )
+                    yield self.finding(world, pool, path, message, severity="error", remedy=remedy)
 
     def _accelerators(self, world: World, pool: Obj) -> Iterable[Finding]:
         """Neuron and Gaudi devices are accelerators, not GPUs: a bound on GPUs does not bound them."""

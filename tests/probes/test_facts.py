@@ -486,3 +486,12 @@ def test_a_model_that_each_start_fetches_anew(objects, command, found):
     spec["volumes"] = [{"name": "m", "emptyDir": {}}]
     spec["containers"][0]["command"] = command
     assert bool(_found(objects, "downloads-anew")) is found
+
+
+@pytest.mark.parametrize(("family", "told"), [("NC", True), ("N", False)])
+def test_a_family_of_azures_is_one_letter(objects, family, told):
+    inner = next(obj for obj in objects if obj["kind"] == "NodePool")["spec"]["template"]["spec"]
+    inner["nodeClassRef"] = {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "gpu"}
+    inner["requirements"] = [{"key": "karpenter.azure.com/sku-family", "operator": "In", "values": [family]}]
+    found = [finding.message for finding in _found(objects, "open-fence")]
+    assert any("is the first letter" in message for message in found) is told
