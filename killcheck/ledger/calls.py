@@ -15,6 +15,7 @@ from killcheck.kube.objects import Obj, labels_of, name_of, ref_of
 from killcheck.ledger import gitops
 from killcheck.ledger.rights import CUTS_OFF, LEANT_ON, MAKERS, STARTS
 from killcheck.ledger.stakes import Stakes, group_of, home_of, plural_of
+from killcheck.watch.starts import undoes
 
 __all__ = ["making", "raising", "stopping"]
 
@@ -49,6 +50,8 @@ def _stops(call: ApiCall, stakes: Stakes) -> bool:
     if any(call.resource == plural and call.about(home, name, {}) for plural, home, name in read):
         return True
     for ref in stakes.switches:
+        if gone and call.resource == "namespaces" and call.name in ("", ref.namespace):
+            return True
         if call.resource == plural_of(ref.api_version, ref.kind) and call.about(ref.namespace, ref.name, {}):
             return True
         if call.namespace == ref.namespace and call.resource in CUTS_OFF and not gone:
@@ -60,13 +63,17 @@ def _stops(call: ApiCall, stakes: Stakes) -> bool:
 
 
 def _starts(call: ApiCall, stakes: Stakes) -> bool:
-    """Whether it may turn a target on."""
-    if _deletes(call) or call.replicas == 0 or _HOLDS.search(call.body):
+    """Whether it may turn a target on: also by taking back what a switch wrote."""
+    if _deletes(call):
+        return any(undoes(call, written) for written in stakes.written_by_switches)
+    if call.replicas == 0 or _HOLDS.search(call.body):
         return False
     for held in stakes.targets:
         labels = held.labels[0] if held.labels else {}
         if call.resource == held.plural and call.about(held.namespace, held.name, labels):
             return True
+    if any(undoes(call, written) for written in stakes.written_by_switches):
+        return True
     return any(_about(call, one) for one in _behind(stakes))
 
 

@@ -242,6 +242,10 @@ class _Book:
         watched = self.live or self.stakes.is_target(obj) or self._seen(obj).ran
         if watched or home_of(obj) not in path.namespaces or (start and starts.declared(path, start)):
             return None
+        if dig(obj, "spec", "suspend") is True:
+            waker = workloads.waker_of(obj, self.stakes) if devices_of(obj, wanted=True) else None
+            because = f"it asks for GPUs and is suspended, and {ref_of(waker or {})} may let it go"
+            return Entry(ref_of(obj), Status.NOT_MODELLED, because, _SETTLES) if waker else None
         return left_on.of_schedule(obj, self.now)
 
     def _modelled(self, obj: Obj, model: str) -> Entry:

@@ -180,6 +180,9 @@ def _creates(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
         for space in sorted(spaces):
             if allows(verb=verb, group=_GROUPS.get(resource, ""), resource=resource, namespace=space):
                 yield f"{verb} {resource} in {space}, on which {stakes.switches[0]} hangs, which turns them off"
+    for space in sorted(homes):
+        if allows(verb="delete", group="", resource="namespaces", name=space, everywhere=True):
+            yield f"delete namespace {space}, where {stakes.switches[0]} is, which turns them off"
     for (resource, space, name), verb in product(sorted(stakes.read_by_switches), (*_WRITES, "delete")):
         if allows(verb=verb, group="", resource=resource, name=name, namespace=space):
             yield f"{verb} {resource} {space}/{name}, which {stakes.switches[0]} reads, which turns them off"

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from killcheck.executor import Reading, read
+from killcheck.executor import ApiCall, Reading, read
 from killcheck.kube import resources as r
 from killcheck.kube.container_logs import given_to
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
@@ -152,6 +152,12 @@ class Stakes:
             for template in templates(obj)
             for resource, name in given_to({"spec": {**template.spec, "imagePullSecrets": []}})
         }
+
+    @cached_property
+    def written_by_switches(self) -> list[ApiCall]:
+        """What the switches' programs are read to write."""
+        readings = (self.reading(obj, template) for obj in self._switching() for template in templates(obj))
+        return [call for one in readings for call in one.writes]
 
     def _switching(self) -> Iterator[Obj]:
         named = {(ref.kind, ref.namespace, ref.name) for ref in self.switches}

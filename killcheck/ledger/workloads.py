@@ -24,7 +24,7 @@ from killcheck.rehearsal import loops
 from killcheck.spec.killpath import KillPath
 from killcheck.text.values import replace
 
-__all__ = ["CONTROLLERS", "KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of"]
+__all__ = ["CONTROLLERS", "KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of", "waker_of"]
 
 #: Kinds whose pods run programs.
 KINDS = frozenset(
@@ -203,16 +203,25 @@ def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:
 def _asleep(obj: Obj, stakes: Stakes) -> Entry:
     """It has no pods, and does nothing for as long as nobody wakes it."""
     said = "it has no pods: its replicas are 0, or it is suspended"
-    held = Held(str(obj.get("apiVersion")), str(obj.get("kind")), home_of(obj), name_of(obj), obj)
-    woken = stakes.about(held)
-    others = (
-        one for one in stakes.objects if one.get("kind") in KINDS and one is not obj and not stakes.is_target(one)
-    )
-    waker = next((one for one in (*woken.scalers, *others) if one in woken.scalers or power_of(one, woken)), None)
+    waker = waker_of(obj, stakes)
     if waker is None or harmless_by_reading(obj, stakes):
         return Entry(ref_of(obj), Status.HARMLESS, said)
     because = f"{said}; {ref_of(waker)} may wake it, and {power_of(obj, stakes)}"
     return Entry(ref_of(obj), Status.NOT_MODELLED, because, _SETTLES)
+
+
+def waker_of(obj: Obj, stakes: Stakes) -> Obj | None:
+    """What may wake a workload that rests, apart from targets and what turns them off; None: nothing does."""
+    held = Held(str(obj.get("apiVersion")), str(obj.get("kind")), home_of(obj), name_of(obj), obj)
+    woken = stakes.about(held)
+    switches = {(ref.kind, ref.namespace, ref.name) for ref in stakes.switches}
+    for one in (*woken.scalers, *stakes.objects):
+        if one in woken.scalers:
+            return one
+        own = one is obj or stakes.is_target(one) or (one.get("kind"), home_of(one), name_of(one)) in switches
+        if one.get("kind") in KINDS and not own and power_of(one, woken) and not harmless_by_reading(one, woken):
+            return one
+    return None
 
 
 def _is_down(obj: Obj) -> bool:

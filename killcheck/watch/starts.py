@@ -38,6 +38,7 @@ __all__ = [
     "proposed",
     "reads_the_clock",
     "scheduled",
+    "undoes",
     "windows",
 ]
 
@@ -192,7 +193,7 @@ def proposed(objects: Iterable[Obj], kill_path: KillPath, now: datetime) -> tupl
         (start, lit)
         for obj, key in crons
         if key not in own and not dig(obj, "spec", "suspend")
-        if (lit := _lit(obj, kill_path)) or any(_undoes(call, one) for call in _writes(obj) for one in written)
+        if (lit := _lit(obj, kill_path)) or any(undoes(call, one) for call in _writes(obj) for one in written)
         if (start := of_cron_job(obj)) is not None
     ]
     for obj in everything:
@@ -240,7 +241,7 @@ def _writes(cron: Obj) -> Iterator[ApiCall]:
         yield from executor.read(template.spec, home).writes
 
 
-def _undoes(call: ApiCall, written: ApiCall) -> bool:
+def undoes(call: ApiCall, written: ApiCall) -> bool:
     """Whether a call takes back what a switch wrote: it deletes what that made (the API has no name for it then), makes
     what that deleted, or edits the same object again."""
     if (call.group, call.resource, call.namespace) != (written.group, written.resource, written.namespace):

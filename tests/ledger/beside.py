@@ -178,6 +178,17 @@ def _sharing(aim: Aim) -> list[Obj]:
     return [made]
 
 
+def _let_go(aim: Aim) -> list[Obj]:
+    """A CronJob that asks for GPUs, rests, and may be set going by a program that nobody here runs."""
+    train = _hourly("train", "train.py")
+    train["metadata"]["namespace"] = aim.namespace
+    train["spec"]["suspend"] = True
+    (container,) = train["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+    rules = [{"apiGroups": ["batch"], "resources": ["cronjobs"], "resourceNames": ["train"], "verbs": ["patch"]}]
+    return [*program(rules), train]
+
+
 def _by_a_parameter(aim: Aim) -> list[Obj]:
     """A policy over all that is written, whose parameter somebody made by hand, or nobody did."""
     rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
@@ -267,6 +278,7 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
         workload("owl", "platform", "owl", args=[f"--target={a.namespace}/{a.name}"]),
     ],
     "a part of a GPU by the word of a sharer": _sharing,
+    "a training run that something lets go": _let_go,
     "a policy that goes by what no manifest holds": _by_a_parameter,
     "what is laid where something fetches it": lambda a: [
         _hourly("publish", "aws", "s3", "cp", f"/out/{a.namespace}.yaml", "s3://fleet/")

@@ -107,6 +107,8 @@ def test_who_may_stop_the_switch_may_leave_the_gpus_on(tmp_path: Path, rule: Obj
         ('kubectl -n argocd patch application gpu --type merge -p \'{"operation":{"sync":{}}}\'', True),
         ('kubectl -n argocd patch application web --type merge -p \'{"operation":{"sync":{}}}\'', False),
         ("kubectl -n serving create job --from=cronjob/other now", True),
+        ("kubectl -n serving delete quota night", True),  # the switch lays it
+        ("kubectl delete namespace serving", True),
         ("kubectl -n serving patch configmap calendar -p '{\"data\":{}}'", True),
     ],
 )
@@ -128,6 +130,8 @@ def test_what_comes_on_another_night_was_not_seen(tmp_path: Path, line: str, ope
     (switch,) = [obj for obj in objects if obj["metadata"]["name"] == "lights-out" and obj["kind"] == "CronJob"]
     container = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
     container["envFrom"] = [{"configMapRef": {"name": "calendar"}}]
+    both = "kubectl -n serving create quota night --hard=pods=0; kubectl -n serving scale deploy/llama --replicas=0"
+    container |= {"command": ["sh", "-c", both], "args": []}
     assert ("CronJob/serving/owl" in {entry.object for entry in _ledger(one, tmp_path, objects).open}) is opens
 
 
