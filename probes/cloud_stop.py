@@ -63,6 +63,7 @@ class CloudStop(Probe):
 
 
 _PATTERNS = (
+    (re.compile(r"\baws\s+ec2\s+(stop|terminate)-instances\b.*\s--dry-run\b"), "--dry-run: nothing is stopped"),
     (re.compile(r"\baz\s+vm(ss)?\s+stop\b"), "az vm stop leaves the VM allocated: it bills as if it ran"),
     (
         re.compile(r"terminate-instance-in-auto-scaling-group(?!.*--should-decrement)(?!.*--no-should)"),

@@ -28,6 +28,8 @@ _NOT_FOUND = re.compile(
 )
 
 
+#: A script's first line that ends as Windows ends lines: the carriage return is taken for a part of the name.
+_RETURNS = re.compile(r"^#![^\n]*\r(?=\n)", re.M)
 #: Who fetches a program while a script runs: a package manager, or a download that is written under its name.
 _FETCHES = (
     r"(?:\b(?:apk|apt|apt-get|yum|dnf|microdnf|tdnf|zypper|pip3?|npm|go|brew)\b[^\n;&|]*\b(?:add|install)\b"
@@ -147,6 +149,10 @@ class CommandMissing(Probe):
         if "/" in program and mode is not None and not mode & 0o111:
             message = f"{program} is a file of a volume with mode {mode:04o}: permission denied"
             remedy = "Set the volume's defaultMode: 0755, or run it by its interpreter (sh FILE)."
+            yield self.finding(world, one.owner, (*path, "command"), message, remedy=remedy)
+        elif "/" in program and mode is not None and (first := _RETURNS.search(one.text)):
+            message = f"its script begins with {first[0]!r}: no interpreter is called that, no such file or directory"
+            remedy = "End its lines as Unix ends them, without \\r."
             yield self.finding(world, one.owner, (*path, "command"), message, remedy=remedy)
 
     def _seen(self, world: World, one: Executor) -> Iterable[Finding]:

@@ -19,6 +19,7 @@ from killcheck.machine.modelled import Machine
 from killcheck.machine.scheduled import Scheduled, find
 from killcheck.rehearsal.record import NOT_FIRED, Beside, Ending, Firing, Outcome, Rehearsed
 from killcheck.rehearsal.stage import Stage
+from killcheck.spec.killpath import Command
 
 __all__ = ["read", "rehearse"]
 
@@ -74,6 +75,8 @@ def _rehearsed(objects: Sequence[Obj], one: Scheduled, now: datetime) -> Rehears
 
 def _beside(one: Scheduled) -> Beside:
     env = tuple(sorted(one.command.env.items()))
+    read = commands_of(one.command, one.folder, as_shell=bool(one.odd))
+    read += commands_of(Command(("/bin/sh", "-c", one.meant)), one.folder) if one.meant else ()
     return Beside(
         one.command.argv,
         env,
@@ -83,7 +86,7 @@ def _beside(one: Scheduled) -> Beside:
         one.time_zone,
         str(one.by or ""),
         str(one.folder),
-        commands_of(one.command, one.folder, as_shell=bool(one.odd)),
+        tuple(dict.fromkeys(read)),
         one.odd,
         one.limit_s,
         one.idle,

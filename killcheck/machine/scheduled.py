@@ -88,6 +88,8 @@ class Scheduled(Struct, frozen=True):
     idle: str = ""
     #: The calendar expression that nobody here understands, where it has such a one.
     unclear: str = ""
+    #: Its line as a shell would have it, where its machine takes less of it.
+    meant: str = ""
 
     @property
     def ref(self) -> str:
@@ -277,7 +279,19 @@ def _crontab(file: Path) -> Iterator[Scheduled]:
                 broken = _absent(text.split()[:2], home) if named else f"cron takes {user} for a user: it fires nothing"
                 cron, refused = _taken(when and when[0])
                 broken = broken or refused
-                yield Scheduled(name, file, number, home, command, cron, zone, by=file, broken=broken, odd=odd)
+                yield Scheduled(
+                    name,
+                    file,
+                    number,
+                    home,
+                    command,
+                    cron,
+                    zone,
+                    by=file,
+                    broken=broken,
+                    odd=odd,
+                    meant=rest if odd else "",
+                )
 
 
 def _taken(cron: str | None) -> tuple[str | None, str | None]:

@@ -280,25 +280,27 @@ def test_a_key_that_a_config_map_has_not(objects, reference, found):
 
 
 @pytest.mark.parametrize(
-    ("command", "more", "found"),
+    ("command", "more", "end", "found"),
     [
-        (["./off.sh"], {}, 1),
-        (["/opt/off/off.sh"], {}, 1),
-        (["./off.sh"], {"defaultMode": 0o755}, 0),
-        (["./off.sh"], {"items": [{"key": "off.sh", "path": "off.sh", "mode": 0o555}]}, 0),
-        (["sh", "./off.sh"], {}, 0),
-        (["/usr/bin/env"], {}, 0),
+        (["./off.sh"], {}, "\n", "permission denied"),
+        (["/opt/off/off.sh"], {}, "\n", "permission denied"),
+        (["./off.sh"], {"defaultMode": 0o755}, "\n", ""),
+        (["./off.sh"], {"defaultMode": 0o755}, "\r\n", "no interpreter is called that"),
+        (["./off.sh"], {"items": [{"key": "off.sh", "path": "off.sh", "mode": 0o555}]}, "\n", ""),
+        (["sh", "./off.sh"], {}, "\r\n", ""),
+        (["/usr/bin/env"], {}, "\n", ""),
     ],
 )
-def test_a_script_of_a_volume_that_is_no_program(objects, command, more, found):
+def test_a_script_of_a_volume_that_is_no_program(objects, command, more, end, found):
     script = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "off", "namespace": "inference"}}
-    script["data"] = {"off.sh": "#!/bin/sh\nkubectl -n inference scale deploy vllm --replicas=0\n"}
+    script["data"] = {"off.sh": f"#!/bin/sh{end}kubectl -n inference scale deploy vllm --replicas=0\n"}
     pod = _cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     pod["volumes"] = [{"name": "off", "configMap": {"name": "off", **more}}]
     mounts = [{"name": "off", "mountPath": "/opt/off"}]
     _container(objects).update(command=command, args=[], workingDir="/opt/off", volumeMounts=mounts)
     said = [f.message for f in _found([*objects, script], "command-missing")]
-    assert len([message for message in said if "permission denied" in message]) == found
+    told = [message for message in said if "permission denied" in message or "interpreter" in message]
+    assert [found in message for message in told] == ([True] if found else [])
 
 
 @pytest.mark.parametrize(

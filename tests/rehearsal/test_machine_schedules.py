@@ -254,6 +254,13 @@ def _alone(folder, units, **files):
     return path, [f for f in asking.lint(world).findings if f.probe in ("machine-timer", "cloud-stop")]
 
 
+def test_a_line_that_cron_cuts_off_is_read_whole_too(tmp_path):
+    (tmp_path / "gpus.cron").write_text("0 21 * * * az vm stop -g ml -n vm-1 >> /tmp/$(date +%F).log\n")
+    world, _ = asking.world_of([], NOW, rehearsed=rehearse([], [tmp_path], NOW))
+    found = [f.message for f in asking.lint(world).findings if f.probe in ("machine-timer", "cloud-stop")]
+    assert [message for message in found if "bills as if it ran" in message], found
+
+
 STOP = "/usr/bin/gcloud compute instances stop vm-1 --zone z --quiet"
 
 
