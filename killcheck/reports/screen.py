@@ -6,9 +6,11 @@ What may *not* live here: what is printed.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
@@ -23,7 +25,7 @@ class Screen(Console):
     """A console whose reader may go away: that is an error like any other, not an exit with a code that means another.
 
     rich itself ends the process with exit code 1 there, which here would say *exposed*.
-    ``wraps``: long lines are broken at words; a pipe and a log get them as they are, to be searched.
+    ``wraps``: long lines are broken at words alone; a pipe and a log get them as they are, to be searched.
     """
 
     wraps: bool = False
@@ -49,15 +51,28 @@ class Screen(Console):
         if not self.wraps or line.cell_len <= self.width:
             return [line]
         hang = min(hang, self.width // 2)
-        first = line.wrap(self, self.width)[0]
-        rest = line[len(first) :]
-        rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
-        return [first, *(Text(" " * hang).append_text(part) for part in rest.wrap(self, self.width - hang))]
+        first, *rest = _at_words(line, self.width, hang)
+        return [first, *(Text(" " * hang).append_text(part) for part in rest)]
 
     def on_broken_pipe(self) -> None:
         """Print no more, so that what is changed can be put back. Raises BrokenPipeError."""
         self.quiet = True
         raise BrokenPipeError
+
+
+def _at_words(line: Text, width: int, hang: int) -> Iterator[Text]:
+    """A line broken at its spaces: a word that is longer than a line stays whole, to be copied."""
+    starts, used = [], 0
+    for word in re.finditer(r"\s*\S+", line.plain):
+        space = len(word[0]) - len(word[0].lstrip())
+        if word.start() and used + cell_len(word[0]) > width:
+            starts.append(word.start() + space)
+            used = hang + cell_len(word[0].lstrip())
+        else:
+            used += cell_len(word[0])
+    for part in line.divide(starts):
+        part.rstrip()
+        yield part
 
 
 def screen(

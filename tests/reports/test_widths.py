@@ -261,3 +261,14 @@ def test_a_name_of_65_characters_fits_everywhere():
 def test_a_pipe_is_as_wide_as_a_log():
     out = Terminal(file=io.StringIO())
     assert (out.console.width, out.console.wraps) == (PLAIN_WIDTH, False)
+
+
+def test_a_place_that_is_longer_than_a_line_stays_whole():
+    out, place = io.StringIO(), f"{'deploy/' * 12}gpu.yaml:12"
+    screen.screen(width=40, file=out).say(f"  it holds 8 GPUs, and no layer turns it off  {place} for now", 4)
+    assert out.getvalue().splitlines() == [
+        "  it holds 8 GPUs, and no layer turns it",
+        "    off",
+        f"    {place}",
+        "    for now",
+    ]
