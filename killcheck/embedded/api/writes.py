@@ -353,7 +353,7 @@ class Writer:
         for field in ("labels", "annotations", "finalizers", "ownerReferences"):
             if field in meta and not meta[field]:
                 del meta[field]
-        if "deletionTimestamp" in before:
+        if "deletionTimestamp" in before and call.subresource not in PARTS:  # of those the metadata is dropped
             self._check_finalizers(call, meta, before)
         return immutable
 
