@@ -86,6 +86,7 @@ _KEYS_OF_AN_OBJECT = [
 ]
 #: The schema of a version of one, as far in as that stands; what a schema says of a field ``schema`` is inside it.
 _SCHEMA = re.compile(r"\n( {2,6})schema: *(?=\n)")
+_ANY = "{openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}"
 #: The next line that is no further in than a field is that stands so many spaces in.
 _NO_FURTHER = {spaces: re.compile(rf"\n {{0,{spaces}}}[^ \s]") for spaces in range(2, 7)}
 _SPEC = re.compile(r"^apiVersion: *killcheck/", re.M)
@@ -211,16 +212,17 @@ def is_template_of_objects(text: str) -> bool:
 
 
 def _without_schemas(text: str) -> tuple[str, Gaps]:
-    """The text without its schemas, and what has been left out: lines of which nothing is asked, or told."""
+    """The text with schemas that take anything, and the lines that are left out: nothing is asked or told of them."""
     kept: list[str] = []
     gaps: list[tuple[int, int]] = []
     at = lines = 0
     while (schema := _SCHEMA.search(text, at)) is not None:
         kept.append(text[at : schema.start()])
         after = _NO_FURTHER[len(schema[1])].search(text, schema.end())
-        lines += text.count("\n", at, schema.start())
+        kept.append(f"\n{schema[1]}schema: {_ANY}")
+        lines += text.count("\n", at, schema.start()) + 1
         at = after.start() if after else len(text)
-        gaps.append((lines + 1, text.count("\n", schema.start(), at)))
+        gaps.append((lines + 1, text.count("\n", schema.start(), at) - 1))
     return "".join([*kept, text[at:]]), gaps
 
 

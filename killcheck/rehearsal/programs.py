@@ -116,7 +116,7 @@ class Program(Struct, frozen=True):
         for field in ("activeDeadlineSeconds", "ttlSecondsAfterFinished", "suspend", "selector", "manualSelector"):
             spec.pop(field, None)
         spec["backoffLimit"] = 0
-        spec["template"].setdefault("spec", {})["restartPolicy"] = "Never"
+        spec.setdefault("template", {}).setdefault("spec", {})["restartPolicy"] = "Never"
         spec["template"]["spec"].pop("activeDeadlineSeconds", None)
         return {
             "apiVersion": "batch/v1",
@@ -133,7 +133,8 @@ def programs(objects: Sequence[Obj]) -> list[Program]:
 
 
 def _fires(obj: Obj) -> bool:
-    return obj.get("kind") in ("CronJob", "Job") and _is_plain(obj)
+    own = str(obj.get("apiVersion", "")).startswith("batch/")  # Volcano's are of another shape
+    return own and obj.get("kind") in ("CronJob", "Job") and _is_plain(obj)
 
 
 def _is_plain(obj: Obj) -> bool:
