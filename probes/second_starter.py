@@ -70,7 +70,7 @@ class SecondStarter(Probe):
         for name in lit:
             told = _too_long(world, schedule_of(obj), what, obj, name)
             if told:
-                yield self.finding(world, obj, path, told)
+                yield self.finding(world, obj, path, f"{told}{_elsewhere(world, obj)}")
                 return
 
     def _in_the_dark(self, world: World) -> Iterable[Finding]:
@@ -150,6 +150,15 @@ def _too_long(world: World, start: Schedule | None, what: str, own: Obj | None, 
     return f"{what}: the next stop comes {hours:.0f} h later{on}"
 
 
+def _elsewhere(world: World, obj: Obj) -> str:
+    """That a start has no time zone and a stop has one: their hours are not of one day."""
+    zones = {str(dig(o, "spec", "timeZone", default="")) for _, o in world.schedules if o is not obj}
+    other = next((zone for zone in sorted(zones) if zone and zone not in _UTC), "")
+    if obj.get("kind") != "CronJob" or dig(obj, "spec", "timeZone") or not other:
+        return ""
+    return f" (it has no timeZone, so its hours are UTC's, and the stop's are {other}'s)"
+
+
 def _stops(world: World, own: Obj | None, lit: str | None) -> list[Schedule]:
     """The schedules that turn a target off (None: any)."""
     made = [(layer, schedule_of(o)) for layer, o in world.schedules if o is not own]
@@ -209,6 +218,7 @@ def _is_named(world: World, call: Call) -> bool:
 
 
 _DAY = timedelta(hours=24)
+_UTC = frozenset({"Etc/UTC", "UTC", "Etc/GMT", "GMT"})
 #: What to do about who lights a target because it is off.
 _LOOK = "Let it look at what the layer leaves behind (an annotation, a ConfigMap), or let the layer stop it first."
 #: Characters of a command that are shown.

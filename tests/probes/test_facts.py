@@ -405,12 +405,18 @@ def test_an_alert_on_what_nobody_exports_can_never_fire(objects, expr, says):
         ("0 20 * * *", "Europe/Berlin", "the next stop comes 24 h later, on 2026-10-25 for one"),
         ("0 23 * * 0", "Etc/UTC", "the next stop comes 20 h later"),
         ("0 23 1 * *", "Etc/UTC", "the next stop comes 20 h later"),
+        (
+            "0 4 * * *",
+            None,
+            "the next stop comes 22 h later (it has no timeZone, so its hours are UTC's, and the stop's are "
+            "America/Los_Angeles's)",
+        ),
     ],
 )
 def test_start_is_looked_at_on_each_day_of_the_year(objects, schedule, zone, message):
     """Clocks that change on different days drift apart; what comes once a month comes in some night as well."""
     stop = _cron_job(objects)
-    stop["spec"] |= {"schedule": "30 18 * * *", "timeZone": "Etc/UTC"}
+    stop["spec"] |= {"schedule": "30 18 * * *", "timeZone": "Etc/UTC" if zone else "America/Los_Angeles"}
     start = copy.deepcopy(stop)
     start["metadata"]["name"] = "dawn"
     start["spec"] |= {"schedule": schedule, "timeZone": zone}
