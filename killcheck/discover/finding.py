@@ -387,7 +387,10 @@ def _no_target(
     message = (
         f"no target found, and GPUs are named here: {', and '.join(where)} (looked at {looked or 'no workload at all'})"
     )
-    lines = [message, *_first(said), *notes, *summed_up(named), next_step(named)]
+    twice = tuple(f"{ref_of(obj)} " for obj in daemons)
+    notes = [note for note in notes if not note.startswith(twice)]
+    last = next_step(named) if named else "next: name under targets, in a killcheck.yaml, what is to go off"
+    lines = [message, *_first(said), *notes, *summed_up(named), last]
     return DiscoveryError("\n  ".join(lines), something=True)
 
 

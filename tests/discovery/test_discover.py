@@ -389,6 +389,17 @@ def test_an_ordered_stateful_set_stops_one_pod_after_the_other():
 def test_no_target_says_what_was_looked_at():
     with pytest.raises(DiscoveryError, match=r"no target found: nothing here asks for a GPU \(looked at 1 CronJob\)"):
         found(KILL)
+    each = "{containers: [{name: a, image: a, resources: {limits: {aws.amazon.com/neuron: 1}}}]}"
+    daemon = f"""
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {{name: edge, namespace: far}}
+spec: {{selector: {{matchLabels: {{a: b}}}}, template: {{metadata: {{labels: {{a: b}}}}, spec: {each}}}}}
+"""
+    with pytest.raises(DiscoveryError) as told:
+        found(daemon)
+    assert str(told.value).count("DaemonSet/far/edge") == 1
+    assert str(told.value).endswith("next: name under targets, in a killcheck.yaml, what is to go off")
 
 
 # -- a live cluster ------------------------------------------------------------------------------------------
