@@ -83,18 +83,18 @@ class ArgoCd(Controller):
         """Compare an Application with Git, and heal what differs."""
         app = self.applications.get(key[1], key[0])
         if app is None or not _automated(app):
-            self._due.discard(key)
+            self._due.pop(key, None)
             return
         self._doubt_sources(app)
         found = [left for one in self._held_by(app) if (left := self._differs(app, one)) is not None]
         if not found:
-            self._due.discard(key)
+            self._due.pop(key, None)
             return
-        if key not in self._due:
-            self._due.add(key)
-            self.queue.add(key, SELF_HEAL_S)
+        due = self._due.setdefault(key, self.loop.monotonic() + SELF_HEAL_S)
+        if self.loop.monotonic() < due:  # whatever else changes meanwhile
+            self.queue.add(key, due - self.loop.monotonic())
             return
-        self._due.discard(key)
+        del self._due[key]
         self.events.emit(app, "Normal", "OperationStarted", "Initiated automated sync to '' (self-heal)")
         for left in found:
             self._doubt(app, left)
@@ -212,7 +212,7 @@ class ArgoCd(Controller):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._due: set[Key] = set()
+        self._due: dict[Key, float] = {}
 
     @property
     def _followed(self) -> dict[r.Resource, Informer]:

@@ -60,9 +60,14 @@ def put_back(source, target, within_s):
     with cluster(source, target) as made:
         made.loop.run_until(lambda: False, 5)
         made.kube.patch(r.DEPLOYMENTS, "painter", {"spec": {"replicas": 0}}, "studio", subresource="scale")
-        return made.loop.run_until(
-            lambda: dig(made.kube.get(r.DEPLOYMENTS, "painter", "studio"), "spec", "replicas") == 3, within_s
-        )
+
+        def back():
+            return dig(made.kube.get(r.DEPLOYMENTS, "painter", "studio"), "spec", "replicas") == 3
+
+        if source["kind"] == "Application":  # five seconds, whatever else changes meanwhile
+            made.kube.patch(r.DEPLOYMENTS, "painter", {"metadata": {"labels": {"seen": "yes"}}}, "studio")
+            assert not made.loop.run_until(back, 4)
+        return made.loop.run_until(back, within_s)
 
 
 @pytest.mark.parametrize(
