@@ -18,7 +18,7 @@ from killcheck.kube import manifest_text, outside_schedules
 from killcheck.kube.custom_holders import may_hold, mention
 from killcheck.kube.gpus import claims_of
 from killcheck.kube.manifest_folders import Folders
-from killcheck.kube.manifest_render import Filling
+from killcheck.kube.manifest_render import Filling, Rendered
 from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import Obj, key_of, ref_of
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, summed_up
@@ -29,12 +29,14 @@ from killcheck.text.redaction import hide_secrets
 from killcheck.text.shown import shown
 from killcheck.text.values import replace
 
-__all__ = ["BY_HAND", "STUMBLES", "Loaded", "Manifest", "ManifestError", "Skipped", "load", "loads"]
+__all__ = ["BY_HAND", "STUMBLES", "Loaded", "Manifest", "ManifestError", "Renderings", "Skipped", "load", "loads"]
 
 #: So many kustomizations further down are rendered, each in a sixth of a second: a repository may have hundreds.
 _MOST_RENDERED = 12
 #: How Python says that a value is not what a reader took it for.
 STUMBLES = (AttributeError, TypeError, ValueError, KeyError, IndexError)
+#: What folders became, by the folder and what it was filled in with.
+Renderings = dict[tuple[str, ...], Rendered | None]
 #: Group, kind, and (namespace, name) of an object.
 _Identity = tuple[str, str, tuple[str, str]]
 
@@ -97,6 +99,7 @@ class _Reading(Struct):
     surprises: list[Problem] = field(default_factory=list)
     overlays: list[str] = field(default_factory=list)
     seen: set[FilePath] = field(default_factory=set)
+    renderings: Renderings = field(default_factory=dict)
 
     def text(self, text: str, file: str) -> None:
         """Read one text."""
@@ -133,6 +136,7 @@ def load(
     values: Sequence[FilePath] = (),
     sets: Sequence[str] = (),
     none_needed: bool = False,
+    renderings: Renderings | None = None,
 ) -> Loaded:
     """Everything in these files and folders (``-`` is standard input), but for the patterns of ``exclude``.
 
@@ -141,9 +145,10 @@ def load(
     CustomResourceDefinitions too, for a cluster that they are loaded into. A chart or a kustomization that is named
     itself is rendered where the programs for it are installed, the chart with these files of ``values``, and
     with these of its values ``sets`` (``KEY=VALUE``). ``none_needed``: there need not be any object.
+    ``renderings``: what was rendered before, which is not rendered again; what is rendered is added.
     """
     wanted = [paths] if isinstance(paths, str | FilePath) else list(paths)
-    reading = _Reading(schemas)
+    reading = _Reading(schemas, renderings={} if renderings is None else renderings)
     problems: list[Problem] = []
     for path in wanted:
         before, passed = len(reading.manifests), len(reading.skipped)
@@ -196,7 +201,7 @@ def _read(path: FilePath | str, exclude: Sequence[str], filling: Filling, readin
     if str(path) == "-":
         reading.text(sys.stdin.read(), "<stdin>")
         return
-    written = _Reading(reading.schemas, seen=reading.seen)
+    written = _Reading(reading.schemas, seen=reading.seen, renderings=reading.renderings)
     folders = _read_written(path, exclude, written)
     changed = any(one.cause in (Cause.CHART, Cause.KUSTOMIZATION) for one in written.skipped)
     if changed and FilePath(path).is_dir() and not _render(FilePath(path), filling, written):
@@ -228,7 +233,7 @@ def _render_one(folder: FilePath, files: Collection[FilePath], written: _Reading
     own = [one for one in written.manifests if _normal(one.file) in files]
     if not own:
         return False
-    made = _Reading(written.schemas, manifests=own)
+    made = _Reading(written.schemas, manifests=own, renderings=written.renderings)
     _render(folder, Filling(), made)
     written.notes += made.notes
     if made.manifests is own:
@@ -253,7 +258,10 @@ def _render(folder: FilePath, filling: Filling, written: _Reading) -> bool:
     """
     from killcheck.kube.manifest_render import placed, render
 
-    rendered = render(folder, filling)
+    key = (str(folder), *filling.words)
+    if key not in written.renderings:
+        written.renderings[key] = render(folder, filling)
+    rendered = written.renderings[key]
     if rendered is None:
         return False
     if rendered.why:

@@ -23,7 +23,7 @@ from killcheck.engine.connection import is_docker
 from killcheck.kube import gpus, manifests
 from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
-from killcheck.kube.manifests import Loaded, Skipped
+from killcheck.kube.manifests import Loaded, Renderings, Skipped
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.kube.passed_over import Cause, names_accelerators
 from killcheck.run.hanging import as_drilled, marked
@@ -94,6 +94,7 @@ class Session:
     _kill_path: KillPath | None = None
     _objects: list[Obj] | None = None
     _loaded: Loaded | None = None
+    _renderings: Renderings = field(default_factory=dict)
     _capabilities: frozenset[Capability] | None = None
     #: What watches targets by itself and is no layer to drill: nobody said after how long it acts.
     _watching: tuple[Ref, ...] = ()
@@ -252,6 +253,7 @@ class Session:
             schemas=schemas,
             values=self.values,
             sets=self.sets,
+            renderings=self._renderings,
         )
         return loaded if self.strict else sound(loaded)
 

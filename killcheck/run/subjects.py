@@ -87,12 +87,13 @@ def of_session(session: Session) -> Subjects:
     objects = session.objects  # read now: what is passed over is known from then on
     objects = [*objects, *(obj for _, obj in session.refused)]
     unread = set(session.unseen) - {skipped for skipped, _ in session.refused}
+    digested = [(obj, _without_secrets(obj)) for obj in objects]
     return Subjects(
         spec,
-        of_manifests(objects),
+        _by_ref(digested),
         _unread(unread),
         images_of(session.kill_path, objects),
-        tuple(sorted({ref_of(obj) for obj in objects if _withholds(obj)})),
+        tuple(sorted({ref_of(obj) for obj, left in digested if obj.get("kind") != "Secret" and left != obj})),
     )
 
 
@@ -107,9 +108,14 @@ def of_spec(file: Path) -> str:
 
 def of_manifests(objects: Iterable[Obj]) -> dict[str, str]:
     """By ref, the digest of every object."""
+    return _by_ref((obj, _without_secrets(obj)) for obj in objects)
+
+
+def _by_ref(digested: Iterable[tuple[Obj, Any]]) -> dict[str, str]:
+    """``digested``: objects, and what of each is digested."""
     found: dict[str, set[str]] = defaultdict(set)
-    for obj in objects:
-        found[ref_of(obj)].add(_sha(_without_secrets(obj)))
+    for obj, left in digested:
+        found[ref_of(obj)].add(_sha(left))
     return {ref: min(one) if len(one) == 1 else _sha(sorted(one)) for ref, one in sorted(found.items())}
 
 
@@ -155,10 +161,6 @@ def _of_file(file: Path) -> str | None:
         return None
     text = withheld_text(content.decode("utf-8", "surrogateescape"))
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()}"
-
-
-def _withholds(obj: Obj) -> bool:
-    return obj.get("kind") != "Secret" and _plain(withheld(obj)) != _plain(obj)
 
 
 def _without_secrets(obj: Obj) -> Any:

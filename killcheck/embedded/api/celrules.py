@@ -122,6 +122,7 @@ def broken(schema: Obj, path: str) -> list[Obj]:
 _OPTIONAL = re.compile(r"\.\?|\[\?|[{,]\s*\?")
 
 
+@lru_cache(maxsize=4096)
 def _syntax(text: str) -> str | None:
     """Why an expression cannot be parsed; None where it can be, or where nobody here could tell."""
     try:
