@@ -26,10 +26,7 @@ _SETTLES = (
 @leaves("network", "sidecars that a webhook injects beside what turns GPUs off", Becomes.OPEN)
 def entries(stakes: Stakes) -> Iterator[Entry]:
     """An open entry for each switch whose pods an injector is asked for."""
-    named = {(ref.kind, ref.namespace, ref.name) for ref in stakes.switches}
-    for obj in stakes.objects:
-        if (obj.get("kind"), home_of(obj), name_of(obj)) not in named:
-            continue
+    for obj in stakes.switching():
         for template in templates(obj):
             mark = asked_for(template.metadata, stakes.namespace(home_of(obj)))
             if mark is not None:

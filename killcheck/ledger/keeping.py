@@ -31,6 +31,7 @@ from killcheck.ledger import (
     left_on,
     outside,
     placing,
+    pulls,
     reading,
     unrendered,
     unseen,
@@ -125,7 +126,7 @@ def keep(
         *left_on.entries(inventory, stakes),
         *outside.entries(inventory, stakes, book.now),
         *unrendered.entries(inventory, stakes),
-        *(() if inventory.live else (*injection.entries(stakes), *unseen.entries(stakes))),
+        *(() if inventory.live else (*injection.entries(stakes), *unseen.entries(stakes), *pulls.entries(stakes))),
         *_unread(inventory),
     ]
     return Ledger(tuple(dict.fromkeys(settled(entries, kill_path.assume, today))))

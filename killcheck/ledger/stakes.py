@@ -148,7 +148,7 @@ class Stakes:
         """(resource, namespace, name) of the ConfigMaps and Secrets that the switches' programs are given."""
         return {
             (resource.plural, home_of(obj), name)
-            for obj in self._switching()
+            for obj in self.switching()
             for template in templates(obj)
             for resource, name in given_to({"spec": {**template.spec, "imagePullSecrets": []}})
         }
@@ -156,10 +156,11 @@ class Stakes:
     @cached_property
     def written_by_switches(self) -> list[ApiCall]:
         """What the switches' programs are read to write."""
-        readings = (self.reading(obj, template) for obj in self._switching() for template in templates(obj))
+        readings = (self.reading(obj, template) for obj in self.switching() for template in templates(obj))
         return [call for one in readings for call in one.writes]
 
-    def _switching(self) -> Iterator[Obj]:
+    def switching(self) -> Iterator[Obj]:
+        """The switches' objects, as far as they are known."""
         named = {(ref.kind, ref.namespace, ref.name) for ref in self.switches}
         yield from (o for o in self.objects if (str(o.get("kind")), home_of(o), name_of(o)) in named)
 
@@ -186,7 +187,7 @@ class Stakes:
 
     def only_scales(self, held: Held) -> bool:
         """Whether all that the switches write to a target is its scale, as far as every one of them could be read."""
-        readings = [self.reading(obj, template) for obj in self._switching() for template in templates(obj)]
+        readings = [self.reading(obj, template) for obj in self.switching() for template in templates(obj)]
         writes = [
             call for one in readings for call in one.writes if (call.group, call.resource) == (held.group, held.plural)
         ]
