@@ -38,7 +38,7 @@ _SETTLES = (
 )
 
 
-@leaves("registries", "logins: whether a registry lets in who pulls without one", Becomes.OPEN)
+@leaves("credentials", "logins of registries: whether one lets in who pulls without", Becomes.OPEN)
 def entries(stakes: Stakes) -> Iterator[Entry]:
     """An open entry for each switch that pulls without a login what others of its owner are pulled with."""
     with_logins = dict(_pulled_with_logins(stakes))
