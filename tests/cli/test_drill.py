@@ -80,7 +80,7 @@ def test_a_copied_spec_leads_editors_to_its_schema(killcheck, tmp_path):
 def test_help_teaches(killcheck):
     result = killcheck("--help")
     assert "Exit codes" in result.output
-    assert "killcheck drill --manifests deploy/ --exec host" in result.output
+    assert "killcheck drill --manifests deploy --exec host" in result.output
 
 
 def test_quiet_json_is_one_document(killcheck):

@@ -73,7 +73,7 @@ def test_programs_see_and_name_nothing_that_links_lead_to(checkout):
     machine = Machine(None, WallLoop(), checkout, _prefilled=True)
     seen = {name: file.content for mount in machine.mounts() for name, file in mount.volume.files.items()}
     assert sorted(seen) == ["own.sh", "own.yaml"]
-    assert sorted(machine._overlay()["/srv/data"]) == ["own"]
+    assert sorted(machine._overlay["/srv/data"]) == ["own"]
     assert [name for name, _ in scripts.texts(Command(("./own.sh",)), checkout)] == ["./own.sh", "own.sh"]
     assert scripts.own_script(Command(("./key.sh",)), checkout) is None
     (checkout / "x.service").write_text("[Service]\nExecStart=/opt/key.sh\n[Install]\nWantedBy=default.target\n")
