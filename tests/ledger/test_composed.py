@@ -20,7 +20,7 @@ from killcheck.ledger.keeping import keep
 from killcheck.spec import specfile
 
 #: How many are drilled; "all" of them take an hour.
-COMPOSED = os.environ.get("KILLCHECK_COMPOSED", "9")
+COMPOSED = os.environ.get("KILLCHECK_COMPOSED", "6")
 RIGHT = {"off": {"survived"}, "on": {"exposed", "inconclusive"}, "unknown": {"inconclusive"}}
 
 

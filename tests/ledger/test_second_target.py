@@ -107,7 +107,7 @@ def _drilled(folder: Path, layer: str) -> DrillResult:
     return Run(session, [PlannedDrill(layer, options=WATCHED)], folder=folder / "runs").execute().drills[0]
 
 
-@pytest.mark.parametrize("path", one_in(3, PATHS))
+@pytest.mark.parametrize("path", one_in(5, PATHS))
 def test_second_target_with_its_own_switch_changes_no_verdict(path: str, tmp_path: Path) -> None:
     name, _, layer = path.partition("/")
     result = _drilled(_with_its_twin(name, tmp_path), layer)

@@ -90,7 +90,7 @@ def test_every_fault_that_works_over_the_wire_is_in_a_set():
     assert {name for names in SETS.values() for name in names} | NOT_OVER_THE_WIRE == {k.name for k in faults.ALL}
 
 
-@pytest.mark.parametrize("name", one_in(2, SETS))
+@pytest.mark.parametrize("name", one_in(3, SETS))
 def test_killed_anywhere_it_is_put_back(mortals, tmp_path, name, record_property):
     assert mortals.settled() == []
     whole = mortals.drill(tmp_path / "whole", SETS[name])
