@@ -106,29 +106,24 @@ class EventRecorder:
         if passes:
             self._write(regarding, kind, reason, seen, changed | {"count": seen.count, "lastTimestamp": now})
 
-    def silent_s(self, about: Obj, kinds: Iterable[str], *, api_version: str = "", object_kind: str = "") -> float:
-        """For how many seconds no event of these ``kinds`` about an object would be written; infinite for no kind."""
-        where = tuple(_regarding(about, "", api_version, object_kind).values())[:-1]
+    def silent_s(self, about: Obj, kinds: Iterable[str], **named: str) -> float:
+        """For how many seconds no event of these ``kinds`` about an object would be written; infinite for no kind.
+
+        ``named``: as :meth:`emit` takes them.
+        """
+        where = tuple(_regarding(about, **named).values())[:-1]
         now, waits = self.loop.monotonic(), [math.inf]
         for kind in kinds:
             bucket = self._buckets.get((*where, kind))
             waits.append((1 - bucket.tokens) * REFILL_S - (now - bucket.at_s) if bucket is not None else 0.0)
         return max(0.0, min(waits))
 
-    def passed_over(
-        self,
-        times: int,
-        about: Obj,
-        kind: str,
-        reason: str,
-        message: str,
-        *,
-        field_path: str = "",
-        api_version: str = "",
-        object_kind: str = "",
-    ) -> None:
-        """An event was meant so many ``times`` while none of its kind would have been written: it is counted."""
-        where = tuple(_regarding(about, field_path, api_version, object_kind).values())
+    def passed_over(self, times: int, about: Obj, kind: str, reason: str, message: str, **named: str) -> None:
+        """An event was meant so many ``times`` while none of its kind would have been written: it is counted.
+
+        ``named``: as :meth:`emit` takes them.
+        """
+        where = tuple(_regarding(about, **named).values())
         _, key = self._aggregate((*where, kind, reason), message)
         seen = self._seen.get(key)
         if seen is not None:
@@ -197,7 +192,7 @@ class EventRecorder:
         return True
 
 
-def _regarding(about: Obj, field_path: str, api_version: str, object_kind: str) -> Obj:
+def _regarding(about: Obj, field_path: str = "", api_version: str = "", object_kind: str = "") -> Obj:
     return {
         "kind": object_kind or about.get("kind", ""),
         "namespace": namespace_of(about),
