@@ -77,9 +77,9 @@ def _fetched(container: Obj, *, servers: bool) -> str:
 
 #: Programs that fetch, with the store or the name that they fetch; what is sent to a store is no download.
 _COMMANDS = re.compile(
-    r"(?:huggingface-cli|\bhf) download\s+(?:--?\S+\s+)*([^\s\"']+)"
+    r"(?:huggingface-cli|\bhf) download\s+(?:-\S+\s+){0,30}([^\s\"']+)"
     r"|snapshot_download\(\s*(?:repo_id=)?[\"']([^\"']+)"
-    r"|\b(?:cp|sync|rsync|copy)\s+(?:--?\S+\s+)*[\"']?((?:s3|gs|az)://[^\s\"']+|https://\w+\.blob\.core\.windows\.net/[^\s\"']+)"
+    r"|\b(?:cp|sync|rsync|copy)\s+(?:-\S+\s+){0,30}[\"']?((?:s3|gs|az)://[^\s\"']+|https://\w+\.blob\.core\.windows\.net/[^\s\"']+)"
 )
 _SERVERS = re.compile(r"vllm|text-generation-inference|sglang|lmdeploy")
 _MODEL_FLAGS = frozenset({"serve", "--model", "--model-id", "--model-path"})

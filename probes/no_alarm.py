@@ -45,7 +45,7 @@ class NoAlarm(Probe):
             message = "no alert among the rules here is about idle GPUs or about this Job"
             yield self.finding(world, world.schedules[0][1], (), message)
         for obj, (i, j), rule in rules:
-            deaf = _deaf(str(rule.get("expr", "")))
+            deaf = _deaf(str(rule.get("expr", ""))[:_LONGEST])
             if deaf:
                 path = ("spec", "groups", i, "rules", j, "expr")
                 remedy = "See ci/prometheus/gpu-cost.yaml for one that does."
@@ -144,6 +144,8 @@ def _some(operator: str, value: str, among: set[str]) -> bool:
 
 #: A label matcher of PromQL.
 _MATCHER = re.compile(r"""(\w+)\s*(=~|!~|!=|=)\s*["']([^"']*)["']""")
+#: So much of an expression is looked at, in characters.
+_LONGEST = 4000
 #: Histograms of how long workloads have waited, as series that there are.
 _WAITED = re.compile(r"kueue_\w*(?:admission|quota_reserved)_wait_time_seconds_(?:bucket|sum|count)")
 #: A share of spot nodes, by counting.

@@ -154,12 +154,18 @@ def _number_or_name(text: str, bounds: _Bounds) -> int:
     return _number(text) if named is None else named
 
 
+#: Digits that no number of 64 bits has.
+_MOST_DIGITS = 20
+
+
 def _number(text: str) -> int:
     """Go's strconv.Atoi, and its words."""
     quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise CronError(f"failed to parse int from {text}: strconv.Atoi: parsing {quoted}: invalid syntax")
-    value = int(text)
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    value = int(digits) if len(digits) < _MOST_DIGITS else 2**63  # Python takes no number of thousands of digits
+    value = -value if text.startswith("-") else value
     if not -(2**63) <= value < 2**63:
         raise CronError(f"failed to parse int from {text}: strconv.Atoi: parsing {quoted}: value out of range")
     if value < 0:

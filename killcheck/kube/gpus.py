@@ -261,9 +261,12 @@ def shared(metadata: Obj) -> str | None:
     A key with a word for accelerators, and a share or an amount: ``gpu.example.net/share: "0.5"``.
     """
     notes = metadata.get("annotations") or {}
-    return next((key for key in notes if _SHARER.search(key) and _SHARE.fullmatch(str(notes[key]))), None)
+    short = {key: str(value) for key, value in notes.items() if len(str(value)) <= _LONGEST_SHARE}
+    return next((key for key, value in short.items() if _SHARER.search(key) and _SHARE.fullmatch(value)), None)
 
 
+#: So long is a share or an amount at most, in characters: an annotation may have a quarter of a megabyte.
+_LONGEST_SHARE = 24
 #: A key that speaks of accelerators, and of no port, hour or version of what watches them; a value that is a part.
 _SHARER = re.compile(
     r"(?i)(?<![a-z])v?(gpu|npu|tpu|mig|accelerator)s?(?![a-z])"

@@ -259,8 +259,8 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
     return None
 
 
-#: Flags and variables that say what is to be scaled, as far as their names tell.
-_AIM = r"(?i:[\w-]*(target|deploy|workload|scal|replica|wake|start)[\w-]*)[= ]"
+#: Flags and variables that say what is to be scaled, as far as their names tell; bounded, for a word may be long.
+_AIM = r"(?<![\w-])(?i:[\w-]{0,40}?(target|deploy|workload|scal|replica|wake|start)[\w-]{0,40})[= ]"
 
 
 def _aimed(obj: Obj, template: PodTemplate, stakes: Stakes) -> str | None:

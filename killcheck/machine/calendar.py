@@ -29,6 +29,8 @@ _EXPRESSION = re.compile(
 )
 #: The least and the most of each component.
 _RANGES = {"month": (1, 12), "day": (1, 31), "hour": (0, 23), "minute": (0, 59)}
+#: So many digits a number has at most that is looked at as one.
+_DIGITS = 9
 
 
 def as_cron(expression: str) -> tuple[str, str] | None:
@@ -54,9 +56,9 @@ def impossible(expression: str) -> str:
     found = _EXPRESSION.fullmatch(" ".join(expression.split()))
     for name, (least, most) in _RANGES.items() if found else ():
         said = re.sub(r"/\d+", "", (found and found[name]) or "")  # how often it repeats has no range
-        wrong = next((number for number in re.findall(r"\d+", said) if not least <= int(number) <= most), None)
-        if wrong is not None:
-            return f"there is no {name} {wrong}"
+        for number in re.findall(r"\d+", said):
+            if len(number) > _DIGITS or not least <= int(number) <= most:
+                return f"there is no {name} {number[:_DIGITS]}"
     return ""
 
 

@@ -7,6 +7,7 @@ a script beside it. What may *not* live here: running any of them.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +51,7 @@ _PATH = re.compile(r"(?<![\w./$}])/[\w./@-]+")
 _PERCENT = re.compile(r"(?<!\\)%")
 _FIELDS = ("minute", "hour", "day", "month", "weekday")
 #: What Kubernetes' parser says of a number that no clock or calendar has; other words of cron it may not know.
-_OUT_OF_RANGE = re.compile(r"above maximum|below minimum|beyond end of range")
+_OUT_OF_RANGE = re.compile(r"above maximum|below minimum|beyond end of range|value out of range")
 #: Words that only a shell takes for its own.
 _SHELLS_OWN = re.compile(r"&&|\|\||\||&|[12]?>>?\S*|2>&1|<\S*|\$\(.*|`.*")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "flock"})
@@ -193,9 +194,14 @@ def _passed_over(unit: Sequence[tuple[str, str, str]], home: Path) -> str:
     """What a unit is passed over without: a file that nothing here lays down (systemd.unit(5), "Conditions")."""
     for part, key, value in unit:
         known = value.startswith(("!", "|", *_THERE)) or not value.startswith("/")
-        if part == "Unit" and key in _CONDITIONS and not known and not (home / value.lstrip("/")).exists():
+        if part == "Unit" and key in _CONDITIONS and not known and not _lies(home, value):
             return f"{key}={value} is not here: without it systemd passes the unit over, and calls that no failure"
     return ""
+
+
+def _lies(home: Path, path: str) -> bool:
+    """Whether a file of the machine lies below its folder, wherever the path would lead."""
+    return os.path.exists(home / posixpath.normpath(path).lstrip("/"))  # noqa: PTH110 - of a name that can be none, too
 
 
 def _over(timer: list[tuple[str, str, str]]) -> str | None:

@@ -62,14 +62,15 @@ class Screen(Console):
 
 def _at_words(line: Text, width: int, hang: int) -> Iterator[Text]:
     """A line broken at its spaces: a word that is longer than a line stays whole, to be copied."""
-    starts, used = [], 0
-    for word in re.finditer(r"\s*\S+", line.plain):
-        space = len(word[0]) - len(word[0].lstrip())
-        if word.start() and used + cell_len(word[0]) > width:
-            starts.append(word.start() + space)
-            used = hang + cell_len(word[0].lstrip())
+    starts, used, end = [], 0, 0
+    for word in re.finditer(r"\S+", line.plain):
+        long, space = cell_len(word[0]), word.start() - end
+        if end and used + space + long > width:
+            starts.append(word.start())
+            used = hang + long
         else:
-            used += cell_len(word[0])
+            used += space + long
+        end = word.end()
     for part in line.divide(starts):
         part.rstrip()
         yield part

@@ -27,6 +27,8 @@ from killcheck.watch.scene import GpuPod, Scene
 __all__ = ["Charged", "Charging", "Holder"]
 
 _GIB = 2.0**30
+#: Bytes: no start fetches more than an exbibyte.
+_MOST = 2**60
 
 
 class Holder(Struct, frozen=True):
@@ -73,11 +75,13 @@ class Charged(Struct):
 
     @leaves("spot", "traffic out of the cloud, but what pods say that each start fetches", Becomes.UNSEEN)
     def fetch(self, uid: str, said: str) -> None:
-        """A pod starts that fetches so much; what is no quantity is nothing that anybody said."""
+        """A pod starts that fetches so much; what is no amount of bytes is nothing that anybody said."""
         try:
-            self._fetched.setdefault(uid, float(parse(said)) / _GIB)
+            fetched = parse(said)
         except QuantityError:
             return
+        if 0 <= fetched <= _MOST:
+            self._fetched.setdefault(uid, float(fetched) / _GIB)
 
     def only(self, uids: Iterable[str], now: datetime) -> None:
         """Every other pod has let go."""

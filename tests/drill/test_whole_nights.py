@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from gitops_objects import HEAL, NS, RESPECT, app, entry, flux
 
 from killcheck import discover
 from killcheck.drill.sequence import Options
@@ -17,7 +18,6 @@ from killcheck.text.values import replace
 
 ZERO = "kubectl -n studio scale deployment painter --replicas=0"
 LIT = "kubectl -n studio scale deployment painter --replicas=3"
-NS = {"namespace": "studio"}
 
 
 def role(name):
@@ -384,21 +384,6 @@ def test_what_a_scaler_was_made_to_read_goes_with_it(night):
 
 
 # -- GitOps ------------------------------------------------------------------------------------------------
-def app(automated, *options, ignore=()):
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Application",
-        "metadata": {"name": "st", "namespace": "argocd"},
-        "spec": {
-            "project": "default",
-            "source": {"repoURL": "https://git.example.com/x.git", "path": "."},
-            "destination": {"server": "https://kubernetes.default.svc", "namespace": "studio"},
-            "ignoreDifferences": list(ignore),
-            "syncPolicy": {"automated": automated, "syncOptions": list(options)},
-        },
-    }
-
-
 def project(name, **window):
     window = {"kind": "deny", "schedule": "0 19 * * *", "duration": "12h", **window}
     return {
@@ -434,14 +419,6 @@ def test_a_job_that_asks_for_no_pod_is_told_so(night, field, value):
     assert f"asks for no pod ({field}: {str(value).lower()})" in result.cause
 
 
-def entry(**more):
-    return {"group": "apps", "kind": "Deployment", **more}
-
-
-RESPECT = "RespectIgnoreDifferences=true"
-HEAL = {"selfHeal": True}
-
-
 # What is put back, and what is left alone, row by row: tests/embedded/models/test_gitops.py.
 @pytest.mark.parametrize(
     ("application", "verdict"),
@@ -456,11 +433,6 @@ HEAL = {"selfHeal": True}
 def test_argo_heals_what_it_may_and_nothing_else(night, application, verdict):
     result = night(application)
     assert str(result.verdict) == verdict, told(result)
-
-
-def flux(kind, **spec):
-    group = {"Kustomization": "kustomize.toolkit.fluxcd.io/v1", "HelmRelease": "helm.toolkit.fluxcd.io/v2"}[kind]
-    return {"apiVersion": group, "kind": kind, "metadata": {"name": "st", **NS}, "spec": spec}
 
 
 @pytest.mark.parametrize(

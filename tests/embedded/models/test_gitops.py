@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 from cluster_world import cluster
+from gitops_objects import HEAL, NS, RESPECT, app, entry, flux
 
 from killcheck.kube import resources as r
 from killcheck.kube.objects import dig
 
-NS = {"namespace": "studio"}
-RESPECT = "RespectIgnoreDifferences=true"
-HEAL = {"selfHeal": True}
 #: A few seconds for a self-heal, and the longest interval below.
 ARGO_S, FLUX_S = 60, 3700
 
@@ -29,30 +27,6 @@ def painter(**annotations):
             },
         },
     }
-
-
-def app(automated, *options, ignore=()):
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Application",
-        "metadata": {"name": "st", "namespace": "argocd"},
-        "spec": {
-            "project": "default",
-            "source": {"repoURL": "https://git.example.com/x.git", "path": "."},
-            "destination": {"server": "https://kubernetes.default.svc", "namespace": "studio"},
-            "ignoreDifferences": list(ignore),
-            "syncPolicy": {"automated": automated, "syncOptions": list(options)},
-        },
-    }
-
-
-def entry(**more):
-    return {"group": "apps", "kind": "Deployment", **more}
-
-
-def flux(kind, **spec):
-    group = {"Kustomization": "kustomize.toolkit.fluxcd.io/v1", "HelmRelease": "helm.toolkit.fluxcd.io/v2"}[kind]
-    return {"apiVersion": group, "kind": kind, "metadata": {"name": "st", **NS}, "spec": spec}
 
 
 def put_back(source, target, within_s):
