@@ -33,7 +33,9 @@ def entries(kill_path: KillPath) -> list[Entry]:
     root = Path(kill_path.folder)
     named = {(root / one).resolve() for layer in kill_path.layers if layer.sentinel for one in layer.sentinel.units}
     try:
-        found = units.read([one for one in units.folders_below(root) if one.resolve() not in named], beside=root)
+        every = list(units.folders_below(root))
+        found = units.read([one for one in every if one.resolve() not in named], beside=root)
+        unread_there = units.read(every, beside=root).unread  # whoever the sentinel's layer judges, too
     except OSError as error:
         why = f"it starts nothing ({error.strerror or 'it cannot be read'})"
         return [Entry(f"Timer/{Path(error.filename or root).name}", Status.ASSUMED, why)]
@@ -44,8 +46,8 @@ def entries(kill_path: KillPath) -> list[Entry]:
     ]
     unread = [
         _not_followed(f"Timer/{one.partition(': ')[0].partition(' -> ')[0]}", one, kill_path)
-        for one in found.unread
-        if not any(name in one for name in own)
+        for one in unread_there
+        if not any(_names(one.partition(" (")[0], name) for name in own)
     ]
     return [*started, *unread, *_at_no_known_hour(kill_path, root)]
 
@@ -94,7 +96,11 @@ def _mornings(kill_path: KillPath, root: Path) -> dict[str, str]:
 
 
 def _not_followed(timer: str, told: str, kill_path: KillPath) -> Entry:
-    named = (one.name for one in kill_path.targets if re.search(rf"(?<![\w.-]){re.escape(one.name)}(?![\w-])", told))
-    if DOUBT in told or next(named, None):
+    if DOUBT in told or any(_names(told, one.name) for one in kill_path.targets):
         return Entry(timer, Status.NOT_MODELLED, f"it may start something beside this path ({told})", _SETTLES)
     return Entry(timer, Status.ASSUMED, f"it starts nothing ({told})")
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text has a name as a word of its own, or as the end of a path."""
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text) is not None

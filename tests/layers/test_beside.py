@@ -52,6 +52,13 @@ def test_what_cannot_be_followed_is_assumed_to_start_nothing_and_told(tmp_path: 
     assert entry.matters
 
 
+@pytest.mark.parametrize("folder", ["deploy/", ""], ids=["beside", "in a sentinel's folder"])
+@pytest.mark.parametrize("program", ["/opt/tools/agent", "/opt/tools/backyoyo-daily-cycle.sh"])
+def test_what_cannot_be_followed_and_is_told_the_target_is_open(tmp_path: Path, folder: str, program: str) -> None:
+    (entry,) = _entries(tmp_path, {f"{folder}wake.cron": f"0 3 * * * {program} wake yoyo-batch\n"})
+    assert (entry.object, entry.status) == ("Timer/wake.cron:1", Status.NOT_MODELLED)
+
+
 @pytest.mark.parametrize(
     "files",
     [
