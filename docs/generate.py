@@ -436,8 +436,11 @@ def _pools(cloud: str) -> _Cell:
     return How.READ, ". ".join(_about(importlib.import_module(f"killcheck.fence.{name}")) for name in _POOLS[cloud])
 
 
+_MACHINES_API = {"aws": "EC2", "gcp": "GCE", "azure": "Azure Compute"}
+
+
 def _billed(cloud: str) -> _Cell:
-    return How.ASKED, "EC2 itself, an export, a program of yours" if cloud == "aws" else "an export, a program of yours"
+    return How.ASKED, f"{_MACHINES_API[cloud]} itself, an export, a program of yours"
 
 
 def _account(cloud: str) -> _Cell:

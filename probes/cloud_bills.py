@@ -8,6 +8,7 @@ from killcheck.probes.base import Evidence, Finding, Probe
 from killcheck.probes.world import World
 
 from killcheck.cloud.billed import Billed, billed
+from killcheck.cloud.other_clouds import names_machine
 from killcheck.cloud.session import Aws
 from killcheck.kube.objects import dig
 
@@ -46,6 +47,8 @@ class CloudBills(Probe):
         known |= {str(dig(claim, "status", "providerID", default="")) for claim in world.of("NodeClaim")}
         if {"Node", "NodeClaim"} & set(world.unread):
             return  # who is a ghost cannot be told; that it could not be read is said by whoever asks
+        if known - {""} and all(map(names_machine, known - {""})):
+            return  # of GCP's and Azure's machines EC2 knows nothing
         for one in billed(access, known - {""}, aws=self.aws, prices=world.kill_path.prices):
             yield self._finding(one)
 

@@ -1,4 +1,5 @@
-"""What the cloud says of the machines behind Nodes (proof P3): by provider id, asked of EC2, an export, or a program.
+"""What the cloud says of the machines behind Nodes (proof P3): by provider id, asked of the cloud whose machine it is
+(EC2 here, GCP and Azure in :mod:`.other_clouds`), an export, or a program.
 
 A state is only ever *read*: where the cloud could not be asked the answer is ``unknown``, with the reason by name.
 """
@@ -18,6 +19,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from msgspec import Struct, field
 
 from killcheck.clock import wall_seconds
+from killcheck.cloud.other_clouds import DELETED, OtherClouds, names_machine
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.text.jsontext import from_text
@@ -30,6 +32,7 @@ __all__ = [
     "Ec2",
     "Exported",
     "Instances",
+    "OwnClouds",
     "State",
     "Word",
     "access_of",
@@ -54,8 +57,11 @@ BILLING: Mapping[str, State] = {
     "stopping": "stopping",
     "suspending": "stopping",
     "deallocating": "stopping",
+    "pending_stop": "stopping",
+    "deprovisioning": "stopping",
     "stopped": "terminated",
     "terminated": "terminated",
+    DELETED: "terminated",
     "suspended": "terminated",
     "deallocated": "terminated",
     "vm running": "running",
@@ -65,7 +71,10 @@ BILLING: Mapping[str, State] = {
     "vm deallocating": "stopping",
     "vm deallocated": "terminated",
     "powerstate/running": "running",
+    "powerstate/starting": "running",
+    "powerstate/stopping": "running",
     "powerstate/stopped": "running",
+    "powerstate/deallocating": "stopping",
     "powerstate/deallocated": "terminated",
 }
 #: How long an answer serves, in seconds of the cluster's clock: a drill looks at every change.
@@ -136,8 +145,8 @@ class Ec2(Struct):
         foreign = [one for one in asked if instance_id_of(one) is None]
         if foreign:
             raise AskError(
-                f"{foreign[0]} is no provider id of EC2 (aws:///ZONE/i-...): say in cloud: who else can be asked "
-                "(states or command)"
+                f"{foreign[0]} is no provider id of EC2 (aws:///ZONE/i-...), GCE or Azure: say in cloud: who else can "
+                "be asked (states or command)"
             )
         found: dict[str, str] = {}
         for region in sorted({self.region(one) for one in wanted.values()}):
@@ -169,6 +178,24 @@ class Ec2(Struct):
         told = {key: value for key, value in one.items() if value not in ("", [], None)}  # an empty tag set unsays none
         self.described[provider_id] = {**self.described.get(provider_id, {}), **told}
         return str(one["State"]["Name"])
+
+
+class OwnClouds(Struct):
+    """Each machine is asked after where it is: at EC2, GCE or Azure, by its provider id."""
+
+    ec2: Ec2
+    others: OtherClouds = field(default_factory=OtherClouds)
+    #: The others say themselves that a machine was deleted.
+    keeps: ClassVar[bool] = True
+
+    def states(self, provider_ids: Iterable[str]) -> Mapping[str, str]:
+        """The word of each machine's own cloud. Raises AskError for the first that cannot be asked."""
+        asked = list(provider_ids)
+        elsewhere = [one for one in asked if names_machine(one)]
+        return {
+            **self.others.states(elsewhere),
+            **self.ec2.states(one for one in asked if not names_machine(one)),
+        }
 
 
 def _instances(page: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -371,4 +398,5 @@ def word_of(access: CloudAccess, folder: str = "") -> Word:
         return Exported(file=Path(folder or ".") / access.states)
     if access.command is not None:
         return Exported(command=access.command, folder=folder)
-    return Ec2(access_of(access))
+    aws = access_of(access)
+    return OwnClouds(Ec2(aws), OtherClouds(aws.endpoint_url))

@@ -12,7 +12,7 @@ from threading import Thread
 
 from killcheck.capabilities.cluster import Cluster, ClusterError, NotInstalled
 from killcheck.clock import Loop
-from killcheck.cloud.instances import Ec2, Exported, Instances, access_of, word_of
+from killcheck.cloud.instances import Ec2, Exported, Instances, OwnClouds, access_of, word_of
 from killcheck.cloud.notices import Hands
 from killcheck.cloud.session import AskError
 from killcheck.cloud.spot_prices import SpotPrices
@@ -66,7 +66,7 @@ def equip_with_cloud(cluster: Cluster, kill_path: KillPath, *, any_command: bool
         word = _Refused(str(access.command))
     asked = Instances(word, cluster.loop.monotonic)
     cluster.capabilities = replace(cluster.capabilities, instances=asked)
-    if isinstance(word, Ec2):
+    if isinstance(word, OwnClouds):
         aws = access_of(access)
         cluster.capabilities = replace(cluster.capabilities, aws=aws, hands=Hands(aws), spot_prices=SpotPrices(aws))
 
@@ -133,5 +133,5 @@ def _stand_in(cluster: EmbeddedDrillCluster, kill_path: KillPath) -> None:
         stand_in=stand_in,
         aws=aws,
         hands=Hands(aws),
-        instances=Instances(Ec2(aws), cluster.loop.monotonic),
+        instances=Instances(OwnClouds(Ec2(aws)), cluster.loop.monotonic),
     )

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cloud.billed import ghosts, names_instances
-from killcheck.cloud.instances import Ec2
+from killcheck.cloud.instances import Ec2, OwnClouds
 from killcheck.cloud.results import Results
 from killcheck.cloud.returning import members, returning
 from killcheck.cloud.session import AskError
@@ -109,14 +109,19 @@ class Witnesses:
 
     def _remember_groups(self) -> None:
         """Who is in the machines' groups before anything is turned off. Raises Unproven."""
-        word = self.instances.word if self.instances is not None else None
-        if not isinstance(word, Ec2) or self._replaced:
+        word = self._ec2()
+        if word is None:
             return
         try:
             for region, there in self._by_region(word, word.described):
                 self._groups |= {(region, name): ids for name, ids in members(word.at(region), there).items()}
         except AskError as error:
             raise Unproven(f"P3 unproven: whether an instance comes back cannot be seen: {error}") from error
+
+    def _ec2(self) -> Ec2 | None:
+        """Who is asked what brings machines back; None where nobody is, or where the next one is to come."""
+        word = self.instances.word if self.instances is not None else None
+        return word.ec2 if isinstance(word, OwnClouds) and not self._replaced else None
 
     def _alerts(self) -> list[Rule]:
         kube = self.cluster.kube
@@ -142,7 +147,7 @@ class Witnesses:
         except KubeError:
             return None
 
-    @leaves("clouds", "P3 asked of GCP and Azure themselves, without an export or a program of yours", Becomes.OPEN)
+    @leaves("clouds", "what bills of GCP and Azure without a Node, or brings a machine back there", Becomes.UNSEEN)
     def _why_unknown(self, node: str) -> str:
         if self.instances is None:
             return (
@@ -198,10 +203,11 @@ class Witnesses:
                 tuple(again),
                 (50,),
             )
-        if not isinstance(asked.word, Ec2) or self._replaced:
+        word = self._ec2()
+        if word is None:
             return None
         try:
-            found = list(self._returning(asked.word, asked.gone))
+            found = list(self._returning(word, asked.gone & word.described.keys()))
         except AskError as error:
             raise Unproven(f"P3 unproven: whether an instance comes back cannot be seen: {error}") from error
         if not found:
