@@ -413,10 +413,10 @@ class Stage:
             return late or self._is_over(program.namespace, name) or (program.goes_on and self._has_acted())
 
         self._loop.run_until(lambda: over() or self._has_started(program.namespace, name), START_S)
-        met = self._cluster.server.limits.met and not self._has_started(program.namespace, name)
-        if self._cluster.unknowns or met:
-            return Outcome.UNKNOWN
-        if not self._has_started(program.namespace, name) and not self._is_over(program.namespace, name):
+        started = self._has_started(program.namespace, name)
+        if self._cluster.unknowns or (not started and self._cluster.server.limits.met):
+            return Outcome.UNKNOWN  # what meets a limit once it runs is judged by how it ends
+        if not started and not self._is_over(program.namespace, name):
             return Outcome.NOT_STARTED
         self._loop.run_until(over, limit_s)
         if self._cluster.unknowns:

@@ -52,8 +52,11 @@ def findings(session: Session) -> LintResult:
             notes += tuple(stood_in(cluster.kubernetes)) if session.exec_mode == "host" else ()
     elif kill_path.in_kubernetes or session.manifests:
         loaded = session.load()
-        on, fire = kill_path.kubernetes_version, session.exec_mode == "host"
-        seen = known(loaded, wall_now(), session.folders, fire=fire, kubernetes_version=on)
+        seen = (
+            session.rehearsal(loaded, kill_path.kubernetes_version)
+            if session.exec_mode == "host"
+            else known(loaded, wall_now(), session.folders, fire=False)
+        )
         world, notes = asking.world_of(loaded, wall_now(), kill_path=kill_path, rehearsed=seen)
     else:
         world, notes = asking.world_of([], wall_now(), kill_path=kill_path)

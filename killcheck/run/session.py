@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -35,7 +36,9 @@ from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
+    from killcheck.discover import Discovery
     from killcheck.embedded import LoadError
+    from killcheck.rehearsal.record import Rehearsed
     from killcheck.run.planned import PlannedDrill
 
 __all__ = ["ExecMode", "NothingToDrill", "Session", "SessionError"]
@@ -99,6 +102,7 @@ class Session:
     #: What watches targets by itself and is no layer to drill: nobody said after how long it acts.
     _watching: tuple[Ref, ...] = ()
     _inventory: Inventory | None = None
+    _rehearsed: dict[str, Rehearsed] | None = None
     #: What was found beside the targets and may turn them off, a sentence each.
     _not_understood: Sequence[str] = ()
     #: Objects of the manifests that the API server of a drill refused, which drills then go on without.
@@ -162,17 +166,10 @@ class Session:
                 f"killcheck init --on {self.on} writes one"
             )
         if self.manifests:
-            from killcheck import discover
-
             with self.reading():
                 loaded = self._loaded = self._loaded or self.load(schemas=False)
                 # Fences and findings need no layer; what misses is drilled, for that is what would run at night.
-                alone = known(loaded, wall_now(), self.folders, fire=False)
-                found = discover.from_objects(loaded, rehearsed=alone, complete=False, strays=True)
-                if found.uncovered and self.exec_mode == "host":  # what reading could not follow, a rehearsal sees
-                    on = self.kubernetes_version
-                    seen = rehearsed(loaded, wall_now(), beside=self.folders, kubernetes_version=on)
-                    found = discover.from_objects(loaded, rehearsed=seen, complete=False, strays=True)
+                found = self._discovered(loaded)
             if self._objects is None:
                 schemas = bool(found.kill_path.layers) and any(o.get("kind") == r.CRDS.kind for o in loaded.objects)
                 self._take(self.load() if schemas else loaded)  # megabytes of them are for a cluster alone
@@ -186,6 +183,34 @@ class Session:
         import killcheck.fixtures as fixtures  # noqa: PLR0402 - mypy cannot follow the mapped package
 
         return specfile.load(fixtures.path(self.fixture) / "killcheck.yaml")
+
+    def _discovered(self, loaded: Loaded) -> Discovery:
+        """By reading; where that does not tell what turns everything off, by what its programs were seen to do.
+
+        Raises DiscoveryError.
+        """
+        from killcheck.discover import DiscoveryError, from_objects
+
+        by = partial(from_objects, loaded, complete=False, strays=True)
+        try:
+            found = by(rehearsed=known(loaded, wall_now(), self.folders, fire=False))
+        except DiscoveryError:
+            if self.exec_mode != "host":
+                raise
+        else:
+            if self.exec_mode != "host" or not found.uncovered:
+                return found
+        return by(rehearsed=self.rehearsal(loaded, self.kubernetes_version))
+
+    def rehearsal(self, loaded: Loaded, kubernetes_version: str) -> dict[str, Rehearsed]:
+        """What the programs of the manifests were seen to do, fired once for a session.
+
+        Raises LoadError, ClusterError.
+        """
+        if self._rehearsed is None:
+            on = kubernetes_version
+            self._rehearsed = rehearsed(loaded, wall_now(), beside=self.folders, kubernetes_version=on)
+        return self._rehearsed
 
     @property
     def objects(self) -> list[Obj]:

@@ -261,8 +261,13 @@ def test_a_spec_that_could_not_find_its_programs_is_not_written(tmp_path):
     assert not spec.exists()
 
 
-def test_timers_that_name_no_machine_are_told_what_to_do(tmp_path):
-    _units(tmp_path, "gpu-off", "/usr/bin/true")
+def test_timers_that_name_no_machine_are_told_what_to_do_and_one_that_firing_finds_is_drilled(tmp_path):
+    stops = f"/bin/sh -ec '{STOP.format('$BOX')}'\nEnvironmentFile=/etc/boxes"
+    _units(tmp_path / "etc/systemd/system", "gpu-off", stops)
+    (tmp_path / "etc/boxes").write_text("BOX=gpu-1\n")
+    seen = Session(manifests=[tmp_path], exec_mode="host")
+    assert [layer.covers for layer in seen.kill_path.layers] == [("gpu-1",)]
+    _units(tmp_path / "etc/systemd/system", "gpu-off", "/usr/bin/true")
     ended = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path), "-o", "-"])
     assert ended.exit_code == 2
     assert "gpu-off.timer: not read: a systemd timer" in ended.output
