@@ -152,6 +152,7 @@ def _document(story: Story) -> dict[str, Any]:
         "nights": len(story.nights),
         "series": [_series(one) for one in story.series],
         "unreadable": list(story.unreadable),
+        "earlier": {stand.value: story.earlier.count(stand) for stand in dict.fromkeys(story.earlier)},
     }
 
 

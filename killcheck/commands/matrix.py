@@ -48,6 +48,7 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
     from killcheck.cloud.instances import access_of
     from killcheck.commands.history import index_folder
     from killcheck.history.index import gather
+    from killcheck.history.nights import path_told
     from killcheck.history.places import place_of
     from killcheck.history.turns import oldest
     from killcheck.safety.journal import state_dir
@@ -59,7 +60,7 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
         cloud = session.kill_path.cloud  # as --evidence writes there
         place = place_of(where or str(state_dir()), access_of(cloud) if cloud else None)
         found = gather([place], index_folder())
-        here = (session.kill_path.name, session.on)
+        here = (path_told(session.kill_path.name, example=session.example), session.on)
         nights = [night for night in found.nights if (night.kill_path, night.cluster) == here]
     keys = [(drill.layer, drill.faults) for drill in planned]
     chosen = oldest(keys, nights, now=wall_now().timestamp(), count=options["oldest"])

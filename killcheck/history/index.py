@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from killcheck.history.nights import Night, RunNights, Unreadable, read
+from killcheck.history.nights import UNFINISHED, Night, RunNights, Unreadable, read
 from killcheck.history.places import Listed, Place, PlaceError
 from killcheck.safety.seals import fingerprint
 from killcheck.text.values import replace
@@ -22,7 +22,7 @@ from killcheck.text.values import replace
 __all__ = ["History", "gather"]
 
 #: What the tables and rows are like: an index of another layout is made anew.
-LAYOUT = 3
+LAYOUT = 4
 #: The JSON of a snapshot that is not there.
 _NOTHING = "{}"
 _TABLES = """
@@ -63,14 +63,20 @@ def gather(places: Sequence[Place], folder: Path | None, *, anyway: bool = False
                 unreadable.append(problem)
             for night in map(Night.from_json, json.loads(found)):  # the same run may lie in two places: it is one
                 key = (night.run, night.layer, night.faults, night.title)
-                if key in nights and nights[key].sealed and not night.sealed:
-                    continue  # whoever may write there may give it any run's name
-                nights[key] = night if anyway else night.believed
+                if key in nights and _counts(nights[key]) >= _counts(night):
+                    continue
+                nights[key] = night
                 if snapshot != _NOTHING:
                     snapshots[night.run] = snapshot
-    return History(
-        tuple(sorted(nights.values(), key=lambda night: (night.at, night.run))), snapshots, tuple(unreadable)
-    )
+    told = [night if anyway else night.believed for night in nights.values()]
+    return History(tuple(sorted(told, key=lambda night: (night.at, night.run))), snapshots, tuple(unreadable))
+
+
+def _counts(night: Night) -> tuple[bool, ...]:
+    """Which of two tellings of one night counts, the greater: what is sealed, for whoever may write there may give a
+    record any run's name; what came to its end; the worse one."""
+    exposed = night.dirty or night.standing == "exposed"
+    return night.sealed, night.standing != UNFINISHED, exposed, not night.proven
 
 
 def _rows(place: Place, folder: Path | None) -> Iterator[list[str]]:

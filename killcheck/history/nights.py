@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -14,12 +14,14 @@ from killcheck.events import DrillFinished, DrillStarted, Event, RunFinished, Ru
 from killcheck.run.chain import Chain, ChainBroken
 from killcheck.safety.seals import Whose
 from killcheck.spec.phases import Phase
+from killcheck.text.shown import one_line
 from killcheck.text.values import replace
 
-__all__ = ["Night", "RunNights", "Unreadable", "read"]
+__all__ = ["UNFINISHED", "Night", "RunNights", "Unreadable", "path_told", "read"]
 
 #: What a standing may be; ``unfinished``: the record ends before the drill did.
 PROVEN = frozenset({"survived", "covered"})
+UNFINISHED = "unfinished"
 #: What somebody else says was proven, or is accepted.
 UNSEALED = "unsealed"
 _WANTED = tuple(f'"{kind.kind}"' for kind in (RunStarted, DrillStarted, DrillFinished, RunFinished, Snapshot))
@@ -32,10 +34,10 @@ class Unreadable(Exception):
 class Night(Struct, frozen=True):
     """One drill. ``at``: when it ended (Unix time, the clock of who ran it); seconds count from the trigger.
 
-    ``standing``: its verdict, ``accepted`` where the policy accepts an exposure; ``accepted_until``: until when (Unix
-    time, None: without end). ``usd``: what was at risk until the layer's next chance where it is exposed, else None.
-    ``limit_s``: the deadline for zero GPUs. ``sealed``: whether this machine wrote its record, or one with the same
-    ``KILLCHECK_KEY``.
+    ``standing``: its verdict, ``accepted`` where the policy accepts an exposure; ``until``: when it ends to hold, for
+    somebody vouched only till then for what it rests on (Unix time, None: without end). ``usd``: what was at risk
+    until the layer's next chance where it is exposed, else None. ``limit_s``: the deadline for zero GPUs. ``sealed``:
+    whether this machine wrote its record, or one with the same ``KILLCHECK_KEY``.
     """
 
     run: str
@@ -52,7 +54,7 @@ class Night(Struct, frozen=True):
     usd: float | None = None
     cause: str = ""
     dirty: bool = False
-    accepted_until: float | None = None
+    until: float | None = None
     sealed: bool = True
 
     @property
@@ -74,6 +76,11 @@ class Night(Struct, frozen=True):
     def from_json(cls, said: Mapping[str, Any]) -> Night:
         """What :meth:`to_json` of this version wrote."""
         return cls(**{**said, "faults": tuple(said["faults"])})
+
+
+def path_told(kill_path: str, *, example: bool) -> str:
+    """How a kill path is called here: a shipped example's nights are nobody's own, whatever the path's name is."""
+    return f"{kill_path} (example)" if example else kill_path
 
 
 class RunNights(Struct, frozen=True):
@@ -119,6 +126,8 @@ class _Book:
         self.where = where
         self.run_started: RunStarted | None = None
         self.open: dict[str, DrillStarted] = {}
+        self.due: list[DrillStarted] = []
+        self.ended = False
         self.nights: list[Night] = []
         self.snapshot: dict[str, dict[str, str]] = {}
 
@@ -126,8 +135,12 @@ class _Book:
         """Raises TypeError, ValueError and AttributeError for an event whose fields are of other types."""
         if isinstance(event, RunStarted):
             self.run_started = event
+            self.due = [_due(event, one) for one in event.drills]
+        elif isinstance(event, RunFinished):
+            self.ended = True
         elif isinstance(event, DrillStarted):
             self.open[event.drill] = event
+            self.due = [one for one in self.due if _cell(one) != _cell(event)]
         elif isinstance(event, DrillFinished):
             started = self.open.pop(event.drill, None)
             if started is not None:
@@ -141,35 +154,55 @@ class _Book:
         """What there is; drills that the record ends before are ``unfinished``. Raises Unreadable for an empty one."""
         if self.run_started is None:
             raise Unreadable(f"{self.where}: not a killcheck run record: it is empty")
-        cut_short = (self._night(started, started.at, {}) for started in self.open.values())
+        # Where none was under way the next one was about to begin, or that it had begun is what was cut off.
+        next_one = [] if self.ended or self.open else self.due[:1]
+        cut_short = (self._night(started, started.at, {}) for started in (*self.open.values(), *next_one))
         nights = (replace(night, sealed=sealed) for night in (*self.nights, *cut_short))
         return RunNights(tuple(nights), self.snapshot)
 
     def _night(self, started: DrillStarted, at: datetime, result: Mapping[str, Any]) -> Night:
         run = self.run_started
         assert run is not None
-        verdict = str(result.get("verdict", "unfinished"))
+        verdict = str(result.get("verdict", UNFINISHED))
         exposed = verdict == "exposed"
         accepted = (exposed and result.get("accepted")) or {}
         chance = result.get("usd_until_next_chance")
         return Night(
-            run.run,
+            one_line(run.run),
             # The cluster's own clock may be an embedded one's: a night is when somebody ran it.
             (run.at if not run.real else at).timestamp(),
-            run.kill_path,
-            run.cluster,
-            started.layer,
-            tuple(map(str, started.faults)),
-            started.title,
+            one_line(path_told(run.kill_path, example=bool(run.spec.get("example")))),
+            one_line(run.cluster),
+            one_line(started.layer),
+            tuple(map(one_line, started.faults)),
+            one_line(started.title),
             "accepted" if accepted else verdict,
             _number(result.get("seconds_to_zero")),
             _number(result.get("seconds_to_drained")),
             _number(started.deadlines.get(Phase.PODS_GONE)),
             _number(result.get("usd") if chance is None else chance) if exposed else None,
-            str(result.get("cause") or result.get("why") or "")[:500],
+            one_line(str(result.get("cause") or result.get("why") or "")[:500]),
             bool(result.get("problems")),
-            _end_of(accepted.get("until")),
+            min((_end_of(day) for day in _last_days(accepted, result)), default=None),
         )
+
+
+def _due(run: RunStarted, said: Mapping[str, Any]) -> DrillStarted:
+    """The beginning that a planned drill would have had. Raises KeyError, TypeError and AttributeError."""
+    faults = list(map(str, said["faults"]))
+    return DrillStarted(
+        at=run.at,
+        layer=str(said["layer"]),
+        layer_type="",
+        faults=faults,
+        deadlines={},
+        proof=[],
+        title=str(said.get("title", "")),
+    )
+
+
+def _cell(one: DrillStarted) -> tuple[str, tuple[str, ...], str]:
+    return one.layer, tuple(one.faults), one.title
 
 
 def _number(value: Any) -> float | None:
@@ -177,8 +210,11 @@ def _number(value: Any) -> float | None:
     return float(value) if number and math.isfinite(value) else None
 
 
-def _end_of(day: Any) -> float | None:
+def _last_days(accepted: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Any]:
+    """Until which days somebody vouched: for an exposure, or for what the verdict rests on."""
+    yield from (one["until"] for one in (accepted, *(result.get("ledger") or ())) if one.get("until"))
+
+
+def _end_of(day: Any) -> float:
     """The Unix time at which a day ends everywhere a policy could mean it: in UTC. Raises ValueError."""
-    if not day:
-        return None
     return (datetime.combine(date.fromisoformat(str(day)), time(), UTC) + timedelta(days=1)).timestamp()

@@ -86,7 +86,9 @@ class Folder(Struct, frozen=True):
             for entry in found:
                 if entry.is_dir(follow_symlinks=False) and entry.name not in _PASSED_OVER:
                     waiting.append(entry.path)
-                elif entry.name == RECORD and entry.is_file(follow_symlinks=False):
+                elif entry.name == RECORD and not entry.is_file(follow_symlinks=False):
+                    yield Listed(entry.path, "", f"{entry.path}: is a link, or no file: it is not read")
+                elif entry.name == RECORD:
                     stat = entry.stat(follow_symlinks=False)
                     yield Listed(entry.path[len(root) :].lstrip(os.sep), f"{stat.st_size} {stat.st_mtime_ns}")
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from killcheck.history.index import History
 from killcheck.history.nights import Night
+from killcheck.text.shown import one_line
 
 __all__ = ["Break", "Series", "Stand", "Story", "day", "told"]
 
@@ -28,7 +29,7 @@ _DIGEST = re.compile(r"[0-9a-f]{12}")
 
 
 class Stand(StrEnum):
-    """How a series stands now. ``stale``: its last night proved it, too long ago."""
+    """How a series stands now. ``stale``: its last night proved it, too long ago, or rests on what is over by now."""
 
     PROVEN = "proven"
     ACCEPTED = "accepted"
@@ -38,12 +39,14 @@ class Stand(StrEnum):
 
 
 class Took(Struct, frozen=True):
-    """Seconds that the proven nights took. ``per_month_s``: by how much that grows in thirty days (None: not known)."""
+    """Seconds that the proven nights took. ``per_month_s``: by how much that grows in thirty days; ``level_s``: where
+    that trend stands on the last of them (both None: not known)."""
 
     nights: int
     median_s: float
     p95_s: float
     per_month_s: float | None
+    level_s: float | None
 
     @classmethod
     def of(cls, points: Sequence[tuple[float, float]]) -> Took | None:
@@ -51,7 +54,7 @@ class Took(Struct, frozen=True):
         if not points:
             return None
         values = sorted(seconds for _, seconds in points)
-        return cls(len(values), statistics.median(values), _percentile(values, 0.95), _trend(points))
+        return cls(len(values), statistics.median(values), _percentile(values, 0.95), *_trend(points))
 
 
 class Break(Struct, frozen=True):
@@ -78,6 +81,8 @@ class Series(Struct, frozen=True):
     #: Mean seconds, over the time from its first night till now, since it was last proven; before: since its first.
     #: None: it never was proven.
     mean_age_s: float | None = None
+    #: Seconds from now until the trend of the time to zero meets the deadline; None: it does not grow, or is not known.
+    deadline_in_s: float | None = None
 
     @property
     def last(self) -> Night:
@@ -94,14 +99,6 @@ class Series(Struct, frozen=True):
         """Dollars until the layer's next chance, where it stands exposed."""
         return self.last.usd if self.stand is Stand.EXPOSED else None
 
-    @property
-    def deadline_in_s(self) -> float | None:
-        """Seconds until the trend of the time to zero meets the deadline; None: it does not grow, or is not known."""
-        took, limit = self.to_zero, self.last.limit_s
-        if took is None or limit is None or not took.per_month_s or took.per_month_s <= 0:
-            return None
-        return max(0.0, (limit - took.median_s) / took.per_month_s * 30 * DAY_S)
-
 
 @dataclass(frozen=True, slots=True)
 class Story:
@@ -113,11 +110,15 @@ class Story:
     runs: int
     unreadable: tuple[str, ...] = ()
     nights: tuple[Night, ...] = field(default=(), repr=False)
+    #: How those stood of which no night is in the time that is told.
+    earlier: tuple[Stand, ...] = ()
 
     @property
     def stand(self) -> Stand:
-        """The worst of all; nothing is inconclusive, and so is what a record that cannot be read may say otherwise."""
-        unseen = [Stand.INCONCLUSIVE] if self.unreadable or not self.series else []
+        """The worst of all; nothing is inconclusive, and so is what a record that cannot be read may say otherwise.
+
+        What was exposed before the time that is told, and not drilled in it, lets nothing pass."""
+        unseen = [Stand.INCONCLUSIVE] if self.unreadable or not self.series or Stand.EXPOSED in self.earlier else []
         return max([*unseen, *(one.stand for one in self.series)], key=list(Stand).index)
 
     @property
@@ -139,15 +140,18 @@ class Story:
 
 def told(history: History, *, now: float, stale_after_s: float, since: float = 0.0) -> Story:
     """The story of the nights from ``since`` on (both Unix times)."""
-    nights = [night for night in history.nights if since <= night.at <= now + DAY_S]
+    nights = [night for night in history.nights if night.at <= now + DAY_S]
     ahead = dict.fromkeys(_of_the_future(night) for night in history.nights if night.at > now + DAY_S)
     kept: dict[tuple[Any, ...], list[Night]] = {}
     for night in nights:
         kept.setdefault((night.kill_path, night.cluster, night.layer, night.faults, night.title), []).append(night)
-    series = [_series(tuple(one), history, now, stale_after_s) for one in kept.values()]
+    told_of = [tuple(night for night in one if night.at >= since) for one in kept.values() if one[-1].at >= since]
+    earlier = tuple(_stand(one[-1], now, stale_after_s) for one in kept.values() if one[-1].at < since)
+    series = [_series(one, history, now, stale_after_s) for one in told_of]
     series.sort(key=lambda one: (-list(Stand).index(one.stand), -(one.at_risk_usd or 0.0)))
-    runs = len({night.run for night in nights})
-    return Story(now, stale_after_s, tuple(series), runs, (*history.unreadable, *ahead), tuple(nights))
+    shown = tuple(night for night in nights if night.at >= since)
+    runs = len({night.run for night in shown})
+    return Story(now, stale_after_s, tuple(series), runs, (*history.unreadable, *ahead), shown, earlier)
 
 
 def _of_the_future(night: Night) -> str:
@@ -162,25 +166,36 @@ def day(at: float) -> str:
 
 def _series(nights: tuple[Night, ...], history: History, now: float, stale_after_s: float) -> Series:
     proven = [night for night in nights if night.proven]
+    zeros = [(night.at, night.to_zero_s) for night in proven if night.to_zero_s is not None]
+    to_zero = Took.of(zeros)
     return Series(
         nights,
         _stand(nights[-1], now, stale_after_s),
         proven[-1] if proven else None,
-        Took.of([(night.at, night.to_zero_s) for night in proven if night.to_zero_s is not None]),
+        to_zero,
         Took.of([(night.at, night.to_drained_s) for night in proven if night.to_drained_s is not None]),
         tuple(_breaks(nights, history)),
         _mean_age_s(nights, now),
+        _deadline_in_s(to_zero, nights[-1].limit_s, now - zeros[-1][0]) if to_zero else None,
     )
+
+
+def _deadline_in_s(took: Took, limit_s: float | None, since_s: float) -> float | None:
+    """``since_s``: how long ago the last night was that the trend is drawn from."""
+    if limit_s is None or took.level_s is None or not took.per_month_s or took.per_month_s <= 0:
+        return None
+    return max(0.0, (limit_s - took.level_s) / took.per_month_s * 30 * DAY_S - since_s)
 
 
 def _stand(last: Night, now: float, stale_after_s: float) -> Stand:
     if last.dirty or last.standing == "exposed":
         return Stand.EXPOSED
+    over = last.until is not None and now >= last.until
     if last.standing == "accepted":
-        return Stand.EXPOSED if last.accepted_until is not None and now >= last.accepted_until else Stand.ACCEPTED
+        return Stand.EXPOSED if over else Stand.ACCEPTED
     if not last.proven:
         return Stand.INCONCLUSIVE
-    return Stand.STALE if now - last.at > stale_after_s else Stand.PROVEN
+    return Stand.STALE if over or now - last.at > stale_after_s else Stand.PROVEN
 
 
 def _breaks(nights: Sequence[Night], history: History) -> Iterator[Break]:
@@ -199,7 +214,7 @@ def _changes(before: Night, after: Night, history: History) -> tuple[str, ...] |
     was, now = history.snapshot(before.run), history.snapshot(after.run)
     if was is None or now is None:
         return None
-    return tuple(_differences(was, now))
+    return tuple(map(one_line, _differences(was, now)))
 
 
 def _differences(was: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) -> Iterable[str]:
@@ -226,7 +241,7 @@ def _told(old: str | None, new: str | None) -> str:
 def _mean_age_s(nights: Sequence[Night], now: float) -> float | None:
     """The age of the newest proof, averaged over the time from the first night till now; None: there is no proof."""
     begun = nights[0].at
-    proven = [night.at for night in nights if night.proven]
+    proven = [min(night.at, now) for night in nights if night.proven]  # a clock may be a little ahead of this one
     if not proven:
         return None
     if now <= begun:
@@ -240,9 +255,14 @@ def _percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[max(0, -(-len(ordered) * int(share * 100) // 100) - 1)]
 
 
-def _trend(points: Sequence[tuple[float, float]]) -> float | None:
-    """Seconds per thirty days, by Theil and Sen: the median of all slopes, which single bad nights do not move."""
+def _trend(points: Sequence[tuple[float, float]]) -> tuple[float | None, float | None]:
+    """Seconds per thirty days, by Theil and Sen: the median of all slopes, which single bad nights do not move.
+
+    And where that line stands at the last point: the median of what each point says of it."""
     step = max(1, -(-len(points) // MOST))
     spread = points[::-1][::step]
     slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(spread, 2) if a[0] != b[0]]
-    return statistics.median(slopes) * 30 * DAY_S if len(points) >= FEWEST and slopes else None
+    if len(points) < FEWEST or not slopes:
+        return None, None
+    slope, last = statistics.median(slopes), points[-1][0]
+    return slope * 30 * DAY_S, statistics.median(seconds + slope * (last - at) for at, seconds in spread)

@@ -53,11 +53,9 @@ def drift(one: Series) -> str:
 
 def sentence(story: Story) -> str:
     """How it stands, for somebody who reads one line."""
+    rest = _left_out(story)
     if not story.series:
-        return "No run record says anything of a drill: nothing is proven."
-    unread = (
-        f" {len(story.unreadable)} record(s) could not be used: they may say otherwise." if story.unreadable else ""
-    )
+        return f"No run record says anything of a drill: nothing is proven.{rest}"
     count = {stand: sum(one.stand is stand for one in story.series) for stand in Stand}
     parts = []
     if count[Stand.EXPOSED]:
@@ -71,7 +69,19 @@ def sentence(story: Story) -> str:
     ):
         if count[stand]:
             parts.append(f"{count[stand]} {word}")
-    return f"Of {len(story.series)} drill(s): {', '.join(parts)}.{unread}"
+    return f"Of {len(story.series)} drill(s): {', '.join(parts)}.{rest}"
+
+
+def _left_out(story: Story) -> str:
+    """What else there may be to say: of records that cannot be used, and of drills without a night in that time."""
+    rest = ""
+    if story.unreadable:
+        rest += f" {len(story.unreadable)} record(s) could not be used: they may say otherwise."
+    if story.earlier:
+        exposed = story.earlier.count(Stand.EXPOSED)
+        stood = f"; {exposed} stood exposed" if exposed else ""
+        rest += f" {len(story.earlier)} more drill(s) had no night in that time{stood}."
+    return rest
 
 
 def broke(one: Break) -> str:

@@ -243,7 +243,7 @@ class Run:
                     real=self.session.real,
                     kill_path=self.session.kill_path.name,
                     drills=[d.to_json() for d in self.planned],
-                    spec={"places": layer_places(self.session)},
+                    spec={"places": layer_places(self.session), "example": self.session.example},
                 )
             )
             self._emit(events.Subjects(at=wall_now(), **subjects.of_session(self.session).to_json()))

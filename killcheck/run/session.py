@@ -323,6 +323,11 @@ class Session:
         return [folder] if next(others, None) else []
 
     @property
+    def example(self) -> bool:
+        """Whether what is drilled is a shipped example, by its name: nobody's own, whatever it is called."""
+        return bool(self.fixture) and not (self.spec or self.manifests or self.real)
+
+    @property
     def shipped_spec(self) -> bool:
         """Whether the kill path that was named came with killcheck."""
         return bool(self._fixture_of_spec() if self.spec else self.fixture)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["brief", "plain", "shown"]
+__all__ = ["brief", "one_line", "plain", "shown"]
 
 #: Characters of one sentence about somebody's file, and of one line on a terminal.
 SENTENCE = 1000
@@ -42,6 +42,11 @@ def brief(text: str, most: int = SENTENCE) -> str:
 def plain(text: str) -> str:
     """A text, lines and tabs as they are, without what a terminal would obey; what is no sequence is shown as ``?``."""
     return _CONTROLS.sub("?", _SEQUENCES.sub("", text)) if not text.isprintable() else text
+
+
+def one_line(text: str) -> str:
+    """A name, or what somebody said, that takes no line of its own beside what is told of it."""
+    return text if text.isprintable() else " ".join(plain(text).split())
 
 
 def shown(text: str) -> str:

@@ -48,7 +48,14 @@ def drilled(file, cluster, verdict="survived", *, ago="now", ends=True, sealed=T
     exposed = {"usd": 7.0, "usd_until_next_chance": 50.0, "cause": "403"} if verdict == "exposed" else {}
     result = {"layer": "off", "faults": [], "verdict": verdict, "problems": [], **exposed}
     drill = {"drill": "off", "layer": "off", "layer_type": "dead-man", "faults": [], "deadlines": {}, "proof": []}
-    head = {"run": run, "version": "0", "cluster": cluster, "real": True, "kill_path": "llm", "drills": [{}]}
+    head = {
+        "run": run,
+        "version": "0",
+        "cluster": cluster,
+        "real": True,
+        "kill_path": "llm",
+        "drills": [{"layer": "off", "faults": []}],
+    }
     told = [
         {"event": "RunStarted", "at": at, **head},
         {"event": "Subjects", "at": at, "spec": spec},

@@ -27,18 +27,23 @@ def record(
     layer="nightly-off",
     cluster="staging",
     finished=True,
+    begun=True,
     cause="",
     accepted=None,
     problems=(),
+    rests_until=None,
 ):
     """(run, text) of one night, ``day`` days after the first one."""
     at, run = BEGIN + timedelta(days=day), f"run-{day:05}-{cluster}-{layer}-{'-'.join(faults)}"
-    told = line("RunStarted", at, run=run, version="0.1.0", cluster=cluster, real=True, kill_path="llm", drills=[])
+    due = [{"layer": layer, "faults": list(faults), "title": ""}]
+    told = line("RunStarted", at, run=run, version="0.1.0", cluster=cluster, real=True, kill_path="llm", drills=due)
+    if not begun:
+        return run, told
     if objects is not None:
         told += line("Snapshot", at, objects=objects)
     name = "+".join([layer, *faults])
-    begun = {"layer": layer, "layer_type": "dead-man", "faults": list(faults), "proof": ["P1"]}
-    told += line("DrillStarted", at, drill=name, deadlines={"pods_gone": LIMIT_S}, title="", **begun)
+    what = {"layer": layer, "layer_type": "dead-man", "faults": list(faults), "proof": ["P1"]}
+    told += line("DrillStarted", at, drill=name, deadlines={"pods_gone": LIMIT_S}, title="", **what)
     told += line("Said", at, drill=name, object="Pod/a/b", type="Warning", reason="Failed", message="DrillFinished")
     if not finished:
         return run, told + '{"event":"DrillFin'
@@ -55,6 +60,7 @@ def record(
         "usd_until_next_chance": usd,
         "accepted": accepted,
         "problems": list(problems),
+        "ledger": [{"object": "a", "status": "assumed", "because": "b", "until": rests_until}] if rests_until else [],
     }
     told += line("DrillFinished", at + timedelta(minutes=5), drill=name, result=result)
     return run, told + line("RunFinished", at + timedelta(minutes=5), verdict=verdict, exit_code=0)

@@ -21,7 +21,7 @@ from killcheck.history.metrics import metrics
 from killcheck.history.nights import Night, Unreadable, read
 from killcheck.history.places import Folder, PlaceError, place_of
 from killcheck.history.series import DAY_S, Stand, told
-from killcheck.history.words import ages
+from killcheck.history.words import ages, sentence
 
 BEFORE = {"CronJob/ml/off": {"schedule": "0 3 * * *", "images": "a:1"}, "Role/ml/off": {"rules": "0123456789ab"}}
 AFTER = {"CronJob/ml/off": {"schedule": "0 9 * * *", "images": "a:1"}, "Role/ml/off": {"rules": "ba9876543210"}}
@@ -120,12 +120,20 @@ def test_the_day_on_which_a_trend_meets_its_deadline(tmp_path):
     made = [record(day, zero=100.0 + day) for day in range(101)]
     (one,) = story(write(tmp_path, *made), 101).series
     assert one.to_zero.per_month_s == pytest.approx(30)
-    assert one.deadline_in_s == pytest.approx((LIMIT_S - 150) * DAY_S)
+    assert one.deadline_in_s == pytest.approx((LIMIT_S - 201) * DAY_S, rel=1e-3)
 
 
-def test_a_record_cut_short_proves_nothing(tmp_path):
-    (one,) = story(write(tmp_path, record(0), record(1, finished=False)), 1).series
+@pytest.mark.parametrize("cut", [{"finished": False}, {"begun": False}])
+def test_a_record_cut_short_proves_nothing(tmp_path, cut):
+    (one,) = story(write(tmp_path, record(0), record(1, **cut)), 1).series
     assert (one.last.standing, one.stand) == ("unfinished", Stand.INCONCLUSIVE)
+
+
+def test_a_night_says_until_when_somebody_vouched_and_is_one_line(tmp_path):
+    night = record(0, rests_until="2026-01-31", layer="of\nf", cause="a\n\x1b[2Jb")
+    (found,) = read(night[1].splitlines(), "here").nights
+    assert (found.layer, found.cause) == ("of f", "a b")
+    assert f"{found.until:.0f}" == "1769904000"  # 2026-02-01, midnight in UTC
 
 
 def test_a_snapshot_that_is_missing_is_said_and_not_taken_for_no_change(tmp_path):
@@ -188,10 +196,34 @@ def test_a_night_that_is_to_come_proves_nothing(tmp_path):
     assert "which is to come" in alone.unreadable[0]
 
 
-@pytest.mark.parametrize(("day", "stand"), [(0, Stand.ACCEPTED), (1, Stand.ACCEPTED), (2, Stand.EXPOSED)])
-def test_what_is_accepted_is_exposed_past_its_last_day(day, stand):
-    night = Night("r", 0.0, "p", "c", "l", (), "", "accepted", accepted_until=1.5 * DAY_S)
-    assert told(History((night,)), now=day * DAY_S, stale_after_s=DAY_S).stand is stand
+@pytest.mark.parametrize(
+    ("standing", "before", "after"),
+    [("accepted", Stand.ACCEPTED, Stand.EXPOSED), ("survived", Stand.PROVEN, Stand.STALE)],
+)
+def test_what_somebody_vouched_for_holds_until_its_last_day(standing, before, after):
+    night = Night("r", 0.0, "p", "c", "l", (), "", standing, until=1.5 * DAY_S)
+    found = [told(History((night,)), now=day * DAY_S, stale_after_s=9 * DAY_S).stand for day in range(3)]
+    assert found == [before, before, after]
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_of_two_tellings_of_one_night_the_worse_counts_and_a_cut_copy_hides_nothing(tmp_path, first):
+    """Also where nobody sealed them, and whichever is read first."""
+    text = record(1, "exposed", usd=10.0)[1]
+    for name, said in ((first, text), ({"a": "b", "b": "a"}[first], text.partition('{"event": "DrillFin')[0])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.jsonl").write_text(said)
+    found = story(tmp_path, 1)
+    assert (found.stand, found.at_risk_usd, found.runs) == (Stand.EXPOSED, 10.0, 1)
+
+
+def test_what_was_left_out_by_the_time_is_told(tmp_path):
+    history = gather([Folder(write(tmp_path, record(0, "exposed", layer="weekend"), record(90)))], None)
+    now = (BEGIN + timedelta(days=91)).timestamp()
+    found = told(history, now=now, stale_after_s=30 * DAY_S, since=now - 7 * DAY_S)
+    assert [one.stand for one in found.series] == [Stand.PROVEN]
+    assert (found.stand, found.earlier) == (Stand.INCONCLUSIVE, (Stand.EXPOSED,))
+    assert sentence(found) == "Of 1 drill(s): 1 proven. 1 more drill(s) had no night in that time; 1 stood exposed."
 
 
 def sentence_of(lines):
@@ -239,7 +271,9 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path):
     write(tmp_path / "elsewhere", record(1))
     folder = write(tmp_path / "here", record(0))
     (folder / "out").symlink_to(tmp_path / "elsewhere")
-    assert story(folder, 1).runs == 1
+    assert (story(folder, 1).runs, story(folder, 1).unreadable) == (1, ())
+    (folder / "run.jsonl").symlink_to(next((tmp_path / "elsewhere").rglob("run.jsonl")))
+    assert story(folder, 1).unreadable == (f"{folder / 'run.jsonl'}: is a link, or no file: it is not read",)
 
 
 def test_a_place_that_is_none_is_one_sentence(tmp_path):
