@@ -13,7 +13,7 @@ from killcheck.capabilities.ran import Ran
 from killcheck.embedded import Cluster, HostRuntime
 from killcheck.entries import Doubt
 from killcheck.kube.machineless import StoodIn
-from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 
 if TYPE_CHECKING:
     from killcheck.machine.modelled import Machine
@@ -74,6 +74,11 @@ class EmbeddedDrillCluster:
             controllers=self.embedded,
             wire=self.embedded.wire,
         )
+        if self._inventory.loaded is not None:
+            self.embedded.git.files = {
+                (str(one.obj.get("kind")), namespace_of(one.obj) or "default", name_of(one.obj)): one.file
+                for one in self._inventory.loaded.manifests
+            }
         try:
             self.embedded.load(objects)
         except BaseException:

@@ -14,8 +14,9 @@ from killcheck.discover.stopping import Stopping
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall, replicas_in
 from killcheck.executor.reading import ConfigMaps
+from killcheck.kube import cron_workflows
 from killcheck.kube.gpus import spec_devices
-from killcheck.kube.objects import Obj, dig, namespace_of, ref_of
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 from killcheck.kube.plurals import plural_of
 from killcheck.text.yamlfile import YamlError, documents
 
@@ -49,7 +50,11 @@ class Elsewhere(Struct, frozen=True):
 
 def fired_elsewhere(stopping: Stopping, config_maps: ConfigMaps) -> Iterator[Elsewhere]:
     """Each object of which a program turns a target off, or may, whoever fires it."""
+    stood_for = {cron_workflows.stands_for(obj) for obj in stopping.objects}
     for obj in stopping.objects:
+        own = f"{namespace_of(obj) or 'default'}/{name_of(obj)}"
+        if cron_workflows.is_cron_workflow(obj) and own in stood_for:
+            continue
         if obj.get("kind") in _READ_AS_LAYERS | _NO_PROGRAMS or dig(obj, "metadata", "ownerReferences"):
             continue
         for program in _programs(obj, obj, str(_account(obj)), 0):

@@ -6,6 +6,7 @@ what a template, a chart or a kustomization would have made of it is missing unt
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path as FilePath
 
 from msgspec import Struct, field
 
-from killcheck.kube import manifest_text, outside_schedules
+from killcheck.kube import cron_workflows, manifest_text, outside_schedules
 from killcheck.kube.custom_holders import may_hold, mention
 from killcheck.kube.gpus import claims_of
 from killcheck.kube.manifest_folders import Folders
@@ -118,7 +119,7 @@ class _Reading(Struct):
         runs = [one for one in self.manifests if one not in asked] if asked else self.manifests
         kept, variants = _one_of_each(runs, self.notes)
         return Loaded(
-            tuple(kept),
+            (*kept, *_standing_for(kept, self.notes)),
             tuple(self.skipped),
             tuple(self.notes),
             tuple(self.surprises),
@@ -391,6 +392,22 @@ def _one_of_each(manifests: Sequence[Manifest], notes: list[str]) -> tuple[list[
     notes += _told(kept, variants)
     order = {id(manifest): i for i, manifest in enumerate(manifests)}
     return sorted(kept, key=lambda manifest: order[id(manifest)]), variants
+
+
+def _standing_for(manifests: Sequence[Manifest], notes: list[str]) -> Iterator[Manifest]:
+    """A CronJob for each CronWorkflow that one can stand for, at its place; why none can is told."""
+    for one in manifests:
+        if not cron_workflows.is_cron_workflow(one.obj) or _names_accelerators(one):
+            continue
+        try:
+            made = cron_workflows.as_cron_job(one.obj, [other.obj for other in manifests])
+        except STUMBLES:
+            continue
+        if isinstance(made, str):
+            notes.append(f"{ref_of(one.obj)} ({one.place}) is not run here: {made}")
+        elif not any(_identity(made) == _identity(other.obj) for other in manifests):
+            notes.append(f"{ref_of(one.obj)} ({one.place}) is run as a CronJob: its clock, account and programs")
+            yield dataclasses.replace(one, obj=made)
 
 
 def _most_telling(variants: Sequence[Manifest], claims: dict[tuple[str, str, str], Obj]) -> Manifest:

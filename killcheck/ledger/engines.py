@@ -1,10 +1,9 @@
 """Policy engines' rules over what a switch makes: its Jobs and their pods may be refused, or come to be others.
 
-Sources: kyverno.io/v1 ClusterPolicy, Policy (``match``/``exclude`` by ``any``, ``all`` or one filter; kinds as ``Pod``,
-``v1/Pod``, ``batch/*/Job``; ``validationFailureAction`` and each rule's ``failureAction``, Audit by default);
-policies.kyverno.io ValidatingPolicy, MutatingPolicy (``matchConstraints``, ``validationActions``); Gatekeeper's
-constraints.gatekeeper.sh (``match.kinds``, ``namespaces``, ``excludedNamespaces``; ``enforcementAction``, deny by
-default) and mutations.gatekeeper.sh. What a rule says of a pod is not evaluated: that it is asked is enough.
+Kyverno's first form is :mod:`killcheck.ledger.kyverno`'s. Sources: policies.kyverno.io ValidatingPolicy,
+MutatingPolicy (``matchConstraints``, ``validationActions``); Gatekeeper's constraints.gatekeeper.sh (``match.kinds``,
+``namespaces``, ``excludedNamespaces``; ``enforcementAction``, deny by default) and mutations.gatekeeper.sh. What a rule
+says of a pod is not evaluated: that it is asked is enough.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["about_a_switch"]
 
 #: What a switch makes, by its kind.
 _MAKES = {"CronJob": "Jobs and pods"} | dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet"), "pods")
-_KYVERNO = frozenset({"kyverno.io", "policies.kyverno.io"})
+_KYVERNO = "policies.kyverno.io"
 _MADE = frozenset({"Pod", "Job", "pods", "jobs", "*", "*/*"})
 #: What makes a rule say no, where it says anything: by engine, in small letters.
 _REFUSES = frozenset({"enforce", "deny", "scoped"})
@@ -39,18 +38,12 @@ def about_a_switch(obj: Obj, stakes: Stakes) -> str | None:
 def _rules_for(obj: Obj, namespace: str) -> Iterator[str]:
     """What the rules that match Jobs or pods of a namespace may do to them."""
     group, kind = group_of(obj), str(obj.get("kind"))
-    if group in _KYVERNO and dig(obj, "spec", "matchConstraints"):
+    if group == _KYVERNO and dig(obj, "spec", "matchConstraints"):
         rules = mappings(dig(obj, "spec", "matchConstraints", "resourceRules"))
         named = [str(one) for rule in rules for one in items(rule.get("resources"))]
         acts = [str(one).lower() for one in items(dig(obj, "spec", "validationActions", default=["Deny"]))]
         if _MADE & set(named) and (not kind.endswith("ValidatingPolicy") or _REFUSES & set(acts)):
             yield _does(changes=not kind.endswith("ValidatingPolicy"))
-    elif group in _KYVERNO:
-        for rule in mappings(dig(obj, "spec", "rules")):
-            changes = bool(rule.get("mutate"))
-            picks = _picks(rule.get("match"), namespace) and not _left_out(rule.get("exclude"), namespace)
-            if picks and (changes or _enforced(obj, rule)):
-                yield _does(changes=changes)
     elif group in ("constraints.gatekeeper.sh", "mutations.gatekeeper.sh"):
         changes = group.startswith("mutations")
         action = str(dig(obj, "spec", "enforcementAction", default="deny")).lower()
@@ -60,36 +53,6 @@ def _rules_for(obj: Obj, namespace: str) -> Iterator[str]:
 
 def _does(*, changes: bool) -> str:
     return "may change them" if changes else "may refuse them"
-
-
-def _enforced(obj: Obj, rule: Obj) -> bool:
-    """Whether a rule's failure is a refusal; it is only written down by default."""
-    own = dig(rule, "validate", "failureAction")
-    said = [own] if own else [dig(obj, "spec", "validationFailureAction", default="Audit")]
-    said += [one.get("action") for one in mappings(dig(obj, "spec", "validationFailureActionOverrides"))]
-    said += [one.get("action") for one in mappings(dig(rule, "validate", "failureActionOverrides"))]
-    signed = bool(rule.get("verifyImages")) and not own
-    return bool(rule.get("validate") or signed) and any(str(one).lower() in _REFUSES for one in said)
-
-
-def _filters(match: Any) -> Iterator[Obj]:
-    """The resource filters of a ``match`` or ``exclude``."""
-    match = match if isinstance(match, dict) else {}
-    for part in (*mappings(match.get("any")), *mappings(match.get("all")), match):
-        if isinstance(part.get("resources"), dict) and part["resources"]:
-            yield part["resources"]
-
-
-def _picks(match: Any, namespace: str) -> bool:
-    return any(_of_kind(one.get("kinds")) and _within(one.get("namespaces"), namespace) for one in _filters(match))
-
-
-def _left_out(exclude: Any, namespace: str) -> bool:
-    """Whether a whole namespace is left out: by nothing else that has to hold too."""
-    return any(
-        one.get("namespaces") and set(one) <= {"namespaces", "kinds"} and _within(one["namespaces"], namespace)
-        for one in _filters(exclude)
-    )
 
 
 def _of_kind(kinds: Any) -> bool:

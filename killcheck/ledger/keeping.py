@@ -13,7 +13,7 @@ from killcheck.clock import wall_now
 from killcheck.embedded import keda_triggers
 from killcheck.entries import Becomes, Entry, Ledger, Status, leaves
 from killcheck.instances.provided import is_provided
-from killcheck.kube import blame
+from killcheck.kube import blame, cron_workflows
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.machineless import StoodIn
@@ -24,10 +24,12 @@ from killcheck.ledger import (
     admission,
     doubted,
     engines,
+    fenced,
     gitops,
     growing,
     injection,
     kinds,
+    kyverno,
     left_on,
     outside,
     placing,
@@ -166,6 +168,8 @@ class _Book:
         self.live = inventory.live
         self.models = models
         self.kube = kube
+        #: CronWorkflows that a CronJob of the inventory stands for.
+        self._stood_for = {stands_for for obj in inventory.objects if (stands_for := cron_workflows.stands_for(obj))}
         #: By what made them: pods whose programs ran.
         self._began: dict[tuple[str, str, str], list[Ran]] = {}
         declared = {_key(obj) for obj in inventory.objects}
@@ -233,7 +237,7 @@ class _Book:
         if kinds.is_builtin(obj) and kind in kinds.INERT:
             return Entry(ref, Status.HARMLESS, f"a {kind} starts nothing by itself")
         why = kinds.furniture(obj)
-        if why:
+        if why and (self.live or not fenced.around_a_switch(obj, self.stakes)):
             return Entry(ref, Status.HARMLESS, why)
         return self._unknown(obj)
 
@@ -270,10 +274,16 @@ class _Book:
         held = self.stakes.is_target(obj)
         if held is not None:
             return Entry(ref, Status.MODELLED, "a target: its pods are counted")
+        if cron_workflows.is_cron_workflow(obj) and f"{home_of(obj)}/{name_of(obj)}" in self._stood_for:
+            return Entry(ref, Status.MODELLED, "a CronJob stands for it here: its clock, account and programs")
         if not self.live and is_provided(obj):
             return Entry(ref, Status.MODELLED, "its machines and its provider's autoscaler are modelled")
-        why = self._misread(obj) or concern(obj, self.stakes) or gpus_in(obj) or workloads.power_of(obj, self.stakes)
-        why = why or engines.about_a_switch(obj, self.stakes)
+        decided = kyverno.is_policy(obj)
+        why = kyverno.concern(obj, self.stakes) if decided else None
+        if not decided or kyverno.acts_elsewhere(obj):
+            why = why or self._misread(obj) or concern(obj, self.stakes) or gpus_in(obj)
+            why = why or workloads.power_of(obj, self.stakes) or engines.about_a_switch(obj, self.stakes)
+            why = why or fenced.around_a_switch(obj, self.stakes)
         if not why:
             return Entry(ref, Status.HARMLESS, "it names no target, selects none, and none of their node pools")
         if self.live:

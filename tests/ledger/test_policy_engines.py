@@ -1,4 +1,4 @@
-"""Rules of policy engines over what a switch makes: nobody here evaluates them, so a night without them proves less."""
+"""Rules of policy engines and plugins' network policies around a switch: what is not decided here proves less."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ def kyverno(
     return _obj("kyverno.io/v1", "ClusterPolicy", {"validationFailureAction": action, "rules": [rule]})
 
 
+def pattern(wanted: Any, *kinds: str) -> dict[str, Any]:
+    """A policy of Kyverno's that enforces a pattern; what the composed path has is Pod, Job and Deployment."""
+    rule = {"name": "owner", "match": {"any": [{"resources": {"kinds": list(kinds)}}]}, "validate": {"pattern": wanted}}
+    return _obj("kyverno.io/v1", "ClusterPolicy", {"validationFailureAction": "Enforce", "rules": [rule]})
+
+
+def cilium(*egress: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return _obj("cilium.io/v2", "CiliumClusterwideNetworkPolicy", {"endpointSelector": {}, "egress": [*egress], **spec})
+
+
 def gatekeeper(**spec: Any) -> dict[str, Any]:
     match = {"kinds": [{"apiGroups": [""], "kinds": ["Pod"]}], **spec.pop("match", {})}
     return _obj("constraints.gatekeeper.sh/v1beta1", "K8sRequiredLabels", {"match": match, **spec})
@@ -51,6 +61,11 @@ ASKED = {
         {"matchConstraints": {"resourceRules": [{"resources": ["pods"]}]}, "validationActions": ["Deny"]},
     ),
     "Gatekeeper": gatekeeper(),
+    "a pattern that its pods lack": pattern({"spec": {"containers": [{"image": "registry.example.com/*"}]}}, "Pod"),
+    "a pattern of quantities": pattern({"spec": {"containers": [{"resources": {"limits": {"cpu": "<2"}}}]}}, "Pod"),
+    "a scale that may never be zero": pattern({"spec": {"replicas": ">0"}}, "Deployment/scale"),
+    "Cilium, to DNS alone": cilium({"toPorts": [{"ports": [{"port": "53"}]}]}),
+    "Calico": _obj("projectcalico.org/v3", "GlobalNetworkPolicy", {"types": ["Egress"], "selector": "all()"}),
 }
 NOT_ASKED = {
     "Audit": kyverno("Audit"),
@@ -58,6 +73,24 @@ NOT_ASKED = {
     "another kind": kyverno(match={"any": [{"resources": {"kinds": ["Service"]}}]}),
     "other namespaces": kyverno(match={"any": [{"resources": {"kinds": ["Pod"], "namespaces": ["web-*"]}}]}),
     "its namespace left out": kyverno(exclude={"any": [{"resources": {"namespaces": ["serv*"]}}]}),
+    "a pattern that its pods have": pattern(
+        {
+            "spec": {
+                "=(hostNetwork)": False,
+                "(restartPolicy)": "Always|Never",
+                "containers": [{"image": "*:* & !*:latest"}],
+            }
+        },
+        "Pod",
+    ),
+    "a Deployment of which the scale alone is written": pattern({"metadata": {"labels": {"team": "?*"}}}, "Deployment"),
+    "Cilium that lets it through": cilium(
+        {"toEntities": ["kube-apiserver"]}, {"toPorts": [{"ports": [{"port": "53"}]}]}
+    ),
+    "Cilium around others": cilium(endpointSelector={"matchLabels": {"k8s:app": "web"}}),
+    "Cilium on what comes in": _obj(
+        "cilium.io/v2", "CiliumClusterwideNetworkPolicy", {"endpointSelector": {}, "ingress": [{}]}
+    ),
     "a dry run": gatekeeper(enforcementAction="dryrun"),
     "its namespace excluded": gatekeeper(match={"excludedNamespaces": ["serving"]}),
 }
@@ -91,7 +124,11 @@ def _because(policy: dict[str, Any]) -> str:
     return next((entry.because for entry in kept.open if "require-owner" in entry.object), "")
 
 
-@pytest.mark.parametrize("what", {**ASKED, **NOT_ASKED})
+ENGINES = [what for what, policy in {**ASKED, **NOT_ASKED}.items() if "policies" in policy["apiVersion"]]
+ENGINES += ["Gatekeeper", "its namespace excluded"]
+
+
+@pytest.mark.parametrize("what", ENGINES)
 def test_whatever_a_stranger_wrote_there_is_read(what: str) -> None:
     """No schema of these kinds is known here: any field may hold anything."""
     one = Composition()

@@ -110,20 +110,29 @@ class ArgoCd(Controller):
         loaded = (one for one in self.git.workloads() if one.key not in self._marked)
         for one in (*loaded, *self._marked.values()):
             mark = gitops.marked(self._labelled(one), names)
-            if mark == f"argo/{name_of(app)}" or one.key in listed or (not mark and self._deploys_to(app, one.key[1])):
+            if mark == f"argo/{name_of(app)}" or one.key in listed or (not mark and self._deploys(app, one.key)):
                 yield one
         yield from (one for one in self.git.sources(app) if gitops.marked(one.stored, names) == f"argo/{name_of(app)}")
 
     def _doubt_sources(self, app: Obj) -> None:
-        """Another Application that is not what Git says, where this one may deploy it and no mark says so."""
-        place = str(dig(app, "spec", "destination", "namespace", default=""))
-        for one in self.git.sources(app):
-            if one.key[0] == "Application" and one.key[1] == place and not gitops.marked(one.stored, ()):
+        """What is not what Git says, where this Application may deploy it and nothing says so."""
+        place = _place(app)
+        others = [one for one in self.git.sources(app) if one.key[0] == "Application" and one.key[1] == place]
+        for one in (*others, *self._nobodys(app)):
+            if not gitops.marked(one.stored, [name_of(app)]):
                 found = gitops.drift(self.kube, one)
                 said = f"whether Application {name_of(app)} puts {found} back is not known: nothing says whose it is"
                 doubt = Doubt(ref_of(one.stored), said)
                 if found is not None and doubt not in self.unproven:
                     self.unproven.append(doubt)
+
+    def _nobodys(self, app: Obj) -> Iterator[Tracked]:
+        """Workloads where no Application deploys to, which may lie in the folder of one that deploys elsewhere."""
+        places = {_place(one) for one in self.applications.values()}
+        if _place(app) and "" not in places:
+            for one in self.git.workloads():
+                if one.key[1] not in places and self.git.lies_in(one.key, _folders(app)) is None:
+                    yield one
 
     def _labelled(self, one: Tracked) -> Obj:
         """The object with the marks that it has now: they may have come later."""
@@ -131,15 +140,15 @@ class ArgoCd(Controller):
         live = next((i.get(name, namespace) for one_, i in self._followed.items() if one_.kind == kind), None)
         return live or one.stored
 
-    def _deploys_to(self, app: Obj, namespace: str) -> bool:
-        """Whether what has no mark is this Application's: by its destination, or because it is nobody else's."""
-        places = {
-            str(dig(one, "spec", "destination", "namespace", default=""))
-            for one in self.applications.values()
-            if _here(one)
-        }
-        own = str(dig(app, "spec", "destination", "namespace", default=""))
-        mine = own == namespace or (namespace not in places)
+    def _deploys(self, app: Obj, key: tuple[str, str, str]) -> bool:
+        """Whether what has no mark is this Application's: by its folder in Git, by its destination, or because it is
+        nobody else's. A namespace that a manifest names goes before the destination."""
+        own, namespace = _place(app), key[1]
+        lies = self.git.lies_in(key, _folders(app)) if own != namespace else None
+        if lies is not None:
+            return lies
+        places = {_place(one) for one in self.applications.values() if _here(one)}
+        mine = own == namespace or (not own and namespace not in places)
         if mine and namespace:
             said = (
                 f"what the manifests have in namespace {namespace} is taken to be in Git of Application "
@@ -217,6 +226,17 @@ class ArgoCd(Controller):
     @property
     def _followed(self) -> dict[r.Resource, Informer]:
         return {resource: self.informers.of(resource, optional=True) for resource in FOLLOWED}
+
+
+def _place(app: Obj) -> str:
+    """The namespace that an Application deploys to, where a manifest names none; empty: it says none."""
+    return str(dig(app, "spec", "destination", "namespace", default=""))
+
+
+def _folders(app: Obj) -> list[str]:
+    """The folders of Git that an Application applies."""
+    sources = [dig(app, "spec", "source"), *mappings(dig(app, "spec", "sources"))]
+    return [str(one["path"]) for one in sources if isinstance(one, dict) and one.get("path")]
 
 
 def _automated(app: Obj) -> bool:

@@ -52,10 +52,19 @@ class Git(Struct):
     objects: list[Tracked] = field(default_factory=list)
     #: AppProjects of Argo CD: no API server here has them.
     projects: list[Obj] = field(default_factory=list)
+    #: The file of each manifest, by kind, namespace and name, where it was read from one.
+    files: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
 
     def add(self, wanted: Obj, stored: Obj) -> None:
         """Remember a manifest and what became of it."""
         self.objects.append(Tracked(copy(wanted), copy(stored)))
+
+    def lies_in(self, key: tuple[str, str, str], folders: Iterable[str]) -> bool | None:
+        """Whether a manifest lies in one of these folders of its repository; None: none of them is among the files."""
+        within = [f"/{folder.strip('./')}/" for folder in folders if folder.strip("./")]
+        if not any(folder in f"/{file}" for file in self.files.values() for folder in within):
+            return None
+        return any(folder in f"/{self.files.get(key, '')}" for folder in within)
 
     def workloads(self) -> Iterator[Tracked]:
         """All but what only describes the cluster itself, and the sources."""

@@ -29,9 +29,10 @@ def painter(**annotations):
     }
 
 
-def put_back(source, target, within_s):
+def put_back(source, target, within_s, files=None):
     """Whether the three replicas come back after somebody scaled to zero."""
     with cluster(source, target) as made:
+        made.git.files = files or {}
         made.loop.run_until(lambda: False, 5)
         made.kube.patch(r.DEPLOYMENTS, "painter", {"spec": {"replicas": 0}}, "studio", subresource="scale")
 
@@ -63,6 +64,16 @@ def put_back(source, target, within_s):
 )
 def test_argo_heals_what_it_may_and_nothing_else(application, heals):
     assert put_back(application, painter(), ARGO_S) is heals
+
+
+@pytest.mark.parametrize(("file", "heals"), [("repo/shop/a.yaml", True), ("repo/ml/a.yaml", False), ("", False)])
+def test_argo_heals_in_another_namespace_what_lies_in_its_folder(file, heals):
+    application = app(HEAL)
+    application["spec"] |= {"source": {"path": "shop"}, "destination": {"namespace": "web"}}
+    files = (
+        {("Deployment", "studio", "painter"): file, ("Service", "web", "shop"): "repo/shop/web.yaml"} if file else {}
+    )
+    assert put_back(application, painter(), ARGO_S, files) is heals
 
 
 @pytest.mark.parametrize(
