@@ -89,10 +89,12 @@ def cells(
     """
     from killcheck import faults
     from killcheck.run import matrix
+    from killcheck.run.standing import standing_on
 
     combined = [word for word in only_faults if {"+", "@"} & set(word)]
     alone = [word for word in only_faults if word not in combined]
     together = [faults.apart([word]) for word in combined]
+    standing = standing_on(session) if session.real and not only_faults else matrix.Standing()
     planned = matrix.plan(
         session.kill_path,
         only_layers=only_layers,
@@ -101,6 +103,7 @@ def cells(
         options=how,
         together=together,
         objects=() if session.real else session.objects,
+        standing=standing,
     )
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
@@ -111,8 +114,9 @@ def cells(
         )
     if undisturbed:
         return [drill for drill in planned if not drill.faults]
-    if not (session.real or only_faults):
-        for said in matrix.unneeded(session.kill_path, session.capabilities, session.objects):
+    if not only_faults:
+        known = standing.objects if session.real else session.objects
+        for said in matrix.unneeded(session.kill_path, session.capabilities, known, standing.absent):
             say(f"killcheck: left out, {said}", err=True)
     return planned
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
+from killcheck.drill import spent
 from killcheck.drill.attribution import Bystanders
 from killcheck.drill.progress import Progress
 from killcheck.faults.base import Fault
@@ -56,6 +57,8 @@ def decided(
     going, since = _GOING & set(progress.timeline.reached), began - FIRED_S
     if not going and _barred(run, faults, since, now) and _alone(progress, bystanders, since):
         return "while the fault stands the layer cannot begin, and no other layer acts in time"
+    if not going and spent.spent(progress, run, since) and _alone(progress, bystanders, since):
+        return "its Job has ended and written nothing to the targets, and nothing else acts in time"
     return None
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from killcheck import events
 from killcheck.kube.informer import Change
 from killcheck.kube.node_shutdown import shutting_down
-from killcheck.kube.objects import Obj, dig, name_of, parse_time
+from killcheck.kube.objects import Obj, dig, name_of, parse_time, uid_of
 from killcheck.layers.base import writer_of
 from killcheck.spec.killpath import MOMENTS, KillPath, Layer, Proof
 from killcheck.watch import judging, steady
@@ -18,7 +18,7 @@ from killcheck.watch.joined import Joined
 from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import Reached, Timeline
 
-__all__ = ["Progress", "required", "watched_s"]
+__all__ = ["Progress", "declared", "required", "watched_s"]
 
 #: How often the cloud is asked while its word is waited for, in seconds: after the first, twice as long each time, and
 #: at most.
@@ -59,6 +59,8 @@ class Progress:
         self._off_since: datetime | None = None
         self._told: set[str] = set()
         self._writer: str | None = None
+        #: What people had said of each target at the trigger, by uid.
+        self.before = {uid_of(o): declared(o) for t in self.targets if t.kind for o in scene.objects_of(t)}
         # Nodes that were there at the trigger: these must go, whatever comes after them.
         others = scene.nodes_of_others()
         self._nodes = {
@@ -338,6 +340,16 @@ def watched_s(kill_path: KillPath, layer: Layer) -> float:
         unasked = set()
     last = max(getattr(deadlines, name) for name in MOMENTS if name.removesuffix("_s") not in unasked)
     return float(last + (deadlines.held_s if "held" in wanted else 0.0))
+
+
+def declared(obj: Obj) -> Obj:
+    """What somebody may have written of an object: not its status, nor what is the API server's or a drill's own."""
+    said = {key: value for key, value in obj.items() if key not in ("status", "metadata", "apiVersion", "kind")}
+    marks = {
+        field: {k: v for k, v in dig(obj, "metadata", field, default={}).items() if not k.startswith("killcheck.dev/")}
+        for field in ("labels", "annotations")
+    }
+    return {**said, **marks, "leaving": "deletionTimestamp" in obj["metadata"]}
 
 
 def _machine(node: Obj) -> tuple[str, str]:

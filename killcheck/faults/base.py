@@ -14,8 +14,11 @@ from typing import ClassVar
 from msgspec import Struct
 
 from killcheck.capabilities.offered import Capability, lacking
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permission
+from killcheck.kube.resources import Resource
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer, Proof
 
@@ -158,6 +161,8 @@ class Fault(ABC):
     failures: ClassVar[tuple[int, ...]] = ()
     #: Capabilities without which it cannot be injected; none: any Kubernetes API will do.
     needs: ClassVar[tuple[Capability, ...]] = ()
+    #: Another project's kind that it acts through, and that project's name: without it nothing of the sort is there.
+    through: ClassVar[tuple[Resource, str] | None] = None
     #: What it costs besides the drill's own time, in a sentence; empty: nothing.
     costs: ClassVar[str] = ""
     #: Of several faults those with a lower rank are injected first: what needs a working cluster to get started (0)
@@ -247,6 +252,18 @@ class Fault(ABC):
         A matrix leaves such a cell out and says so; a drill that asks for it all the same is inconclusive.
         """
         return None
+
+    @classmethod
+    def not_installed(cls, kube: Kube) -> str:
+        """That what it acts :attr:`through` is not served there, a sentence; empty: it is. Raises KubeError."""
+        if cls.through is None:
+            return ""
+        resource, project = cls.through
+        try:
+            served = any(one.plural == resource.plural for one in kube.resources(resource.api_version))
+        except NotFound:
+            served = False
+        return "" if served else f"{project} is not installed here: there is no {resource.qualified}"
 
     @abstractmethod
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:

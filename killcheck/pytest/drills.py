@@ -34,6 +34,7 @@ from killcheck.run.matrix import left_out, plan
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import NothingToDrill, Session, SessionError
+from killcheck.run.standing import standing_on
 from killcheck.safety import lease
 from killcheck.safety.consent import ConsentError
 from killcheck.safety.journal import Dirty, JournalError
@@ -167,6 +168,7 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
             capabilities=capabilities,
             only_faults=[word for word in under if not {"+", "@"} & set(word)],
             objects=() if under or session.real else session.objects,
+            standing=standing_on(session) if session.real and not under else None,
         )
     return [(drill.layer, "+".join(drill.faults)) for drill in planned if drill.faults]
 

@@ -6,7 +6,7 @@ What may *not* live here: how a drill works, terminals, processes (:mod:`killche
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -24,6 +24,7 @@ from killcheck.verdict import DrillResult
 
 __all__ = [
     "Estimate",
+    "Standing",
     "estimate",
     "executors_of",
     "judged",
@@ -33,6 +34,17 @@ __all__ = [
     "removals",
     "unneeded",
 ]
+
+
+class Standing(Struct, frozen=True):
+    """What is on a real cluster and says which faults mean something there.
+
+    ``objects``: the layers' CronJobs with their ServiceAccounts. ``absent``: by a fault's name, that what it acts
+    through is not installed, in a sentence.
+    """
+
+    objects: Sequence[Obj] = ()
+    absent: Mapping[str, str] = {}
 
 
 class Estimate(Struct, frozen=True):
@@ -76,6 +88,7 @@ def plan(
     options: Options | None = None,
     together: Sequence[tuple[str, ...]] = (),
     objects: Iterable[Obj] = (),
+    standing: Standing | None = None,
 ) -> list[PlannedDrill]:
     """The drills of the matrix: each layer undisturbed, then under each fault that means something to it.
 
@@ -84,16 +97,20 @@ def plan(
     ``objects``: what is loaded into the cluster, where that is known: faults that find nothing to act on in a layer's
     executor are left out, but for those that are named; and what every layer leans on is taken away from all of them at
     once, where no fault does so by itself.
+    ``standing``: what is on a real cluster, where nothing is loaded: the same for its executors, and for faults that
+    act through what nobody has installed there.
     A column that was named is never empty: where no layer can have it, each does, and its drill says why not.
     Drills get the policy's requirement with them.
     """
     how = options or Options()
     loaded = list(objects)
-    jobs = executors_of(kill_path, loaded)
+    jobs = executors_of(kill_path, [*loaded, *(standing.objects if standing else ())])
+    absent = standing.absent if standing and not only_faults else {}
     chosen = _chosen(kill_path, only_layers)
     columns: dict[str, list[tuple[str, ...]]] = {}
     for layer in chosen:
         meant = _meant(kill_path, layer, only_faults, None if only_faults else jobs.get(layer.name))
+        meant = [kind for kind in meant if kind.name not in absent]
         single = [(kind.name,) for kind in meant if faults.there(kind, kill_path, capabilities)]
         groups = together or (() if only_faults else removals(kill_path, layer, loaded))
         both = [
@@ -172,10 +189,21 @@ def removals(kill_path: KillPath, layer: Layer, objects: Iterable[Obj]) -> list[
     )
 
 
-def unneeded(kill_path: KillPath, capabilities: Collection[Capability], objects: Iterable[Obj]) -> list[str]:
-    """Why faults were left out that mean nothing to a layer's very executor, a sentence each."""
+def unneeded(
+    kill_path: KillPath,
+    capabilities: Collection[Capability],
+    objects: Iterable[Obj],
+    absent: Mapping[str, str] = {},
+) -> list[str]:
+    """Why faults were left out that mean nothing to a layer's very executor, or on such a cluster, a sentence each."""
     jobs = executors_of(kill_path, objects)
-    return [
+    meant = {
+        kind.name
+        for layer in _chosen(kill_path, ())
+        for kind in _meant(kill_path, layer, ())
+        if faults.there(kind, kill_path, capabilities)
+    }
+    return [f"{name}: {why}" for name, why in absent.items() if name in meant] + [
         f"{kind.name}: {why}"
         for layer in _chosen(kill_path, ())
         for kind in _meant(kill_path, layer, ())

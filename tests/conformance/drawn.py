@@ -132,6 +132,7 @@ _CHANCE = (
     (_TIME, "<time>"),
     (re.compile(r"\b10\.\d+\.\d+\.\d+(?=:?\b)"), "<ip>"),
     (re.compile(r"\bkube-api-access-\w{5}\b"), "kube-api-access-*"),
+    (re.compile(r"-29\d{6}\b"), "-<minute>"),  # since 1970, in which a CronJob fired
     (re.compile(r"-(?=[a-z0-9]*\d)[bcdfghjklmnpqrstvwxz2456789]{8,10}(?=-|\b)"), "-<hash>"),
     (re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "-<name>"),
     (re.compile(r"(?<=pod-template-hash=)\w+"), "<hash>"),

@@ -890,6 +890,23 @@ GROUPS = {
     ],
     # What becomes part of a path.
     "paths": [
+        (
+            "a name made from what can be no path",
+            f"POST {CORE}/replicationcontrollers?dryRun=All",
+            {
+                "apiVersion": "v1",
+                "kind": "ReplicationController",
+                "metadata": {"name": "v", "generateName": "a/b"},
+                "spec": {
+                    "selector": {"a": "b"},
+                    "template": {
+                        "metadata": {"labels": {"a": "b"}},
+                        "spec": {"containers": [{"name": "c", "image": "i"}]},
+                    },
+                },
+            },
+            JSON,
+        ),
         *[
             (
                 f"a Job managed by {text[:16]!r}",

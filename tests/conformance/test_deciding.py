@@ -21,9 +21,15 @@ RESTS = "assume: [{kind: CronJob, namespace: killcheck-conformance, reason: by h
 LONG_S = 1200.0
 
 
-def somebodys(objects=(), exec_mode="host"):
-    """A cluster of this process, taken for somebody's: with none of its levers, on a virtual clock."""
-    loaded = [*yaml.safe_load_all(side.MANIFESTS), *side._nodes(), *objects]
+def somebodys(objects=(), exec_mode="host", program=""):
+    """A cluster of this process, taken for somebody's: with none of its levers, on a virtual clock.
+
+    ``program``: a shell's, in place of the switch's own.
+    """
+    *rest, switch = side.manifests("kubectl in a shell" if program else "")
+    if program:
+        switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", program]
+    loaded = [*rest, switch, *side._nodes(), *objects]
     cluster = EmbeddedDrillCluster(loaded, exec_mode=exec_mode, start=datetime(2026, 1, 15, 12, tzinfo=UTC))
     cluster.real, cluster.name, cluster.capabilities = True, "embedded", Capabilities()
     cluster.loop.run_until(lambda: False, 60)
@@ -39,8 +45,8 @@ def spec(folder, *changes):
     return specfile.load(path)
 
 
-def drilled(kill_path, fault, options=None, objects=(), exec_mode="host"):
-    cluster = somebodys(objects, exec_mode)
+def drilled(kill_path, fault, options=None, objects=(), exec_mode="host", program=""):
+    cluster = somebodys(objects, exec_mode, program)
     try:
         journal = Journal("20260115-030001-abcdef-0", cluster.loop, cluster.kube, capabilities=cluster.capabilities)
         kinds = [faults.named(fault)] if fault else []
@@ -58,9 +64,9 @@ def drilled(kill_path, fault, options=None, objects=(), exec_mode="host"):
         ("webhook-down", 5),
         ("no-room", 5),
         ("suspended", 5),
-        ("rolebinding-gone", 46),
+        ("rolebinding-gone", 15),
         ("sidecar-not-ready", 46),
-        ("command-missing", 46),
+        ("command-missing", 15),
         ("rival-operator", 46),
         ("finalizer", 46),
     ],
@@ -73,6 +79,23 @@ def test_it_says_the_same_as_when_it_is_watched_to_the_end(tmp_path, fault, with
     assert soon.verdict == "exposed"
     assert soon.watched_s <= within_s < late.watched_s
     assert any("which is enough" in note for note in soon.notes)
+
+
+SCALE = "kubectl scale deployment/render --replicas=0"
+
+
+@pytest.mark.parametrize(
+    ("fault", "program", "ends"),
+    [
+        ("rolebinding-gone", f"kubectl get deployment render; {SCALE}", True),
+        ("rolebinding-gone", f"kubectl label configmap orders gpus=off; {SCALE}", False),  # another may obey, later
+        ("", "kubectl annotate deployment/render off=yes; exit 1", False),
+    ],
+)
+def test_a_job_that_failed_is_the_end_of_it_where_nothing_can_come_of_it_later(tmp_path, fault, program, ends):
+    found = drilled(spec(tmp_path), fault, program=program)
+    assert found.verdict == "exposed"
+    assert (found.watched_s < 15) is ends
 
 
 def test_a_second_starter_acts_while_it_must_hold_however_short_that_is(tmp_path):

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from killcheck.fixtures import spec
 
 from killcheck.cli import main
+from killcheck.kube.objects import copy
 from killcheck.run import matrix
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
@@ -48,6 +49,23 @@ def test_faults_without_their_lever_are_left_out_and_named():
 def test_what_finds_nothing_to_act_on_is_no_cell(fixture, layer, fault, there):
     planned = matrix.plan(load(spec(fixture)), only_layers=[layer])
     assert ((fault,) in [d.faults for d in planned]) is there
+
+
+def test_on_a_real_cluster_what_is_there_says_which_cells_mean_anything():
+    found = Session(fixture="dead-man")
+    job = copy(next(obj for obj in found.objects if obj["kind"] == "CronJob"))
+    job["spec"]["concurrencyPolicy"] = "Allow"
+    standing = matrix.Standing([job], {"keda-minimum": "KEDA is not installed here"})
+    before, now = (
+        {name for d in matrix.plan(found.kill_path, standing=one) for name in d.faults} for one in (None, standing)
+    )
+    assert before - now >= {"keda-minimum", "job-hung-under-forbid"}
+    assert now >= {"image-gone", "token-dead", "suspended"}
+    said = matrix.unneeded(found.kill_path, set(), standing.objects, standing.absent)
+    assert "keda-minimum: KEDA is not installed here" in said
+    assert "job-hung-under-forbid: concurrencyPolicy is Allow: a Job that hangs does not hold up the next" in said
+    named = matrix.plan(found.kill_path, only_faults=["keda-minimum"], standing=standing)
+    assert ("keda-minimum",) in [d.faults for d in named]  # what was named is never left out
 
 
 @pytest.mark.parametrize(

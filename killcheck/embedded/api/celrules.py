@@ -225,9 +225,7 @@ def _value(program: Any, variables: Obj) -> bool | str:
     try:
         return bool(program.evaluate(variables))
     except (CELEvalError, ValueError, TypeError) as error:
-        words = str(error.args[0]) if error.args else str(error)
-        missing = re.fullmatch(r"no such member in mapping: '(.*)'", words)
-        return f"no such key: {missing[1]}" if missing else words.splitlines()[0]
+        return celsyntax.in_words(error)
 
 
 def _evaluated(program: Any, variables: Obj) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["KNOWN", "parted", "readable"]
+__all__ = ["KNOWN", "in_words", "parted", "readable"]
 
 #: Whether there is an old value: stands for ``oldSelf.hasValue()`` of a rule with ``optionalOldSelf``.
 KNOWN = "oldSelf_known"
@@ -20,6 +20,16 @@ _CHAIN = re.compile(
     r"(?<![\w.\])])([A-Za-z_]\w*(?:\.\w+)*)((?:\.\?\w+)(?:\.\??\w+(?!\w*\())*)\.(orValue|hasValue|value)\("
 )
 _OLD = re.compile(r"(?<![\w.])oldSelf\.(orValue|hasValue|value)\(")
+
+
+def in_words(error: Exception) -> str:
+    """The first thing that an error of ``celpy`` says, on one line; what is missing in cel-go's words."""
+    said = str(error.args[0]).splitlines()[0] if error.args and str(error.args[0]) else str(error)
+    said = said.partition(" (in activation")[0]  # which shows all that there is
+    member = re.fullmatch(r"no such member in mapping: '(.*)'", said)
+    key = error.args[2] if said == "no such key" and len(error.args) > 2 else None  # of a map that was asked by [...]
+    named = member[1] if member else str(key[0]) if key else ""
+    return f"no such key: {named}" if named else said
 
 
 def readable(text: str, *, optional_old: bool = False) -> str:

@@ -105,8 +105,11 @@ class Core(ABC):
         subresource: str = "",
         kind: Kind | None = None,
         between: Callable[[Obj], None] | None = None,
+        named: bool = True,
     ) -> Any:
         """Run admission for a write and collect its warnings; returns the object as admission left it.
+
+        ``named``: whether admission is told the name; of a collection's objects it is not.
 
         ``between`` is called with the object after mutation and before validation.
         """
@@ -115,12 +118,13 @@ class Core(ABC):
             kind=kind or call.kind,
             subresource=subresource,
             namespace=call.namespace,
-            name=call.name,
+            name=call.name if named else "",
             obj=obj,
             old=old,
             user=call.user,
             dry_run=dry_run,
             whole=call.whole,
+            authorizer=self.authorizer,
         )
         admitted, warnings = self.admission.admit(request, between)
         for text in warnings:

@@ -117,7 +117,7 @@ class Deleter:
             call.name = meta["name"]
             call.namespace = meta.get("namespace", "")
             if self.store.get(kind.table, call.key) is not None:
-                self.delete_object(call, obj, options)
+                self.delete_object(call, obj, options, named=False)
         call.name = ""
         if call.over_wire and not kind.crd:
             items = [{k: v for k, v in obj.items() if k not in ("apiVersion", "kind")} for obj in items]
@@ -129,10 +129,10 @@ class Deleter:
         }
         return Response(200, body)
 
-    def delete_object(self, call: Call, obj: Obj, options: DeleteOptions) -> tuple[Obj, bool]:
+    def delete_object(self, call: Call, obj: Obj, options: DeleteOptions, *, named: bool = True) -> tuple[Obj, bool]:
         """Delete as far as grace and finalizers allow: what the caller is told, and whether the object is gone."""
         kind = call.kind
-        self.server.admit(call, "DELETE", None, obj, dry_run=options.dry_run)
+        self.server.admit(call, "DELETE", None, obj, dry_run=options.dry_run, named=named)
         self._check_preconditions(call, obj, options)
         if kind.table == _NAMESPACES:
             return self._delete_namespace(call, obj, options)

@@ -73,5 +73,7 @@ def validate(kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> li
     if not _there("validation"):
         return []
     from killcheck.embedded.api import validation
+    from killcheck.embedded.api.validation import meta
 
-    return validation.validate(kind, new, old, subresource)
+    causes = validation.validate(kind, new, old, subresource)
+    return causes or (meta.addressed(new["metadata"]) if old is None else [])

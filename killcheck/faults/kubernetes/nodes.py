@@ -13,6 +13,7 @@ from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked,
 from killcheck.faults.kubernetes.executor import path_of
 from killcheck.faults.witnessed import heard, left, silent
 from killcheck.kube import resources as r
+from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
@@ -276,9 +277,10 @@ class AutoscalerDown(Fault):
                 ("the modelled autoscaler stops for the length of the drill",),
                 edits=tuple(f"controller {name}" for name in self.NAMES),
             )
-        found = self._deployments(stage)
-        if not found:
-            raise FaultError("no Deployment of Karpenter or a cluster autoscaler is to be found here")
+        missing = self.not_installed(stage.cluster.kube)
+        if missing:
+            raise FaultError(missing)
+        found = self._deployments(stage.cluster.kube)
         verbs = [
             Permission(v, "apps", "deployments", "", namespace_of(d), name_of(d))
             for d in found
@@ -300,7 +302,7 @@ class AutoscalerDown(Fault):
         if stage.cluster.capabilities.controllers is not None:
             return _stop(stage, [name for name in self.NAMES if name in _controllers(stage)])
         done = []
-        for found in self._deployments(stage):
+        for found in self._deployments(stage.cluster.kube):
             what = f"Deployment {namespace_of(found)}/{name_of(found)} is at zero"
             stage.journal.merge(r.DEPLOYMENTS, name_of(found), namespace_of(found), {"spec": {"replicas": 0}}, what)
             done.append(what)
@@ -317,7 +319,7 @@ class AutoscalerDown(Fault):
         if stage.cluster.capabilities.controllers is not None:
             stopped = present(stage.cluster.capabilities.controllers).stopped
             return "; ".join(f"{name} is stopped" for name in self.NAMES if name in stopped)
-        found = self._deployments(stage)
+        found = self._deployments(stage.cluster.kube)
         if found and not any(dig(d, "status", "replicas") for d in found):
             return "; ".join(f"Deployment {namespace_of(d)}/{name_of(d)} has no pod" for d in found)
         return None
@@ -336,11 +338,19 @@ class AutoscalerDown(Fault):
         empty = (name_of(node) for node in stage.scene.pool_nodes() if not stage.scene.pods_on(name_of(node)))
         return next((f"node {name} is empty, and nobody has removed it within {late_s:.0f} s" for name in empty), None)
 
-    def _deployments(self, stage: Stage) -> list[Obj]:
+    @classmethod
+    def not_installed(cls, kube: Kube) -> str:
+        """An autoscaler is a Deployment, by its name or its label."""
+        return (
+            "" if cls._deployments(kube) else "no Deployment of Karpenter or a cluster autoscaler is to be found here"
+        )
+
+    @classmethod
+    def _deployments(cls, kube: Kube) -> list[Obj]:
         return [
             d
-            for d in stage.cluster.kube.list(r.DEPLOYMENTS).items
-            if labels_of(d).get("app.kubernetes.io/name") in self.NAMES or name_of(d) in self.NAMES
+            for d in kube.list(r.DEPLOYMENTS).items
+            if labels_of(d).get("app.kubernetes.io/name") in cls.NAMES or name_of(d) in cls.NAMES
         ]
 
 

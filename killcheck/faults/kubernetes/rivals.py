@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import SCALED, Evidence, Fault, FaultError, Plan, none_asked, none_scaled
 from killcheck.kube import resources as r
-from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
@@ -26,14 +25,11 @@ def _targets(stage: Stage, layer: LayerRun) -> list[Target]:
     return [t for t in stage.kill_path.covered_by(layer.layer) if t.kind in SCALED and t.object]
 
 
-def served(stage: Stage, resource: r.Resource, what: str) -> None:
-    """Raise FaultError where the server has no such kind: ``what`` is not installed here."""
-    try:
-        served = {one.plural for one in stage.cluster.kube.resources(resource.api_version)}
-    except NotFound:
-        served = set()
-    if resource.plural not in served:
-        raise FaultError(f"{what} is not installed here: there is no {resource.qualified}")
+def served(stage: Stage, fault: Fault) -> None:
+    """Raise FaultError where the server has no such kind as the fault acts through."""
+    missing = fault.not_installed(stage.cluster.kube)
+    if missing:
+        raise FaultError(missing)
 
 
 class _RivalFault(Fault):
@@ -80,11 +76,12 @@ class KedaMinimum(_RivalFault):
     name = "keda-minimum"
     simulates = "a ScaledObject's minimum keeps the target's replicas"
     failures = (27,)
+    through = (r.SCALEDOBJECTS, "KEDA")
     shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A ScaledObject of our own for each target."""
-        served(stage, r.SCALEDOBJECTS, "KEDA")
+        served(stage, self)
         targets = _targets(stage, layer)
         if not targets:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet that KEDA could scale")
@@ -172,11 +169,12 @@ class ArgoSelfHeal(_RivalFault):
     simulates = "Argo CD heals the target back to the replicas in Git"
     failures = (30,)
     needs = (Capability.CONTROLLERS,)
+    through = (r.APPLICATIONS, "Argo CD")
     shows = Evidence.OTHERS
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """An Application of our own, and its tracking label on the targets."""
-        served(stage, r.APPLICATIONS, "Argo CD")
+        served(stage, self)
         targets = _targets(stage, layer)
         if not targets:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet")

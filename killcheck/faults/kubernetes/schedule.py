@@ -62,12 +62,19 @@ class JobHungUnderForbid(ExecutorFault):
     failures = (8,)
     shows = Evidence.TRIGGER
 
+    def unsuited_executor(self, layer_name: str, cron_job: Obj) -> str | None:
+        """Only where a Job that is there holds up the next."""
+        policy = dig(cron_job, "spec", "concurrencyPolicy", default="Allow")
+        return (
+            None if policy == "Forbid" else f"concurrencyPolicy is {policy}: a Job that hangs does not hold up the next"
+        )
+
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A Job that the CronJob takes for its own."""
         cron_job = cron_job_of(layer)
-        policy = dig(cron_job, "spec", "concurrencyPolicy", default="Allow")
-        if policy != "Forbid":
-            raise FaultError(f"concurrencyPolicy is {policy}: a Job that hangs does not hold up the next")
+        why = self.unsuited_executor(layer.layer.name, cron_job)
+        if why:
+            raise FaultError(why)
         namespace = namespace_of(cron_job)
         verbs = tuple(Permission(v, "batch", "jobs", namespace=namespace) for v in ("get", "create", "delete"))
         own = [Permission("update", "batch", "cronjobs", "finalizers", namespace, name_of(cron_job))]

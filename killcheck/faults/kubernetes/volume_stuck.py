@@ -32,6 +32,7 @@ class VolumeStuck(Fault):
     simulates = "a volume does not detach from the GPU node, because its CSI driver is dead"
     family = "drain"
     failures = (44,)
+    through = (r.NODECLAIMS, "Karpenter, which alone waits for volumes to detach,")
     shows = Evidence.OTHERS
 
     def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
@@ -40,7 +41,7 @@ class VolumeStuck(Fault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A VolumeAttachment of our own for each GPU node."""
-        served(stage, r.NODECLAIMS, "Karpenter, which alone waits for volumes to detach,")
+        served(stage, self)
         verbs = [Permission(v, _GROUP, "volumeattachments") for v in ("get", "create", "delete")]
         return Plan(
             ("a VolumeAttachment of our own, of a driver that nobody runs, on every node of the GPU pools",),

@@ -51,7 +51,9 @@ class World:
         namespace = meta.get("namespace", "team") if kind.resource.namespaced else ""
         shown = meta.get("name", "") if name is None else name
         return self.chain.admit(
-            AdmissionRequest(operation, kind, subresource, namespace, shown, obj, old, user, dry_run)
+            AdmissionRequest(
+                operation, kind, subresource, namespace, shown, obj, old, user, dry_run, authorizer=self.authorizer
+            )
         )
 
 

@@ -182,6 +182,12 @@ def test_a_test_that_fails_leaves_a_subresource_as_it_was():
         cluster.close()
 
 
+@pytest.mark.parametrize("asked", ["object.metadata.nope", "object.metadata['nope']"])
+def test_what_is_missing_is_named_however_it_is_asked_for(asked):
+    with pytest.raises(StatusError, match="resulted in error: no such key: nope"):
+        policed(objects(LABEL % asked)).admit("CREATE", executor())
+
+
 def test_a_variable_that_has_no_value_fails_for_who_asks_for_it():
     unset = [{"name": "v", "expression": "object.nope"}]
     asks = LABEL % 'has(object.nope) ? variables.v : "no"'

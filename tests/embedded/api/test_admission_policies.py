@@ -59,6 +59,31 @@ def test_a_denial_is_worded_as_kubernetes_does():
 
 
 @pytest.mark.parametrize(
+    ("asked", "holds"),
+    [
+        ("authorizer.group('').resource('pods').namespace('team').name('x').check('delete').allowed()", True),
+        (
+            "authorizer.requestResource.check('create').allowed() && authorizer.path('/version').check('get').allowed()",
+            True,
+        ),
+        ("authorizer.serviceAccount('team', 'x').group('').resource('pods').check('get').denied()", None),
+        (
+            "authorizer.serviceAccount('team', 'x').group('apps').resource('deployments').check('patch').allowed()",
+            False,
+        ),
+        ("authorizer.serviceAccount('team', 'x').requestResource.check('get').allowed()", None),
+    ],
+)
+def test_a_policy_asks_the_authorizer_who_may_do_what(asked, holds):
+    w = policy(world(), asked)
+    if holds:
+        w.admit("CREATE", executor())  # as an administrator
+        return
+    said = str(refusal(w))
+    assert (f"failed expression: {asked}" in said) is (holds is False)
+
+
+@pytest.mark.parametrize(
     ("validation", "code", "message"),
     [
         ({}, 422, "failed expression: has(object.spec.nope)"),

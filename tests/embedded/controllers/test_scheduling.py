@@ -151,7 +151,16 @@ def test_a_cordoned_node_takes_nothing(world: World) -> None:
     pod(world)
     world.run(0)
     assert why(world).startswith("0/1 nodes are available: 1 node(s) were unschedulable.")
+    world.kube.patch(r.NODES, "node-0", {"spec": {"taints": TAINT}})
+    world.run(2)  # a taint is no help to who waits for the cordon: nobody looks at it again
+    assert why(world).startswith("0/1 nodes are available: 1 node(s) were unschedulable.")
     world.kube.patch(r.NODES, "node-0", {"spec": {"unschedulable": False}})
+    world.run(2)
+    assert why(world).startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s).")
+    world.kube.patch(r.NODES, "node-0", {"spec": {"unschedulable": True}})
+    world.run(2)  # and the other way round
+    assert why(world).startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s).")
+    world.kube.patch(r.NODES, "node-0", {"spec": {"taints": None, "unschedulable": False}})
     world.run(2)
     assert node_of(world) == "node-0"
 

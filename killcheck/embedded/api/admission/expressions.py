@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from killcheck.embedded.api import celobjects, celsyntax
+from killcheck.embedded.api.admission import authorizing
+from killcheck.embedded.api.admission.authorizing import Asked
 from killcheck.embedded.api.admission.request import AdmissionRequest
 from killcheck.embedded.api.celfunctions import FUNCTIONS
 from killcheck.embedded.api.kinds import subresource_of
@@ -47,6 +49,7 @@ def variables_of(request: AdmissionRequest, store: Store, params: Obj | None = N
         "request": described,
         "params": params,
         "namespaceObject": namespace,
+        **authorizing.asked_by(request),
     }
 
 
@@ -65,14 +68,15 @@ def evaluate(expression: str, variables: Obj) -> Any:
     from celpy.evaluation import CELEvalError
 
     try:
-        value = program.evaluate({name: json_to_cel(value) for name, value in variables.items()})
+        known = {name: one if isinstance(one, Asked) else json_to_cel(one) for name, one in variables.items()}
+        value = program.evaluate(known)
         for failed in _failures(value):
             raise failed
     except CELEvalError as error:
         for name, why in getattr(variables, "failed", {}).items():
             if re.search(rf"\bvariables\.{re.escape(name)}\b", expression):
                 raise why from error
-        raise ExpressionError(f"expression '{expression}' resulted in error: {_first(error)}") from error
+        raise ExpressionError(f"expression '{expression}' resulted in error: {celsyntax.in_words(error)}") from error
     return bool(value) if type(value).__name__ == "BoolType" else value
 
 
@@ -87,17 +91,10 @@ def _compiled(expression: str) -> Any:
         ) from missing
     environment: Any = Environment()
     try:
-        tree = environment.compile(celsyntax.readable(celobjects.readable(expression)))
-        return environment.program(celsyntax.parted(tree), functions=FUNCTIONS)
+        tree = environment.compile(celsyntax.readable(celobjects.readable(authorizing.readable(expression))))
+        return environment.program(celsyntax.parted(tree), functions={**FUNCTIONS, **authorizing.FUNCTIONS})
     except CELParseError as error:
-        raise ExpressionError(f"compilation failed: {_first(error)}") from error
-
-
-def _first(error: Exception) -> str:
-    """The first thing that an error of celpy says, on one line; what is missing in cel-go's words."""
-    said = str(error.args[0]).splitlines()[0] if error.args else str(error)
-    missing = re.fullmatch(r"no such member in mapping: '(.*)'", said)
-    return f"no such key: {missing[1]}" if missing else said
+        raise ExpressionError(f"compilation failed: {celsyntax.in_words(error)}") from error
 
 
 def _failures(value: Any) -> Iterator[Exception]:

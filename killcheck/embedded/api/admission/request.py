@@ -9,6 +9,7 @@ from msgspec import Struct
 from killcheck.embedded.api import status
 from killcheck.embedded.api.http import User
 from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.rbac import Authorizer
 from killcheck.kube.objects import Obj, dig
 
 __all__ = ["AdmissionRequest", "Mutator", "Operation", "Validator"]
@@ -20,6 +21,7 @@ class AdmissionRequest(Struct, frozen=True):
     """``obj`` is what is to be written (None for DELETE): mutating plugins edit it in place. ``old`` is what is stored.
 
     For a subresource, ``obj`` and ``old`` are what the subresource speaks (a Scale, an Eviction, a TokenRequest).
+    ``authorizer``: whom policies may ask who else may do what.
     ``whole``: what was sent names the uid and the version that it replaces, as what was read does.
     """
 
@@ -33,6 +35,7 @@ class AdmissionRequest(Struct, frozen=True):
     user: User
     dry_run: bool = False
     whole: bool = True
+    authorizer: Authorizer | None = None
 
     @property
     def resource(self) -> tuple[str, str]:

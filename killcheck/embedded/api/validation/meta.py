@@ -11,7 +11,7 @@ from killcheck.embedded.api.validation import names
 from killcheck.embedded.api.validation.fields import Causes, forbidden, immutable, invalid, required
 from killcheck.kube.objects import Obj
 
-__all__ = ["again", "create", "masked", "path_segment", "selector", "template", "update"]
+__all__ = ["addressed", "again", "create", "masked", "path_segment", "selector", "template", "update"]
 
 NameRule = Callable[[str], Sequence[str]]
 
@@ -37,6 +37,18 @@ def path_segment(value: str) -> list[str]:
     if value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in value]
+
+
+def addressed(meta: Obj) -> Causes:
+    """What is asked of every new object once its type's own rules are met (``rest.BeforeCreate``): its names can stand
+    in a URL, what a name is made from too.
+    """
+    return [
+        invalid(f"metadata.{field}", meta[field], words)
+        for field in ("generateName", "name")
+        if meta.get(field)
+        for words in path_segment(meta[field])
+    ]
 
 
 def create(meta: Obj, rule: NameRule, *, core: bool = True, generated: bool = True) -> Causes:

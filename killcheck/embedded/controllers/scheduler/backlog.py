@@ -85,10 +85,11 @@ class Backlog:
         if retry:
             self._activate(waiting)
 
-    def changed(self, plugin: str) -> None:
-        """Something happened that concerns a plugin: whoever it refused is tried again."""
+    def changed(self, plugin: str, *, but: Callable[[Waiting], bool] = lambda _: False) -> None:
+        """Something happened that concerns a plugin (empty: any): whoever it refused is tried again, ``but`` some."""
         for waiting in list(self.pods.values()):
-            if not waiting.active and (not plugin or not waiting.plugins or plugin in waiting.plugins):
+            concerned = not plugin or not waiting.plugins or plugin in waiting.plugins
+            if not waiting.active and concerned and not but(waiting):
                 self._activate(waiting)
 
     def ready(self) -> list[Waiting]:

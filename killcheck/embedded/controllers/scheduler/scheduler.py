@@ -11,7 +11,7 @@ from killcheck.embedded.controllers.scheduler import claims as dra
 from killcheck.embedded.controllers.scheduler.attempt import Attempt, fit_message
 from killcheck.embedded.controllers.scheduler.backlog import Backlog, Waiting
 from killcheck.embedded.controllers.scheduler.claims import ClaimCheck
-from killcheck.embedded.controllers.scheduler.filters import StaticFilter
+from killcheck.embedded.controllers.scheduler.filters import StaticFilter, tolerates
 from killcheck.embedded.controllers.scheduler.nodes import PodInfo, Snapshot
 from killcheck.embedded.controllers.scheduler.preemption import Plan, find_room
 from killcheck.embedded.controllers.scheduler.scores import best_node
@@ -40,6 +40,27 @@ _NODE_PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 #: Whom a pod that leaves a node may help.
 _FREED = ("NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread")
+
+
+def _as_before(waiting: Waiting, old: Obj, new: Obj) -> bool:
+    """Whether what became of a node's taints is nothing to a pod that only taints, or cordons, keep from nodes.
+
+    Source: isSchedulableAfterNodeChange of the plugins TaintToleration and NodeUnschedulable.
+    """
+    kept, pod = {"TaintToleration": _untolerated, "NodeUnschedulable": _cordoned}, waiting.info.pod
+    return bool(waiting.plugins) and all(
+        plugin in kept and not (kept[plugin](pod, old) and not kept[plugin](pod, new)) for plugin in waiting.plugins
+    )
+
+
+def _untolerated(pod: Obj, node: Obj) -> bool:
+    tolerations = pod["spec"].get("tolerations") or ()
+    taints = dig(node, "spec", "taints", default=[])
+    return any(t.get("effect") in ("NoSchedule", "NoExecute") and not tolerates(tolerations, t) for t in taints)
+
+
+def _cordoned(_pod: Obj, node: Obj) -> bool:
+    return bool(dig(node, "spec", "unschedulable"))
 
 
 class Scheduler(Component):
@@ -95,8 +116,10 @@ class Scheduler(Component):
             self.snapshot.set_node(new)
         else:
             self.snapshot.nodes[name_of(new)].node = new
-        if "TaintToleration" in plugins:  # told to every plugin that waits for new nodes (buildQueueingHintMap)
-            self.backlog.changed("")
+        let_on = "NodeUnschedulable" in plugins and not dig(new, "spec", "unschedulable")
+        if "TaintToleration" in plugins or let_on:
+            # Told to every plugin that waits for new nodes (buildQueueingHintMap); these two ask what it is to them.
+            self.backlog.changed("", but=lambda waiting: _as_before(waiting, old, new))
             return
         for plugin in sorted(plugins):
             self.backlog.changed(plugin)
