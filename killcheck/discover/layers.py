@@ -21,6 +21,7 @@ from killcheck.discover.stopping import Stopping
 from killcheck.discover.strays import meant_for
 from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
+from killcheck.executor.calendar import Asked, asked
 from killcheck.instances.reclaims import NOTICE_S
 from killcheck.kube import resources as r
 from killcheck.kube.gpus import spec_devices
@@ -341,16 +342,26 @@ class _Finder:
         if seen is not None and (seen.off or seen.tried):
             covers = self._seen_to_touch(obj, seen, reading, spec)
         idle_s = next(_idle_seconds(spec), None)
+        words = [str(word) for one in dig(spec, "containers", default=[]) for word in _words(one)]
+        if covers and idle_s is None and Asked.HOUR in asked([*words, *self._mounted(spec, namespace_of(obj))]):
+            yield Layer(name_of(obj), LayerType.DEAD_MAN, covers, workload=ref)
+            return
         if covers and idle_s is None:
             self.unread.append(
                 f"{ref_of(obj)} turns off {', '.join(covers)} by a watch of its own, and after how long is not said: "
-                "name it under layers as an idle-monitor, with its workload and idle; if it goes by the time of day, "
-                "make it a CronJob"
+                "name it under layers as an idle-monitor, with its workload and idle; if it goes by the hour, as "
+                "a dead-man, with its workload"
             )
         if covers:
             yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref, idle_s=idle_s)
         elif reading.not_understood and any(self.stopping.may_stop(obj, spec, target) for target in self.targets):
             self.opaque.append(obj)
+
+    def _mounted(self, spec: Obj, namespace: str) -> Iterator[str]:
+        """The text of the ConfigMaps that a pod has as files: scripts lie there."""
+        for volume in dig(spec, "volumes", default=[]):
+            held = self.config_maps.get((namespace or "default", str(dig(volume, "configMap", "name"))), {})
+            yield from map(str, dig(held, "data", default={}).values())
 
     def _touched(self, obj: Obj, reading: Reading, spec: Obj) -> tuple[str, ...]:
         """The targets that an executor turns off: by its calls; where those cannot be read, by what it may do."""
@@ -502,6 +513,11 @@ def _cooldown_s(obj: Obj) -> float | None:
     if obj["kind"] == "ScaledObject":
         return float(dig(obj, "spec", "cooldownPeriod", default=KEDA_COOLDOWN_S))
     return None
+
+
+def _words(container: Obj) -> Iterator[object]:
+    """What a container is started with."""
+    yield from (*(container.get("command") or ()), *(container.get("args") or ()))
 
 
 def _idle_seconds(spec: Obj) -> Iterator[float]:

@@ -194,7 +194,7 @@ class Watched:
         loop, horizon = self.cluster.loop, self.options.horizon_s
         if horizon is None:
             horizon = watched_s(self.kill_path, self.layer) + self._layer_run.takes_s()
-        loop.run_until(self._fresh_and_proven, horizon)
+        loop.run_until(self._fresh_and_proven, max(horizon, self._layer_run.acts_within_s()))
         assert self.progress is not None
         later_s = self.progress.joined.longest_s()
         if later_s and not self.progress.proven() and self.options.horizon_s is None:

@@ -287,6 +287,10 @@ class LayerRun(ABC):
         """How long at most the layer itself is at it before everything must only hold, beyond the deadlines."""
         return 0.0
 
+    def acts_within_s(self) -> float:
+        """How long it may take at most until it acts by itself, however short the night that is watched."""
+        return 0.0
+
     def holds_from(self) -> datetime | None:
         """From when on nothing may come back; None: the layer is not through with what it does itself."""
         return datetime.min.replace(tzinfo=UTC)

@@ -95,7 +95,7 @@ class DeadMan(LayerRun):
     @staticmethod
     def drills(layer: Layer) -> bool:
         """A dead-man that is a CronJob."""
-        return layer.type is LayerType.DEAD_MAN and layer.container is None
+        return layer.type is LayerType.DEAD_MAN and layer.container is None and layer.workload is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)

@@ -20,7 +20,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.spec.killpath import Layer, LayerType
 
-__all__ = ["IdleWorkload"]
+__all__ = ["IdleWorkload", "running_since"]
 
 #: The monitor's clock and ours may differ by as much, in seconds.
 EARLY_S = 5.0
@@ -69,12 +69,16 @@ class IdleWorkload(LayerRun):
         """The monitor must be there, and how long it waits be known."""
         if self.layer.idle_s is None:
             raise LayerError(f"layer {self.layer.name}: after how long {self.ref} acts is not said: give it idle")
+        texts = self._texts(self._found())
+        self._by_hour = next((found[0] for text in texts if (found := _BY_HOUR.search(text))), "")
+
+    def _found(self) -> Obj:
+        """The monitor itself. Raises LayerError, KubeError."""
         kube = self.stage.cluster.kube
         try:
-            own = kube.get(kube.resource_for(self.ref.api_version, self.ref.kind), self.ref.name, self.ref.namespace)
+            return kube.get(kube.resource_for(self.ref.api_version, self.ref.kind), self.ref.name, self.ref.namespace)
         except NotFound:
             raise LayerError(f"layer {self.layer.name}: there is no {self.ref}") from None
-        self._by_hour = next((found[0] for text in self._texts(own) if (found := _BY_HOUR.search(text))), "")
 
     def _texts(self, own: Obj) -> Iterator[str]:
         """What its program is given to run; its ConfigMaps on the embedded cluster alone, where no right is needed."""
@@ -105,7 +109,7 @@ class IdleWorkload(LayerRun):
         now, begun = self.stage.cluster.loop.now(), self._left_at
         if not self._by_hour or begun is None or (now - begun).total_seconds() >= _DAY_S or not self._never_off(begun):
             return None
-        running = [pod for pod in self._pods.values() if _running_since(pod, now)]
+        running = [pod for pod in self._pods.values() if running_since(pod, now)]
         if not running or refusal("\n".join(self._said(running[0]))) is not None:
             return None
         return (
@@ -175,7 +179,7 @@ class IdleWorkload(LayerRun):
         """It was at work when the targets had been idle for as long as it waits."""
         self._zero_at = zero_at
         due = self._due()
-        running = [name_of(p) for p in self._pods.values() if _running_since(p, zero_at)]
+        running = [name_of(p) for p in self._pods.values() if running_since(p, zero_at)]
         if not running or due is None or zero_at < due - timedelta(seconds=EARLY_S):
             return None
         if self._standing_by and zero_at > due + timedelta(seconds=PROMPT_S):
@@ -202,7 +206,7 @@ class IdleWorkload(LayerRun):
         if stuck_at not in ("scale_written", "pods_terminating", "pods_gone"):
             return None
         now = self.stage.cluster.loop.now()
-        running = [pod for pod in self._pods.values() if _running_since(pod, now)]
+        running = [pod for pod in self._pods.values() if running_since(pod, now)]
         if not running:
             statuses = [s for p in self._pods.values() for s in dig(p, "status", "containerStatuses", default=[])]
             return Explanation(
@@ -234,6 +238,7 @@ def _reason(status: Obj) -> str:
     return " after ".join(part for part in (waiting or "ended", code) if part)
 
 
-def _running_since(pod: Obj, moment: datetime) -> bool:
+def running_since(pod: Obj, moment: datetime) -> bool:
+    """Whether a container of a pod runs that did so at a moment."""
     begun = [dig(s, "state", "running", "startedAt") for s in dig(pod, "status", "containerStatuses", default=[])]
     return any(text and parse_time(text) <= moment for text in begun)

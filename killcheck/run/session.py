@@ -471,7 +471,8 @@ class Session:
         loops beside them that are read to write to a target."""
         from killcheck.rehearsal.loops import watchers
 
-        watching = [layer.workload for layer in self.kill_path.layers if layer.type is LayerType.IDLE_MONITOR]
+        long_running = (LayerType.IDLE_MONITOR, LayerType.DEAD_MAN)
+        watching = [layer.workload for layer in self.kill_path.layers if layer.type in long_running]
         named = {(ref.kind, ref.namespace, ref.name) for ref in (*watching, *self._watching) if ref is not None}
         named |= {(o["kind"], namespace_of(o), name_of(o)) for o in watchers(objects, self.kill_path.targets)}
         return (
@@ -486,8 +487,7 @@ class Session:
 
 _TIMELESS = (
     "{} turns targets off by a watch of its own, and is not drilled: after how long is not said. Name it under layers "
-    "as an idle-monitor, with its workload and idle. If it goes by the time of day, make it a CronJob: a drill waits "
-    "for the hour of that"
+    "as an idle-monitor, with its workload and idle; if it goes by the time of day, as a dead-man, with its workload"
 )
 
 

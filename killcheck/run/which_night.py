@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from killcheck.kube.objects import Obj, dig, namespace_of
-from killcheck.spec.killpath import KillPath, Layer, Ref
+from killcheck.kube.workloads import templates
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
 
 if TYPE_CHECKING:
     from killcheck.kube.schedule import Schedule
@@ -34,6 +35,8 @@ def night(kill_path: KillPath, objects: Sequence[Obj], planned: PlannedDrill | N
         return SOME_NIGHT if due is None else due + timedelta(seconds=1)
     if layer is not None and layer.scaler is not None:
         return _window(objects, layer.scaler)
+    if layer is not None and layer.type is LayerType.DEAD_MAN and layer.workload is not None:
+        return _in_the_morning(objects, layer.workload)
     if layer is None or layer.cron_job is None:
         return SOME_NIGHT
     name = layer.cron_job.name
@@ -63,6 +66,26 @@ def _window(objects: Sequence[Obj], scaler: Ref) -> datetime:
         return SOME_NIGHT
     now = keda_triggers.read(scaled, SOME_NIGHT)
     return SOME_NIGHT if now.desired or now.changes is None else now.changes + timedelta(seconds=1)
+
+
+def _in_the_morning(objects: Sequence[Obj], workload: Ref) -> datetime:
+    """When people work, by the clock of a program that knows its hour itself."""
+    from killcheck.kube import schedule
+
+    named = (o for o in objects if o.get("kind") == workload.kind and dig(o, "metadata", "name") == workload.name)
+    found = next((o for o in named if (namespace_of(o) or "default") == workload.namespace), None)
+    told = [
+        str(one.get("value"))
+        for template in (templates(found) if found else ())
+        for container in dig(template.spec, "containers", default=[])
+        for one in container.get("env") or ()
+        if one.get("name") == "TZ"
+    ]
+    try:
+        zone = schedule.zone(told[0]) if told else UTC
+    except ValueError:
+        zone = UTC
+    return SOME_NIGHT.replace(hour=10, tzinfo=zone).astimezone(UTC)
 
 
 def _once_others_fired(

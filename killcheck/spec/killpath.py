@@ -253,12 +253,12 @@ class Layer(Struct, frozen=True):
     """One independent way that targets get turned off. ``covers`` are names of targets.
 
     Of the parts below, ``type`` says which are given: ``dead-man``: cron_job (with ``container`` it stands for that
-    container of a Docker Engine, and ``schedule`` is when it fires); ``idle-monitor``: cron_job, workload or
-    command; ``self-terminating``: workload (none: the targets themselves); ``scale-to-zero``: scaler; ``spot-handler``:
-    workload (the handler; none: the autoscaler's own) and command (what gives a real cloud's notice); ``sentinel``:
-    sentinel; ``command``: command. ``idle_s`` is how long a target must be idle before the layer acts, ``busy`` what
-    makes a request of it, ``cold_start_s`` by when a pod must be ready after one. ``notice_s`` is how long a spot
-    notice leaves, ``checkpoint`` where work resumes from.
+    container of a Docker Engine, and ``schedule`` is when it fires) or workload (a loop that knows its hour);
+    ``idle-monitor``: cron_job, workload or command; ``self-terminating``: workload (none: the targets themselves);
+    ``scale-to-zero``: scaler; ``spot-handler``: workload (the handler; none: the autoscaler's own) and command
+    (what gives a real cloud's notice); ``sentinel``: sentinel; ``command``: command. ``idle_s`` is how long a
+    target must be idle before the layer acts, ``busy`` what makes a request of it, ``cold_start_s`` by when a pod
+    must be ready after one. ``notice_s`` is how long a spot notice leaves, ``checkpoint`` where work resumes from.
     ``schedule`` (cron, in ``time_zone``) is when a command fires; a CronJob's own is read from the CronJob.
     """
 

@@ -88,12 +88,6 @@ def test_one_that_goes_by_the_hour_was_not_seen_at_its_hour(drilled, edited):
     assert "Deployment/batch/idle-monitor goes by the time of day (%-H): it left its targets on from " in result.why
 
 
-def test_one_that_acts_at_the_hour_of_the_drill_is_judged_as_any_other(drilled, edited):
-    asks = "while true; do [ $(date -u +%-H) -gt 99 ] || python3 /app/monitor.py; sleep 180; done"
-    result = monitor(drilled, edited, deployment(loop=asks), 3600.0)
-    assert (result.verdict, result.off_by) == (Verdict.SURVIVED, "idle-monitor"), result.why
-
-
 @pytest.mark.parametrize(
     ("text", "asks"),
     [

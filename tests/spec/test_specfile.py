@@ -168,7 +168,7 @@ def test_the_folder_is_where_it_was_read_from(tmp_path: Path):
         (MINIMAL.replace("object: vllm", "selector: 'a=(b'"), ":4: targets[0].selector: expected a label selector"),
         (
             MINIMAL.replace("cronJob", "scaler"),
-            ":6: layers[0]: a dead-man layer needs exactly one of cronJob, container, found none",
+            ":6: layers[0]: a dead-man layer needs exactly one of cronJob, container, workload, found none",
         ),
         (MINIMAL + "    command: {argv: [x]}\n", ":10: layers[0].command: a dead-man layer has no command"),
         (

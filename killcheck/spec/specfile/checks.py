@@ -21,7 +21,7 @@ __all__ = ["check"]
 
 #: The parts a layer may have, by its type; of the required ones it must have exactly one.
 _PARTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "dead-man": (("cronJob", "container"), ("schedule", "timeZone")),
+    "dead-man": (("cronJob", "container", "workload"), ("schedule", "timeZone")),
     "idle-monitor": (("cronJob", "workload", "command"), ("idle", "busy", "schedule", "timeZone")),
     "self-terminating": ((), ("workload", "command", "idle", "busy")),
     "scale-to-zero": (("scaler",), ("idle", "busy", "coldStart")),

@@ -1,0 +1,121 @@
+"""A dead-man's switch that is always there: a loop of a Deployment that looks at the clock and turns off at its hour.
+
+Nothing is pulled. It is left to itself from a morning on, until it acts, for a day at most: what is on by then bills
+every night. Only where time is virtual: on a real cluster its hour would have to be waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from killcheck.clock import VirtualLoop
+from killcheck.entries import Entry, Status
+from killcheck.executor.calendar import Asked, asked
+from killcheck.kube.informer import Change
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.layers.base import Explanation, LayerError, Stage
+from killcheck.layers.idle_workload import IdleWorkload, running_since
+from killcheck.spec.killpath import Layer, LayerType
+
+__all__ = ["DAY_S", "ByClock"]
+
+#: Every hour has been in so many seconds; its deadlines begin to count then.
+DAY_S = 86400.0
+#: How long a round of it may take, in seconds.
+_ROUND_S = 3600.0
+#: A write and what was seen of it may be this far apart, in seconds.
+_SLACK = timedelta(seconds=60)
+
+
+class ByClock(IdleWorkload):
+    """One drill of a switch that is a workload, and knows its hour itself."""
+
+    remedy = "let it turn off what is on at its hour, whatever it did before"
+
+    @staticmethod
+    def drills(layer: Layer) -> bool:
+        """A dead-man's switch that is neither a CronJob nor a container."""
+        return layer.type is LayerType.DEAD_MAN and layer.workload is not None
+
+    def __init__(self, layer: Layer, stage: Stage) -> None:
+        super().__init__(layer, stage)
+        #: When its own pods were seen to change a target.
+        self._wrote: list[datetime] = []
+        self._looks_at: frozenset[Asked] = frozenset()
+
+    def prepare(self) -> None:
+        """It must be there, and the clock virtual."""
+        if not isinstance(self.stage.cluster.loop, VirtualLoop):
+            raise LayerError(
+                f"layer {self.layer.name}: {self.ref} acts at an hour of its own, which no drill waits for on a real "
+                "cluster. Drill it on the embedded one (--manifests, --exec host), or make it a CronJob"
+            )
+        self._looks_at = asked(self._texts(self._found()))
+
+    def before_trigger(self) -> str | None:
+        """Nothing: its hour comes by itself."""
+        return None
+
+    def trigger(self) -> str:
+        """Leave it to its clock."""
+        self._look_around()
+        self._left_at = self.stage.cluster.loop.now()
+        return f"nothing is pulled: {self.ref} is left to its own clock, for a day at most"
+
+    def stand_by(self) -> None:
+        """Seen by its pods, and by what they write."""
+        self.prepare()
+        self._look_around()
+
+    def notice(self, change: Change, old: Obj | None, new: Obj) -> None:
+        """Its pods; and what they write, as their tokens tell."""
+        super().notice(change, old, new)
+        if old is None or new.get("kind") not in {one.kind for one in self.stage.kill_path.covered_by(self.layer)}:
+            return
+        version = str(dig(new, "metadata", "resourceVersion", default=""))
+        author = self.stage.cluster.author(int(version)) if version.isdigit() else None
+        if author in {f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in self._pods.values()}:
+            self._wrote.append(self.stage.cluster.loop.now())
+
+    def acted(self, zero_at: datetime) -> str | None:
+        """One of its pods wrote it."""
+        wrote = [at for at in self._wrote if abs(at - zero_at) <= _SLACK]
+        return f"its own pod wrote it, at {wrote[0]:%H:%M} UTC" if wrote else None
+
+    def acts_within_s(self) -> float:
+        """A day, and what its round may take."""
+        return DAY_S + _ROUND_S
+
+    def explain(self, stuck_at: str) -> Explanation | None:
+        """It is not there, or a day has passed and it turned nothing off."""
+        found = super().explain(stuck_at)
+        now = self.stage.cluster.loop.now()
+        if found is None or not any(running_since(pod, now) for pod in self._pods.values()):
+            return found
+        cause = f"{self.ref} was at work, and turned nothing off in a day and a night"
+        return Explanation(cause, found.evidence, "see which hour it waits for, and what it was answered", (10, 16))
+
+    def flaw(self) -> str | None:
+        """It need not wait for anything to idle."""
+        return None
+
+    def untried(self) -> str | None:
+        """That days differ, where it looks at more than the hour."""
+        more = " and ".join(sorted(self._looks_at - {Asked.HOUR}))
+        return f"{self.ref} goes by {more}: no other day than this one was seen" if more else None
+
+    def unproven(self) -> str | None:
+        """It left its targets on, on a day that may be none of its own."""
+        begun, now = self._left_at, self.stage.cluster.loop.now()
+        more = " and ".join(sorted(self._looks_at - {Asked.HOUR}))
+        if not more or begun is None or (now - begun).total_seconds() < DAY_S or not self._never_off(begun):
+            return None
+        return f"{self.ref} goes by {more}, and left its targets on today: what it does on another day was not seen"
+
+    def doubts(self) -> Sequence[Entry]:
+        """Also that it works once: a second day was not played."""
+        return [
+            *super().doubts(),
+            Entry(f"layer {self.layer.name}", Status.ASSUMED, f"{self.ref} does the same each day: one was seen"),
+        ]

@@ -1,0 +1,72 @@
+"""Dead-man's switches that are loops of a Deployment: their hour is waited for, and one that has none is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from killcheck.drill import night
+from killcheck.run.planned import PlannedDrill
+from killcheck.run.runner import Run
+from killcheck.run.session import Session
+from killcheck.verdict import Verdict
+
+PATH = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: chat, namespace: lab}}
+spec:
+  replicas: 1
+  selector: {{matchLabels: {{app: chat}}}}
+  template:
+    metadata: {{labels: {{app: chat}}}}
+    spec: {{containers: [{{name: c, image: "vllm/vllm-openai:v0.6.4", resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]}}
+---
+{{apiVersion: v1, kind: ServiceAccount, metadata: {{name: owl, namespace: lab}}}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {{name: owl, namespace: lab}}
+rules:
+- {{apiGroups: [apps], resources: [deployments, deployments/scale], verbs: [get, patch]}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: owl, namespace: lab}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: owl}}
+subjects: [{{kind: ServiceAccount, name: owl, namespace: lab}}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: owl, namespace: lab}}
+spec:
+  replicas: 1
+  selector: {{matchLabels: {{app: owl}}}}
+  template:
+    metadata: {{labels: {{app: owl}}}}
+    spec:
+      serviceAccountName: owl
+      containers:
+      - name: loop
+        image: alpine/k8s:1.31.3
+        env: [{{name: TZ, value: Asia/Tokyo}}]
+        command:
+        - /bin/sh
+        - -c
+        - while true; do [ $(date +%H) -lt {hour} ] || kubectl scale deploy/chat -n lab --replicas=0; sleep 3600; done
+"""
+
+
+@pytest.mark.parametrize(
+    ("hour", "verdict", "said"),
+    [
+        (19, Verdict.SURVIVED, "its own pod wrote it, at 1"),
+        (24, Verdict.EXPOSED, "Deployment/lab/owl was at work, and turned nothing off in a day and a night"),
+    ],
+)
+def test_a_loop_that_knows_its_hour_is_left_to_it(hour, verdict, said, tmp_path, monkeypatch):
+    monkeypatch.setattr(night, "LEAST_S", 2 * 3600.0)
+    (tmp_path / "all.yaml").write_text(PATH.format(hour=hour))
+    session = Session(manifests=[tmp_path / "all.yaml"], exec_mode="host")
+    (drill,) = Run(session, [PlannedDrill("owl")], folder=tmp_path / "state").execute().drills
+    assert drill.verdict is verdict, drill.why
+    assert said in f"{drill.why} {drill.cause}"
