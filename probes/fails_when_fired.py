@@ -50,10 +50,14 @@ class FailsWhenFired(Probe):
             return self.unproven(world, one.owner, f"{message} (this host has it not; the image may)")
         if _OUT_OF_REACH.search(failed.log) and (addresses := _addresses(one)):
             message += f"; it asks {', '.join(addresses)}, outside the cluster"
+        if _PLAIN_HTTP.search(one.text):
+            message += "; it speaks plain HTTP to the API server, which takes HTTPS alone"
         return self.finding(world, one.owner, command_path(one), message, remedy=_remedy(said))
 
 
 _OUT_OF_REACH = re.compile(r"(?i)timed? ?out|timeout|unreachable|refused|no route")
+#: A request to the API server without TLS.
+_PLAIN_HTTP = re.compile(r"http://(?:\$\{?KUBERNETES_SERVICE_HOST|kubernetes(?:\.default)?[.:/])")
 _ADDRESS = re.compile(r"(?<![\w.])(?!127\.|0\.|169\.254\.)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
 #: How alike words are of which one is the other misspelt (0 to 1).
 _MISSPELT = 0.8

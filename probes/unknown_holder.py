@@ -9,7 +9,7 @@ from killcheck.probes.world import World
 
 from killcheck.discover import unknown_holders
 from killcheck.kube.objects import name_of
-from killcheck.kube.passed_over import Skipped
+from killcheck.kube.passed_over import Cause, Skipped
 
 __all__ = ["UnknownHolder"]
 
@@ -37,10 +37,11 @@ class UnknownHolder(Probe):
             if not named:
                 yield self.finding(world, one.obj, (), one.why, severity=severity)
         if not world.kill_path.targets and world.loaded is not None:
-            yield from self._nothing_known(world.loaded.unseen)
+            yield from self._nothing_known(world.loaded.unseen, alone=not world.objects)
 
-    def _nothing_known(self, unseen: Sequence[Skipped]) -> Iterable[Finding]:
-        """Where nothing that was read is a target, what was not read may be all of them."""
+    def _nothing_known(self, unseen: Sequence[Skipped], *, alone: bool) -> Iterable[Finding]:
+        """Where nothing that was read is a target, what was not read may be all of them. ``alone``: there is no object:
+        of machines whose schedules name none of them, nothing is wrong that was seen."""
         first = next((one for one in unseen if one.names_gpus), unseen[0] if unseen else None)
         if first is not None:
             named = sum(one.names_gpus for one in unseen) or "none"
@@ -48,15 +49,17 @@ class UnknownHolder(Probe):
                 f"nothing that was read asks for a GPU; {len(unseen)} file(s) or documents were not read, "
                 f"{named} of them naming GPUs"
             )
+            open_ = alone and all(one.cause is Cause.OUTSIDE for one in unseen)
             yield Finding(
                 self.id,
-                "error",
+                "note" if open_ else "error",
                 first.place,
-                message,
+                f"not proven: {message}" if open_ else message,
                 _HAVE_IT_READ,
                 (),
                 "",
                 first.file,
                 first.line,
+                unproven=open_,
                 failures=self.failures,
             )

@@ -40,6 +40,9 @@ BODY_LIMIT = 3 * 1024 * 1024
 HEAD_LIMIT = 1 << 20
 #: Seconds of silence after which a connection that never finished its handshake is closed.
 HANDSHAKE_S = 10.0
+#: What whoever speaks plain HTTP to it is told, for the methods that both net/http and OpenSSL know by their first
+#: bytes (Go's net/http, server.go; others find the connection closed).
+_NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 #: Wall seconds until a program that has begun to watch acts on what it sees (client-go's WaitForCacheSync).
 SETTLE_S = 0.15
 #: Wall seconds that the peer of an upgraded connection has for its farewell.
@@ -188,7 +191,13 @@ class Connection:
 
     def _handshake(self) -> bool:
         self._raw.settimeout(HANDSHAKE_S)
-        self._sock = self._context.wrap_socket(self._raw, server_side=True)
+        self._sock = self._context.wrap_socket(self._raw, server_side=True, do_handshake_on_connect=False)
+        try:
+            self._sock.do_handshake()
+        except ssl.SSLError as error:
+            if error.reason == "HTTP_REQUEST":
+                socket.socket.sendall(self._sock, _NOT_TLS)  # in plain text, beside TLS
+            return False
         self._sock.settimeout(None)
         try:
             self._peer = _peer(self._sock)

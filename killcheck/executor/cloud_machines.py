@@ -1,4 +1,4 @@
-"""Single machines of clouds as the clouds' own command lines name them: who is stopped, who is started.
+"""Machines of clouds, and groups of them, as the clouds' own command lines name them: who is stopped, who is started.
 
 Sources: ``gcloud compute instances stop|start``, ``gcloud compute tpus tpu-vm stop|start``, ``aws ec2 stop-instances``
 and its like, ``az vm deallocate|start``, by their reference pages. What may *not* live here: running any of them.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from killcheck.executor.cloud_groups import GROUPS, Group
 from killcheck.executor.shell_script import UNKNOWN
 
 __all__ = ["Asked", "asked", "lacks_place"]
@@ -38,6 +39,8 @@ _WHERE = (
     "--zone", "--project", "--account", "--configuration", "--impersonate-service-account",
     "--region", "--profile", "--resource-group", "-g", "--subscription",
 )  # fmt: skip
+#: Of these, what a list of all machines does not take.
+_PLACE = frozenset({"--zone", "--region"})
 #: Of these nobody writes another one that begins alike.
 _ABBREVIATED = ("--instance-ids", "--resource-group")
 #: By program: what else gives it the place, the options that say it, and what is told where nothing does.
@@ -64,58 +67,99 @@ _MACHINE = {
     "gcloud": re.compile(r"(?!-)[\w./:-]+"),
     "az": re.compile(r"(?!-)[\w.()-]+"),
 }
+#: What a group can be called.
+_GROUP = re.compile(r"(?!-)[\w./:()-]+")
 _NAMES = {"aws": ("--instance-ids",), "az": ("--name", "-n")}
 
 
 class Asked(Struct, frozen=True):
-    """A machine that a command line stops or starts. ``where``: options that say where it is; ``before``: the words of
-    the command before its verb."""
+    """A machine, or a group of them, that a command line stops or starts. ``count``: a command that prints, as a JSON
+    list, those of it that are on; ``start``: one that starts it."""
 
     name: str
     stops: bool
-    before: tuple[str, ...]
-    where: tuple[str, ...]
-
-    @property
-    def count(self) -> tuple[str, ...]:
-        """A command that prints, as a JSON list, the machine if it is on."""
-        if self.before[0] == "aws":
-            on = "Name=instance-state-name,Values=pending,running,stopping,shutting-down"
-            query = ("--filters", on, "--query", "Reservations[].Instances[].InstanceId", "--output", "json")
-            return ("aws", "ec2", "describe-instances", "--instance-ids", self.name, *query, *self.where)
-        if self.before[0] == "az":
-            which = f"[?name=='{self.name}' && powerState!='VM deallocated'].name"
-            return ("az", "vm", "list", "--show-details", "--query", which, "--output", "json", *self.where)
-        is_tpu = "tpus" in self.before
-        where = [word for option in _pairs(self.where) for word in option if is_tpu or option[0] != "--zone"]
-        on = f"name~/{self.name}$ AND state!=STOPPED" if is_tpu else f"name={self.name} AND status!=TERMINATED"
-        return (*self.before, "list", f"--filter={on}", "--format=json(name)", *where)
-
-    @property
-    def start(self) -> tuple[str, ...]:
-        """A command that starts it."""
-        if self.before[0] == "aws":
-            return ("aws", "ec2", "start-instances", "--instance-ids", self.name, *self.where)
-        if self.before[0] == "az":
-            return ("az", "vm", "start", "--name", self.name, *self.where)
-        return (*self.before, "start", self.name, "--quiet", *self.where)
+    count: tuple[str, ...]
+    start: tuple[str, ...]
 
 
 def asked(argv: Sequence[str]) -> list[Asked]:
-    """The single machines that a command line stops or starts; none where it names none, or not in so many words."""
+    """The machines and groups that a command line stops or starts; none where it names none in so many words."""
     words = [posixpath.basename(argv[0]), *argv[1:]] if argv else []
     words = [word for number, word in enumerate(words) if not (number == 1 and word in _TRACKS)]
     for before, verbs in _VERBS.items():
         verb = words[len(before)] if len(words) > len(before) else ""
         if tuple(words[: len(before)]) == before and verb in verbs:
-            options, plain = _parted(words[len(before) + 1 :])
-            names = plain
-            if before[0] in _NAMES:
-                names = [value for option in _NAMES[before[0]] for value in options.get(option, ())]
-            where = [word for option in _WHERE for value in options.get(option, ()) for word in (option, value)]
-            known = [name for name in names if UNKNOWN not in name and _MACHINE[before[0]].fullmatch(name)]
-            return [Asked(name, verbs[verb], before, tuple(where)) for name in dict.fromkeys(known)]
+            return _machines(before, verbs[verb], words[len(before) + 1 :])
+    for command, group in GROUPS.items():
+        inner = command.split()
+        if words[: len(inner)] == inner:
+            return _group(group, words[len(inner) :])
     return []
+
+
+def _machines(before: tuple[str, ...], stops: bool, words: Sequence[str]) -> list[Asked]:
+    """The single machines that are named after such a command."""
+    options, plain = _parted(words)
+    names = plain
+    if before[0] in _NAMES:
+        names = [value for option in _NAMES[before[0]] for value in options.get(option, ())]
+    where = _where(options)
+    known = [name for name in dict.fromkeys(names) if UNKNOWN not in name and _MACHINE[before[0]].fullmatch(name)]
+    return [Asked(name, stops, _count(name, before, where), _start(name, before, where)) for name in known]
+
+
+def _group(group: Group, words: Sequence[str]) -> list[Asked]:
+    """The group that is named, where it is emptied or filled."""
+    options, plain = _parted(words)
+    given = [value for option in group.names for value in options.get(option, ())] if group.names else plain
+    of = next((value for option in group.of for value in options.get(option, ())), plain[0] if plain else "")
+    size = group.size(options)
+    name = given[0] if given else ""
+    if size is None or UNKNOWN in name + of or not _GROUP.fullmatch(name):
+        return []
+    where = _where(options)
+    account = tuple(word for pair in _pairs(where) for word in pair if pair[0] not in _PLACE)
+    whole = {"{where}": where, "{account}": account}
+
+    def filled(words: Sequence[str]) -> tuple[str, ...]:
+        one = {"{name}": name, "{of}": of}
+        return tuple(part for word in words for part in whole.get(word, (_replaced(word, one),)))
+
+    return [Asked(name, size == 0, filled(group.count), filled(group.start.split()))]
+
+
+def _replaced(word: str, values: Mapping[str, str]) -> str:
+    for mark, value in values.items():
+        word = word.replace(mark, value)
+    return word
+
+
+def _where(options: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    return tuple(word for option in _WHERE for value in options.get(option, ()) for word in (option, value))
+
+
+def _count(name: str, before: tuple[str, ...], where: tuple[str, ...]) -> tuple[str, ...]:
+    """A command that prints, as a JSON list, the machine if it is on."""
+    if before[0] == "aws":
+        on = "Name=instance-state-name,Values=pending,running,stopping,shutting-down"
+        query = ("--filters", on, "--query", "Reservations[].Instances[].InstanceId", "--output", "json")
+        return ("aws", "ec2", "describe-instances", "--instance-ids", name, *query, *where)
+    if before[0] == "az":
+        which = f"[?name=='{name}' && powerState!='VM deallocated'].name"
+        return ("az", "vm", "list", "--show-details", "--query", which, "--output", "json", *where)
+    is_tpu = "tpus" in before
+    kept = [word for option in _pairs(where) for word in option if is_tpu or option[0] != "--zone"]
+    on = f"name~/{name}$ AND state!=STOPPED" if is_tpu else f"name={name} AND status!=TERMINATED"
+    return (*before, "list", f"--filter={on}", "--format=json(name)", *kept)
+
+
+def _start(name: str, before: tuple[str, ...], where: tuple[str, ...]) -> tuple[str, ...]:
+    """A command that starts the machine."""
+    if before[0] == "aws":
+        return ("aws", "ec2", "start-instances", "--instance-ids", name, *where)
+    if before[0] == "az":
+        return ("az", "vm", "start", "--name", name, *where)
+    return (*before, "start", name, "--quiet", *where)
 
 
 def lacks_place(argvs: Sequence[Sequence[str]], text: str) -> str:

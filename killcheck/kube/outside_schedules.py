@@ -107,8 +107,8 @@ def is_user(word: str) -> bool:
 
 
 def is_of_a_machine(path: Path) -> bool:
-    """Whether a file is a machine's own schedule: a systemd timer or a crontab."""
-    return path.suffix == ".timer" or is_crontab(path)
+    """Whether a file is the schedule of machines: a systemd timer, a crontab, Terraform's."""
+    return path.suffix in (".timer", ".tf") or is_crontab(path)
 
 
 def pipelines(entry: Path) -> Iterator[Path]:

@@ -1,4 +1,5 @@
-"""The programs that a machine's own schedule starts: systemd timers and crontab lines that lie beside manifests.
+"""The programs that a machine's own schedule starts: systemd timers and crontab lines that lie beside manifests, and
+what a cloud does by Terraform's.
 
 Only what could turn something off is of interest: a program that names a Kubernetes or cloud command line, itself or in
 a script beside it. What may *not* live here: running any of them.
@@ -21,7 +22,7 @@ from killcheck.entries import Becomes, leaves
 from killcheck.executor.scripts import CLIS, is_script, texts
 from killcheck.kube.outside_schedules import has_users, is_user
 from killcheck.kube.schedule import ScheduleError, parse
-from killcheck.machine import service_lines
+from killcheck.machine import service_lines, terraform_schedules
 from killcheck.machine.calendar import as_cron, impossible, is_over
 from killcheck.machine.trees import home as home_of
 from killcheck.machine.trees import is_root
@@ -35,6 +36,8 @@ __all__ = ["Scheduled", "find"]
 
 #: How long such a program may run, in the cluster's seconds.
 LIMIT_S = 1800.0
+#: From how many seconds on a timer that is late at random is told of.
+LATE_S = 3600.0
 _ACTS = re.compile(rf"\b(kubectl|oc|helm|curl|wget|kubernetes|requests|httpx|boto3|{'|'.join(CLIS)})\b")
 _CRON = re.compile(r"\s*(@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(\S.*)$")
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*)$")
@@ -115,7 +118,15 @@ def _in(folder: Path) -> Iterator[Scheduled]:
     for file in sorted(folder.iterdir()):
         if not file.name.isprintable() or is_masked(file) or not file.is_file() or not enclosed(file, folder):
             continue
-        made = _unit(file) if file.suffix in WAKING else _crontab(file) if is_crontab(file) else ()
+        made = (
+            _unit(file)
+            if file.suffix in WAKING
+            else _crontab(file)
+            if is_crontab(file)
+            else _terraform(file)
+            if file.suffix == ".tf"
+            else ()
+        )
         yield from (one for one in made if _acts(one) or one.broken)
 
 
@@ -166,7 +177,7 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
         schedule, zone = when or (None, "")
         broken = broken or next(filter(None, (_absent(shlex.split(line), home) for line in lines)), None)
         broken = broken or _over(written) or _refused(calendars)
-        odd = next(filter(None, map(_no_shell, lines)), "")
+        odd = next(filter(None, map(_no_shell, lines)), "") or _late(written)
         unclear = next((one for one in calendars if as_cron(one) is None), "")
         idle = _idle(file, written) or _passed_over([*written, *started], home)
         yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd, limit_s, idle, unclear)
@@ -181,6 +192,16 @@ def _idle(timer: Path, written: list[tuple[str, str, str]]) -> str:
     if any(timer.name in text_of(one, errors="replace") for one in beside):
         return ""
     return f"{timer.name} has no [Install], and nothing beside it wants it: 'systemctl enable' does nothing"
+
+
+def _late(timer: list[tuple[str, str, str]]) -> str:
+    """By how much a timer may come after its time where that is hours, in a sentence (systemd.timer(5))."""
+    for part, key, value in timer:
+        if part == "Timer" and key == "RandomizedDelaySec" and (service_lines.span_s(value) or 0) > LATE_S:
+            return (
+                f"RandomizedDelaySec={value}: it fires up to so much after its time, and what it stops bills meanwhile"
+            )
+    return ""
 
 
 def _refused(calendars: Sequence[str]) -> str | None:
@@ -298,6 +319,16 @@ def _crontab(file: Path) -> Iterator[Scheduled]:
                     odd=odd,
                     meant=rest if odd else "",
                 )
+
+
+def _terraform(file: Path) -> Iterator[Scheduled]:
+    """What a cloud does by itself at the hours that Terraform's text gives it, as the command that does the same."""
+    for one in terraform_schedules.schedules(file, LIMIT_S):
+        cron, refused = _taken(one.schedule)
+        zone, odd = one.time_zone, one.odd
+        yield Scheduled(
+            one.name, file, one.line, file.parent, one.command, cron, zone, by=file, broken=refused, odd=odd
+        )
 
 
 def _taken(cron: str | None) -> tuple[str | None, str | None]:

@@ -77,14 +77,14 @@ def read(folders: Sequence[Path], *, beside: Path, deployed: bool = False) -> Au
 
 
 def folders_below(root: Path) -> Iterator[Path]:
-    """A folder and those below it that hold units (services of the boot too) or crontabs; no link is followed, and no
-    name that is not plainly one: reading manifests tells of it."""
+    """A folder and those below it that hold units (services of the boot too), crontabs or Terraform; no link is
+    followed, and no name that is not plainly one: reading manifests tells of it."""
     for here, below, files in os.walk(root):
         depth = len(Path(here).relative_to(root).parts)
         below[:] = sorted(
             n for n in below if n not in _NOT_UNITS and not n.startswith(".") and n.isprintable() and depth < DEPTH
         )
-        if any(name.endswith(".service") or is_schedule(Path(here, name)) for name in files):
+        if any(name.endswith((".service", ".tf")) or is_schedule(Path(here, name)) for name in files):
             yield Path(here)
 
 

@@ -53,6 +53,13 @@ def _linted(folder: Path, *more: str) -> tuple[int, list[tuple[str, str, str]], 
         ("gcloud compute tpus tpu-vm stop v4 --zone z", ["v4"], True),
         ("aws ec2 stop-instances --region r --instance-ids i-1 i-2", ["i-1", "i-2"], True),
         ("aws ec2 stop-instances --instance-ids", [], None),
+        ("aws autoscaling update-auto-scaling-group --auto-scaling-group-name g --max-size 0", ["g"], True),
+        ("aws autoscaling set-desired-capacity --auto-scaling-group-name g --desired-capacity ٣", [], None),
+        ("aws eks update-nodegroup-config --nodegroup-name g --scaling-config minSize=0,desiredSize=2", ["g"], False),
+        ("gcloud container clusters resize c --node-pool g --num-nodes 0 --quiet", ["g"], True),
+        ("gcloud beta compute instance-groups managed resize g --size=0", ["g"], True),
+        ("az aks nodepool scale --cluster-name c -g r -n g -c 0", ["g"], True),
+        ("az vmss start -g r -n g", ["g"], False),
         ("az vm deallocate -g rg -n vm --no-wait", ["vm"], True),
         ("kubectl scale deploy/a --replicas=0", [], None),
     ],
@@ -71,6 +78,10 @@ def test_a_machine_is_counted_and_started_where_it_is():
     assert "--zone" not in one.count  # a list takes a filter
     assert one.count[-2:] == ("--project", "p")
     assert one.start == tuple("gcloud compute instances start a --quiet --zone z --project p".split())
+    (one,) = asked("gcloud container clusters resize c --zone z --project p --node-pool g --num-nodes 0".split())
+    assert one.count[-2:] == ("--project", "p")
+    assert "labels.goog-k8s-node-pool-name=g AND labels.goog-k8s-cluster-name=c" in one.count[4]
+    assert one.start[-5:] == ("--quiet", "--zone", "z", "--project", "p")
 
 
 def test_a_region_comes_from_an_option_or_the_environment():
@@ -95,6 +106,47 @@ def test_what_is_started_and_never_stopped_is_told(tmp_path):
 def test_a_start_that_no_stop_of_that_day_follows_is_told(tmp_path):
     code, told, _ = _linted(_pair(tmp_path, when="Mon..Fri *-*-* 22:00:00"))
     assert (code, [one[:2] for one in told]) == (1, [("second-starter", "Timer/gpu-on")])
+
+
+TERRAFORM = """\
+provider "aws" {
+  region = "eu-west-1"
+}
+resource "aws_autoscaling_group" "pool" {
+  name             = "gpu"
+  desired_capacity = 2
+  min_size         = 0
+}
+resource "aws_launch_template" "gpu" {
+  instance_type = "p4d.24xlarge"
+}
+resource "aws_autoscaling_schedule" "night" {
+  autoscaling_group_name = aws_autoscaling_group.pool.name
+  recurrence             = "0 20 * * *"  # in the evening
+  time_zone              = "Europe/Berlin"
+  min_size               = 0
+  desired_capacity       = %d
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "covers", "told"),
+    [(0, ("gpu",), set()), (1, (), {"coverage-gap"}), (-1, (), {"coverage-gap", "machine-timer"})],
+)
+def test_what_terraform_has_a_group_do_by_the_clock_is_read_as_a_timers_command(size, covers, told, tmp_path):
+    (tmp_path / "main.tf").write_text(TERRAFORM % size)
+    path = Session(manifests=[tmp_path]).kill_path
+    assert [(layer.covers, layer.schedule, layer.time_zone) for layer in path.layers] == (
+        [(covers, "0 20 * * *", "Europe/Berlin")] if covers else []
+    )
+    assert path.targets[0].count.argv[-2:] == ("--region", "eu-west-1")
+    assert {probe for probe, _, _ in _linted(tmp_path)[1]} - {"second-starter"} == told
+
+
+def test_a_timer_that_may_be_hours_late_is_told(tmp_path):
+    _units(tmp_path, "gpu-off", STOP.format("gpu-1"), "*-*-* 22:00:00\nRandomizedDelaySec=10h")
+    assert "RandomizedDelaySec=10h: it fires up to so much after its time" in _linted(tmp_path)[1][0][2]
 
 
 def test_a_unit_starts_no_shell(tmp_path):

@@ -46,6 +46,8 @@ def test_a_command_line_that_the_cli_does_not_take(path):
     assert [f.message.partition(": ")[2] for f in found] == [
         "autoscaling update-auto-scaling-group has no option --max-sizes; did you mean max-size?"
     ]
+    empty = "aws eks update-nodegroup-config --cluster-name c --nodegroup-name n --scaling-config minSize=0,maxSize=0"
+    assert "maxSize is at least 1" in (wrong_in(empty.split()) or "")
 
 
 @pytest.mark.parametrize(

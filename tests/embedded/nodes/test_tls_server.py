@@ -71,7 +71,10 @@ def test_a_client_certificate_is_an_identity(world, admin):
     assert "system:masters" in answer["status"]["userInfo"]["groups"]
 
 
-def test_without_credentials_one_is_anonymous(world):
+def test_without_credentials_one_is_anonymous_and_plain_http_is_answered_as_by_go(world):
+    with socket.create_connection(("127.0.0.1", int(world.url.rpartition(":")[2]))) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert b" 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server." in plain.recv(500)
     with urllib3.PoolManager(ca_certs=str(world.ca)) as pool:
         answer = pool.request("GET", f"{world.url}/api/v1/namespaces/team/pods")
     assert answer.status == 403
