@@ -5,13 +5,17 @@ Source: kubernetes.io, Jobs: backoff limit per index, pod failure policy, pod re
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from killcheck.fleet.file import Fleet
+from killcheck.fleet.file import Fleet, Shard
+from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.objects import Obj
+from killcheck.kube.passed_over import Cause
 
 __all__ = ["MOUNTED", "JobError", "manifests", "text"]
 
@@ -19,6 +23,8 @@ __all__ = ["MOUNTED", "JobError", "manifests", "text"]
 MOUNTED, SECRETS, WORK = "/etc/killcheck-fleet", "/etc/killcheck-kubeconfigs", "/var/lib/killcheck"
 #: Bytes of a ConfigMap's data that are certain to fit: etcd takes a mebibyte for the whole object.
 MOST = 900_000
+#: Folders that no drill reads.
+_NOT_SENT = frozenset({".git", ".killcheck", ".venv", "node_modules", "__pycache__"})
 #: Tries of a shard whose pod was lost, or that could not finish.
 TRIES = 3
 
@@ -47,10 +53,16 @@ def manifests(fleet: Fleet, *, namespace: str, image: str, claim: str = "") -> l
         } | more
 
     files = dict(_files(fleet))
-    texts = {f"file-{number}": file.read_text(encoding="utf-8") for number, file in enumerate(files)}
-    if sum(len(one.encode()) for one in texts.values()) > MOST:
-        raise JobError(f"{fleet.file}: its files are more than fits into a ConfigMap: name fewer manifests")
-    paths = dict(zip(texts, files.values(), strict=True))
+    held = {f"file-{number}": file.read_bytes() for number, file in enumerate(files)}
+    if sum(map(_held_bytes, held.values())) > MOST:
+        largest = max(files, key=lambda file: file.stat().st_size)
+        raise JobError(
+            f"{fleet.file}: its {len(files)} files are more than fits into a ConfigMap, {largest} the largest: give "
+            "each spec a folder of its own, or name under manifests what it needs"
+        )
+    texts = {key: text for key, one in held.items() if (text := _text(one)) is not None}
+    others = {key: base64.b64encode(one).decode() for key, one in held.items() if key not in texts}
+    paths = dict(zip(held, files.values(), strict=True))
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
     return [
         made("v1", "ServiceAccount", automountServiceAccountToken=False),
@@ -61,7 +73,7 @@ def manifests(fleet: Fleet, *, namespace: str, image: str, claim: str = "") -> l
             roleRef=role,
             subjects=[{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
         ),
-        made("v1", "ConfigMap", data=texts),
+        made("v1", "ConfigMap", data=texts, **({"binaryData": others} if others else {})),
         made("batch/v1", "Job", spec=_job(fleet, labels, _pod(fleet, name, image, claim, paths))),
     ]
 
@@ -71,12 +83,47 @@ def _files(fleet: Fleet) -> Iterator[tuple[Path, str]]:
     root = fleet.file.resolve().parent
     named = [fleet.file.resolve(), *(shard.spec for shard in fleet.shards)]
     named += [shard.spec.with_name(f"{shard.spec.stem}.accepted.yaml") for shard in fleet.shards]
-    for folder in dict.fromkeys(one for shard in fleet.shards for one in shard.manifests):
-        named += sorted(folder.rglob("*.y*ml")) if folder.is_dir() else [folder]
+    for folder in dict.fromkeys(one for shard in fleet.shards for one in _read_by(shard)):
+        named += _below(folder, fleet) if folder.is_dir() else [folder]
     for file in dict.fromkeys(one for one in named if one.is_file()):
-        if not file.is_relative_to(root):
+        if not (file.is_relative_to(root) and file.resolve().is_relative_to(root)):
             raise JobError(f"{fleet.file}: {file} lies outside of {root}: pods get what is below the fleet's folder")
         yield file, str(file.relative_to(root))
+
+
+def _read_by(shard: Shard) -> Sequence[Path]:
+    """Where its drill finds manifests: beside its spec, where it has an embedded cluster to make of them."""
+    return shard.manifests or (() if shard.real else (shard.spec.parent,))
+
+
+def _below(folder: Path, fleet: Fleet) -> list[Path]:
+    """Every file that a drill may read for that folder: what is no manifest (a timer, a template, Terraform) says what
+    else may turn GPUs on, and a drill that does not meet it would prove too much. Raises JobError."""
+    walk = Folders()
+    found = list(walk.files(folder))
+    roots = dict.fromkeys([folder, *(Path(one).parent for one in walk.reached)])  # a base may lie elsewhere
+    for here, inside, files in (step for root in roots for step in os.walk(root)):
+        inside[:] = sorted(n for n in inside if n not in _NOT_SENT and str(Path(here, n)) != fleet.results)
+        found += [Path(here, name) for name in sorted(files)]
+    above = [one for one in walk.skipped if one.cause is Cause.OUTSIDE and Path(one.file) not in found]
+    if above:
+        raise JobError(
+            f"{fleet.file}: {above[0].file}: {above[0].why}, and no pod would see it: move it below {folder}"
+        )
+    return found
+
+
+def _held_bytes(content: bytes) -> int:
+    """What a file takes in a ConfigMap."""
+    return len(content) if _text(content) is not None else len(content) * 4 // 3
+
+
+def _text(content: bytes) -> str | None:
+    """What a ConfigMap holds as text; None for what is none."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _rules(name: str, slots: int) -> list[Obj]:

@@ -104,10 +104,23 @@ def test_a_part_that_there_is_not_is_wrong_usage(wrong):
 
 def test_a_job_gets_what_lies_below_the_fleet_and_nothing_else(tmp_path):
     fleet = load(written(tmp_path))
+    # What its drills read here they read there: of an embedded cluster all that lies beside the spec, YAML or not.
+    for name in ("off.json", "groups.tf", "overlay/kustomization.yaml", ".killcheck/runs/r/run.jsonl"):
+        (tmp_path / "two" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "two" / name).write_text("{}")
+    (tmp_path / "two" / "image.bin").write_bytes(b"\xff\xfe")
+    (tmp_path / "one" / "off.yaml").write_text("{}")  # its clusters are real: they hold their own objects
     made = {one["kind"]: one for one in job.manifests(fleet, namespace="ops", image="i")}
     items = made["Job"]["spec"]["template"]["spec"]["volumes"][0]["configMap"]["items"]
-    assert [one["path"] for one in items] == ["fleet.yaml", "one/killcheck.yaml", "two/killcheck.yaml"]
-    assert {one["key"] for one in items} == set(made["ConfigMap"]["data"])
+    beside = {f"two/{name}" for name in ("groups.tf", "image.bin", "killcheck.yaml", "off.json")}
+    paths = {one["path"]: one["key"] for one in items}
+    assert set(paths) == {"fleet.yaml", "one/killcheck.yaml", "two/overlay/kustomization.yaml", *beside}
+    assert set(paths.values()) == {*made["ConfigMap"]["data"], *made["ConfigMap"]["binaryData"]}
+    assert list(made["ConfigMap"]["binaryData"]) == [paths["two/image.bin"]]
+    (tmp_path / "two" / "link.yaml").symlink_to("/etc/hostname")
+    with pytest.raises(job.JobError, match=r"link\.yaml lies outside of"):
+        job.manifests(fleet, namespace="ops", image="i")
+    (tmp_path / "two" / "link.yaml").unlink()
     outside = tmp_path / "below"
     outside.mkdir()
     (outside / "fleet.yaml").write_text((tmp_path / "fleet.yaml").read_text().replace("spec: ", "spec: ../"))
