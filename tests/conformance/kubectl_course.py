@@ -192,7 +192,7 @@ def _steps() -> list[Step]:
         said("K describe node {node} | grep -E '^(Taints|Unschedulable|Roles)'"),
         said("K top node", words=False),
         said("k top pod", words=False),
-        said("K cluster-info | head -1 | sed 's#http.*##'"),
+        said("K cluster-info | sed -n '1s#http.*##p'"),
         said("k delete -f folder --wait=false", words=True),
         said("k delete job,cronjob --all", words=False),
         said("k delete configmap nothing"),

@@ -676,6 +676,18 @@ GROUPS = {
         ("scale with a strategic patch", f"PATCH {APPS}/deployments/d/scale", {"spec": {"replicas": 0}}, STRATEGIC),
         ("scale none", f"PATCH {APPS}/deployments/none/scale", {"spec": {"replicas": 0}}, MERGE),
         ("delete a scale", f"DELETE {APPS}/deployments/d/scale", None, JSON),
+        (
+            "a budget",
+            "POST /apis/policy/v1/namespaces/{ns}/poddisruptionbudgets",
+            {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}},
+            JSON,
+        ),
+        (
+            "strategic on what is replaced as a whole",
+            "PATCH /apis/policy/v1/namespaces/{ns}/poddisruptionbudgets/b",
+            {"spec": {"selector": {"matchLabels": {"c": "d"}}}},
+            STRATEGIC,
+        ),
     ],
     "workloads": [
         ("a Deployment", f"POST {APPS}/deployments?dryRun=All", DEPLOYMENT, JSON),

@@ -12,7 +12,7 @@ from killcheck.embedded.api import schemas
 from killcheck.embedded.api.kinds import Kind
 from killcheck.kube.objects import Obj
 
-__all__ = ["MAPS", "ApplyLists", "merge_key", "merges_primitives", "retains_keys"]
+__all__ = ["MAPS", "ApplyLists", "merge_key", "merges_primitives", "replaces", "retains_keys"]
 
 Path = tuple[str, ...]
 
@@ -60,6 +60,8 @@ _MERGED |= {
 _MERGED["ComponentStatus"] = {"conditions": "type"}
 _RETAINS = {"DeploymentSpec": "strategy", "PodSpec": "volumes resourceClaims", "PodStatus": "resourceClaimStatuses"}
 
+_REPLACED = frozenset({("PodDisruptionBudgetSpec", "selector")})
+
 
 def merge_key(schema: str, field: str) -> str | None:
     """The ``patchMergeKey`` of a list of objects, ``V1PodSpec`` and ``containers``; None: it is replaced as a whole."""
@@ -74,6 +76,11 @@ def merges_primitives(schema: str, field: str) -> bool:
 def retains_keys(schema: str, field: str) -> bool:
     """Whether clients send ``$retainKeys`` for what is in that field."""
     return field in _RETAINS.get(_unversioned(schema), "").split()
+
+
+def replaces(schema: str, field: str) -> bool:
+    """Whether an object in that field is not merged but replaced as a whole (``patchStrategy: replace``)."""
+    return (_unversioned(schema), field) in _REPLACED
 
 
 def _merged(schema: str) -> dict[str, str]:

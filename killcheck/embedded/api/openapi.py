@@ -16,7 +16,7 @@ from typing import Any
 from killcheck.embedded.api import openapi_protobuf, schemas
 from killcheck.embedded.api.http import Request, Response
 from killcheck.embedded.api.kinds import Kind, Registry, builtin
-from killcheck.embedded.api.mergekeys import merge_key, merges_primitives, retains_keys
+from killcheck.embedded.api.mergekeys import merge_key, merges_primitives, replaces, retains_keys
 from killcheck.embedded.api.schemas import Field
 from killcheck.embedded.api.status import not_acceptable
 from killcheck.kube.objects import Obj, copy, dig
@@ -313,6 +313,8 @@ def _property(components: dict[str, Obj], schema: str, field: str, spec: Field, 
         body["x-kubernetes-patch-merge-key"] = merged
     if merged or merges_primitives(schema, field):
         strategies.insert(0, "merge")
+    if replaces(schema, field):
+        strategies = ["replace"]
     if strategies:
         body["x-kubernetes-patch-strategy"] = ",".join(strategies)
     return body

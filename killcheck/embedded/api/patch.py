@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from killcheck.embedded.api.fieldsets import Fields, item_element
-from killcheck.embedded.api.mergekeys import ApplyLists, Path, merge_key, merges_primitives
+from killcheck.embedded.api.mergekeys import ApplyLists, Path, merge_key, merges_primitives, replaces
 from killcheck.embedded.api.schemas import structure
 from killcheck.kube.objects import Obj
 
@@ -250,7 +250,9 @@ def _merge_member(result: Obj, key: str, value: Any, schema: str) -> None:
         result.pop(key, None)
         return
     before = result.get(key)
-    if isinstance(value, dict) and isinstance(before, dict):
+    if isinstance(value, dict) and replaces(schema, key):
+        result[key] = value
+    elif isinstance(value, dict) and isinstance(before, dict):
         result[key] = strategic_patch(before, value, structure(schema, key))
     elif isinstance(value, list) and isinstance(before, list):
         result[key] = _merge_list(before, value, schema, key)
