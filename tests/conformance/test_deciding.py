@@ -63,6 +63,7 @@ def drilled(kill_path, fault, options=None, objects=(), exec_mode="host", progra
         ("registry-unreachable", 5),
         ("webhook-down", 5),
         ("no-room", 5),
+        ("podsecurity", 5),
         ("suspended", 5),
         ("rolebinding-gone", 15),
         ("sidecar-not-ready", 46),

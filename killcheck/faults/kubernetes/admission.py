@@ -159,6 +159,7 @@ class PodSecurity(ExecutorFault):
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """Our own executor was refused; or, where it complies, a pod that does not is (asked once, as a dry run)."""
         said = refused(stage, 'violates PodSecurity "restricted')
+        self.bars = bool(said)  # the same template is refused as often as it is tried
         if said or stage.observations.pods:
             return said or self._probe(stage, layer)
         return None
