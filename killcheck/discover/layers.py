@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from killcheck import executor
-from killcheck.discover import machines
+from killcheck.discover import machines, sleepers
 from killcheck.discover.machines import is_often
 from killcheck.discover.other_programs import fired_elsewhere, told_as_opaque
 from killcheck.discover.other_scalers import others
@@ -23,6 +23,7 @@ from killcheck.executor import Reading
 from killcheck.executor.api_calls import ApiCall
 from killcheck.executor.calendar import Asked, asked
 from killcheck.instances.reclaims import NOTICE_S
+from killcheck.kube import downtimes
 from killcheck.kube import resources as r
 from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
@@ -113,6 +114,9 @@ class _Finder:
         layers += self._beside()
         layers += self._self_terminating()
         layers += self._cordons({name for layer in layers for name in layer.covers})
+        layers += sleepers.find(
+            self.objects, self.targets, self.by_target, {name for layer in layers for name in layer.covers}
+        )
         if strays:
             layers += self._missing({name for layer in layers for name in layer.covers})
         layers += self._sentinels()
@@ -329,7 +333,7 @@ class _Finder:
     def _controller(self, obj: Obj) -> Iterator[Layer]:
         """A long-running program that turns targets off, or one that drains nodes at a spot notice."""
         read = self._read(obj)
-        if read is None:
+        if read is None or downtimes.is_downscaler(obj):
             return
         reading, spec = read
         ref = Ref(str(obj["apiVersion"]), str(obj["kind"]), namespace_of(obj) or "default", name_of(obj))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from killcheck.kube import downtimes
 from killcheck.kube import resources as r
 from killcheck.kube.custom_holders import is_capacity, mention
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, owners, ref_of
@@ -27,8 +28,6 @@ _ANNOTATION = re.compile(
     r"|hibernat).*",
     re.IGNORECASE,
 )
-#: Kinds that act on a whole namespace: kube-green.
-_OF_NAMESPACES = frozenset({"SleepInfo"})
 #: Where scalers name what they scale without saying its kind.
 _REFERENCES = frozenset({"scaleTargetRef", "targetRef", "target", "workloadRef", "scaleTarget", "resourceRef"})
 #: Kinds that name a workload and never turn it off.
@@ -137,9 +136,10 @@ def _kept(who: str, machines: str, least: object) -> str:
 def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[_Said]:
     """What its own annotations, those of its namespace, and its own fields say."""
     namespaces = [o for o in objects if o.get("kind") == "Namespace" and name_of(o) == target.namespace]
+    known = ("downscaler/",) if any(map(downtimes.is_downscaler, objects)) else ()
     for where in (obj, *namespaces):
         for key, value in annotations_of(where).items():
-            if _ANNOTATION.fullmatch(key):
+            if _ANNOTATION.fullmatch(key) and not (key.startswith(known) and not key.endswith(downtimes.PERIODS)):
                 yield _Said(f"{ref_of(where)}: its annotation {key} ({value}) scales ", target, ", not understood")
     for path, given, what in _ends(obj.get("spec"), ("spec",)):
         if target.kind != "Job" or path != ("spec", "activeDeadlineSeconds"):  # a layer, and drilled
@@ -177,28 +177,27 @@ def _ends(node: object, path: Path) -> Iterator[tuple[Path, object, str]]:
 
 
 def _of_scaler(obj: Obj, targets: Sequence[Target]) -> Iterator[_Said]:
-    drilled = r.is_of(obj, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS)
+    drilled = r.is_of(obj, r.SCALEDOBJECTS, r.HTTPSCALEDOBJECTS) or downtimes.is_sleep_info(obj)
     version = str(obj.get("apiVersion", ""))
-    if drilled or obj.get("kind") in _NO_SCALERS or "." not in version or _BUILT_IN.fullmatch(version):
+    if (
+        drilled
+        or downtimes.is_sleep_info(obj)
+        or obj.get("kind") in _NO_SCALERS
+        or "." not in version
+        or _BUILT_IN.fullmatch(version)
+    ):
         return
     own = namespace_of(obj) or "default"
-    whole = obj.get("kind") in _OF_NAMESPACES
     limit = dig(obj, "spec", "maximumExecutionTimeSeconds") if obj.get("kind") == "Workload" else None
     named = set(_named(obj.get("spec"), own))
     for target in targets:
         at = (target.namespace, target.object)
         refers = (target.kind, *at) in named or (None, *at) in named
-        if refers or (whole and own == target.namespace and not _left_out(obj, target)):
+        if refers:
             yield _Said(f"{ref_of(obj)} scales ", target, ", not understood")
         if limit and any(o.get("kind") == target.kind and o.get("name") == target.object for o in owners(obj)):
             has = f"{ref_of(obj)} has spec.maximumExecutionTimeSeconds ({limit}): Kueue suspends "
             yield _Said(has, target, ", not drilled")
-
-
-def _left_out(obj: Obj, target: Target) -> bool:
-    """Whether a scaler of a whole namespace says that it leaves a target alone."""
-    left = dig(obj, "spec", "excludeRef", default=[])
-    return any(r.get("kind") == target.kind and r.get("name") == target.object for r in left if isinstance(r, dict))
 
 
 def _named(node: object, namespace: str, key: str = "") -> Iterator[tuple[str | None, str, str]]:

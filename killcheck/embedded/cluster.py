@@ -51,6 +51,7 @@ from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
 from killcheck.embedded.models.rollouts import Rollouts
 from killcheck.embedded.models.serving import InferenceServices, KnativeInferenceServices, KnativeServices
+from killcheck.embedded.models.sleepers import KubeDownscaler, KubeGreen
 from killcheck.embedded.models.training_jobs import CONTROLLERS as TRAINING_JOBS
 from killcheck.embedded.nodes import NodeAgents
 from killcheck.embedded.nodes.external_endpoints import Place
@@ -101,6 +102,8 @@ MODELS: tuple[type[Component], ...] = (
     InferenceServices,
     KnativeInferenceServices,
     *TRAINING_JOBS,
+    KubeGreen,
+    KubeDownscaler,
 )
 
 #: From the end of an instance to the end of the kubelet on it: what an operating system needs to stop its services.

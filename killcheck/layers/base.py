@@ -51,6 +51,8 @@ CONTROLLERS = (
     "karpenter",
     "kustomize-controller",
     "helm-controller",
+    "kube-green",
+    "kube-downscaler",
 )
 
 

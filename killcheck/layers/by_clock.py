@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
 from killcheck.clock import VirtualLoop
 from killcheck.entries import Entry, Status
 from killcheck.executor.calendar import Asked, asked
+from killcheck.kube import downtimes
+from killcheck.kube import resources as r
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
-from killcheck.layers.base import Explanation, LayerError, Stage
+from killcheck.layers.base import Explanation, LayerError, Stage, writer_of
 from killcheck.layers.idle_workload import IdleWorkload, running_since
 from killcheck.spec.killpath import Layer, LayerType
 
@@ -26,6 +29,9 @@ DAY_S = 86400.0
 _ROUND_S = 3600.0
 #: A write and what was seen of it may be this far apart, in seconds.
 _SLACK = timedelta(seconds=60)
+#: What is awake again sooner was no night.
+_NIGHT = timedelta(hours=4)
+_SETTLES = "let it sleep until the morning, or say under assume: why it may wake so soon"
 
 
 class ByClock(IdleWorkload):
@@ -43,6 +49,8 @@ class ByClock(IdleWorkload):
         #: When its own pods were seen to change a target.
         self._wrote: list[datetime] = []
         self._looks_at: frozenset[Asked] = frozenset()
+        #: Where a model acts for it: the field manager as which that writes.
+        self._hand = ""
 
     def prepare(self) -> None:
         """It must be there, and the clock virtual."""
@@ -51,7 +59,12 @@ class ByClock(IdleWorkload):
                 f"layer {self.layer.name}: {self.ref} acts at an hour of its own, which no drill waits for on a real "
                 "cluster. Drill it on the embedded one (--manifests, --exec host), or make it a CronJob"
             )
-        self._looks_at = asked(self._texts(self._found()))
+        own = self._found()
+        self._looks_at = asked(self._texts(own))
+        if downtimes.is_sleep_info(own):
+            self._hand = downtimes.KUBE_GREEN
+        elif downtimes.is_downscaler(own):
+            self._hand = downtimes.DOWNSCALER
 
     def before_trigger(self) -> str | None:
         """Nothing: its hour comes by itself."""
@@ -73,15 +86,31 @@ class ByClock(IdleWorkload):
         super().notice(change, old, new)
         if old is None or new.get("kind") not in {one.kind for one in self.stage.kill_path.covered_by(self.layer)}:
             return
-        version = str(dig(new, "metadata", "resourceVersion", default=""))
-        author = self.stage.cluster.author(int(version)) if version.isdigit() else None
-        if author in {f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in self._pods.values()}:
+        if self._is_ours(new) if self._hand else self._is_of_our_pods(new):
             self._wrote.append(self.stage.cluster.loop.now())
 
+    def _is_of_our_pods(self, obj: Obj) -> bool:
+        """Whether one of its pods made the last write of an object, as its token tells."""
+        version = str(dig(obj, "metadata", "resourceVersion", default=""))
+        author = self.stage.cluster.author(int(version)) if version.isdigit() else None
+        return author in {f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in self._pods.values()}
+
+    def _is_ours(self, obj: Obj) -> bool:
+        """Whether the model of its program wrote how many replicas an object has."""
+        if dig(obj, "spec", "replicas") != 0:
+            return False
+        kube = self.stage.cluster.kube
+        where = kube.resource_for(str(obj["apiVersion"]), str(obj["kind"])).path(namespace_of(obj), name_of(obj))
+        return writer_of(kube.call("GET", where, query={"managedFields": "true"}).body) == self._hand
+
+    def signs(self, writer: str | None) -> bool:
+        """Only the hand of its model, where it has one."""
+        return writer in (None, self._hand) if self._hand else super().signs(writer)
+
     def acted(self, zero_at: datetime) -> str | None:
-        """One of its pods wrote it."""
+        """One of its pods wrote it, or the model of its program did."""
         wrote = [at for at in self._wrote if abs(at - zero_at) <= _SLACK]
-        return f"its own pod wrote it, at {wrote[0]:%H:%M} UTC" if wrote else None
+        return f"{self._hand or 'its own pod'} wrote it, at {wrote[0]:%H:%M} UTC" if wrote else None
 
     def acts_within_s(self) -> float:
         """A day, and what its round may take."""
@@ -91,7 +120,8 @@ class ByClock(IdleWorkload):
         """It is not there, or a day has passed and it turned nothing off."""
         found = super().explain(stuck_at)
         now = self.stage.cluster.loop.now()
-        if found is None or not any(running_since(pod, now) for pod in self._pods.values()):
+        sleep_info = self._hand == downtimes.KUBE_GREEN
+        if found is None or not (sleep_info or any(running_since(pod, now) for pod in self._pods.values())):
             return found
         cause = f"{self.ref} was at work, and turned nothing off in a day and a night"
         return Explanation(cause, found.evidence, "see which hour it waits for, and what it was answered", (10, 16))
@@ -115,7 +145,28 @@ class ByClock(IdleWorkload):
 
     def doubts(self) -> Sequence[Entry]:
         """Also that it works once: a second day was not played."""
-        return [
-            *super().doubts(),
-            Entry(f"layer {self.layer.name}", Status.ASSUMED, f"{self.ref} does the same each day: one was seen"),
-        ]
+        alike = f"{self.ref} does the same each day: one was seen"
+        if self._hand:
+            alike += f". {self._hand} is taken to run, and to wake what slept as it is meant to"
+        short = self._wakes_soon()
+        soon = [Entry(str(self.ref), Status.NOT_MODELLED, short, _SETTLES)] if short else []
+        return [*super().doubts(), Entry(f"layer {self.layer.name}", Status.ASSUMED, alike), *soon]
+
+    def _wakes_soon(self) -> str | None:
+        """That it wakes what it put to sleep within a few hours, in a phrase: a drill plays no waking."""
+        if not self._hand or not self._wrote:
+            return None
+        own, slept = self._found(), self._wrote[-1]
+        wakes: list[datetime | None] = []
+        if downtimes.is_sleep_info(own):
+            wakes = [again.next(slept) for again in [downtimes.wakes_at(own)] if again is not None]
+        else:
+            read = downtimes.Downscaler.of(own)
+            for target in self.stage.kill_path.covered_by(self.layer):
+                for obj in self.stage.scene.objects_of(target):
+                    space = self.stage.cluster.kube.find(r.NAMESPACES, namespace_of(obj)) or {"metadata": {}}
+                    wakes += list(islice(read.changes(obj, space, slept), 1))
+        soon = min((at for at in wakes if at is not None), default=None)
+        if soon is None or soon - slept >= _NIGHT:
+            return None
+        return f"it wakes at {soon:%H:%M} UTC what it put to sleep at {slept:%H:%M}: that is no night"

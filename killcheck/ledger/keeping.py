@@ -13,7 +13,7 @@ from killcheck.clock import wall_now
 from killcheck.embedded import keda_triggers
 from killcheck.entries import Becomes, Entry, Ledger, Status, leaves
 from killcheck.instances.provided import is_provided
-from killcheck.kube import blame, cron_workflows
+from killcheck.kube import blame, cron_workflows, downtimes
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.machineless import StoodIn
@@ -314,8 +314,10 @@ class _Book:
     def _marks(self, held: Held) -> Iterator[Entry]:
         """A target that says of itself that something outside the manifests keeps it."""
         sources = any(map(gitops.is_gitops, self.inventory.objects))
+        clocked = any(map(downtimes.is_downscaler, self.inventory.objects))  # a model reads its marks
         for mark, who in bookkeeping(held, self.stakes.namespace(held.namespace)):
-            if not self.live and not (sources and who != "whatever acts on that"):
+            known = clocked and mark.startswith("downscaler/")
+            if not self.live and not known and not (sources and who != "whatever acts on that"):
                 yield Entry(
                     str(held),
                     Status.NOT_MODELLED,

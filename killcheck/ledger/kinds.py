@@ -99,6 +99,7 @@ MODELLED: dict[str, tuple[str, frozenset[str]]] = {
     "http.keda.sh/v1alpha1": ("keda-http-add-on-operator", frozenset({"HTTPScaledObject"})),
     "kueue.x-k8s.io/v1beta1": ("kueue", _KUEUE),
     "kueue.x-k8s.io/v1beta2": ("kueue", _KUEUE),
+    "kube-green.com/v1alpha1": ("kube-green", frozenset({"SleepInfo"})),
     "trainer.kubeflow.org/v1alpha1": (
         "trainer-controller-manager",
         frozenset({"TrainJob", "TrainingRuntime", "ClusterTrainingRuntime"}),

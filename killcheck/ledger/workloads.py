@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.executor import Reading
+from killcheck.kube import downtimes
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger import identities, kinds, orders
@@ -41,6 +42,7 @@ CONTROLLERS = {
     "kedacore/http-add-on-operator": "keda-http-add-on-operator",
     "argoproj/argocd": "argocd-application-controller",
     "kueue/kueue": "kueue",
+    "kube-green/kube-green": "kube-green",
     "kubeflow/training-operator": "pytorchjob-controller",
     "trainer/trainer-controller-manager": "trainer-controller-manager",
     "kuberay/operator": "kuberay-operator",
@@ -127,7 +129,7 @@ def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, l
     power = power_of(obj, stakes)
     if not power:
         return Entry(ref, Status.HARMLESS, f"its account may not turn a target on ({_account(obj)})")
-    controller = _controller(obj, models)
+    controller = downtimes.DOWNSCALER if downtimes.is_downscaler(obj) else _controller(obj, models)
     if controller:
         return Entry(ref, Status.MODELLED, f"what it does is modelled here ({controller})")
     if live:

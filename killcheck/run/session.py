@@ -21,7 +21,7 @@ from killcheck.capabilities.offered import Capability
 from killcheck.clock import wall_now
 from killcheck.cluster.naming import ENVTEST, KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
-from killcheck.kube import gpus, manifests
+from killcheck.kube import downtimes, gpus, manifests
 from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Renderings, Skipped
@@ -473,6 +473,9 @@ class Session:
 
         long_running = (LayerType.IDLE_MONITOR, LayerType.DEAD_MAN)
         watching = [layer.workload for layer in self.kill_path.layers if layer.type in long_running]
+        modelled = {(namespace_of(o), name_of(o)) for o in objects if downtimes.is_downscaler(o)}
+        modelled |= {(ref.namespace, ref.name) for ref in watching if ref and ref.kind == "SleepInfo"}
+        watching = [ref for ref in watching if ref and (ref.namespace, ref.name) not in modelled]
         named = {(ref.kind, ref.namespace, ref.name) for ref in (*watching, *self._watching) if ref is not None}
         named |= {(o["kind"], namespace_of(o), name_of(o)) for o in watchers(objects, self.kill_path.targets)}
         return (

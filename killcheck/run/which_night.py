@@ -81,6 +81,7 @@ def _in_the_morning(objects: Sequence[Obj], workload: Ref) -> datetime:
         for one in container.get("env") or ()
         if one.get("name") == "TZ"
     ]
+    told += [str(zone) for zone in [dig(found, "spec", "timeZone")] if zone]  # kube-green's
     try:
         zone = schedule.zone(told[0]) if told else UTC
     except ValueError:

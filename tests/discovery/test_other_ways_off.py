@@ -315,7 +315,8 @@ def test_a_sleep_info_says_what_it_leaves_alone():
         "apiVersion: kube-green.com/v1alpha1\nkind: SleepInfo\nmetadata: {name: s, namespace: serving}\n"
         "spec: {excludeRef: [{apiVersion: apps/v1, kind: Deployment, name: chat}]}\n"
     )
-    assert found(extra=sleep).not_understood == ("SleepInfo/serving/s scales Deployment/serving/rank, not understood",)
+    (layer,) = found(extra=sleep).kill_path.layers
+    assert (layer.type, layer.covers, str(layer.workload)) == ("dead-man", ("rank",), "SleepInfo/serving/s")
 
 
 def test_one_sentence_for_all_the_targets_of_a_namespace():
@@ -363,7 +364,7 @@ FIRED_ELSEWHERE = [
     ),
     (
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: downscaler, namespace: ops}\n"
-        "spec: {template: {spec: {serviceAccountName: ops, containers: [{name: a, image: hjacobs/kube-downscaler}]}}}\n"
+        "spec: {template: {spec: {serviceAccountName: ops, containers: [{name: a, image: acme/downscaler}]}}}\n"
         "---\n" + RIGHTS,
         "their rights allow them to turn targets off: Deployment/ops/downscaler",
     ),
@@ -416,11 +417,6 @@ MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 OTHERS = [
     ("", ", annotations: {downscaler/uptime: Mon-Fri 08:00-20:00}", "downscaler/uptime"),
     ("", ", annotations: {acme.dev/sleep-after: 2h}", "acme.dev/sleep-after"),
-    (
-        "apiVersion: kube-green.com/v1alpha1\nkind: SleepInfo\nmetadata: {name: s, namespace: serving}\nspec: {}\n",
-        "",
-        "SleepInfo/serving/s scales",
-    ),
     (
         "apiVersion: autoscaling.alibabacloud.com/v1beta1\nkind: CronHorizontalPodAutoscaler\n"
         "metadata: {name: s, namespace: serving}\nspec: {scaleTargetRef: {kind: Deployment, name: chat}}\n",
