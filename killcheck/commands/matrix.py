@@ -236,13 +236,19 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
 
 
 def failing(cells: Sequence[Cell]) -> Iterator[str]:
-    """What the policy does not let pass, a line each; what is inconclusive for the same want of a run shares one."""
+    """What the policy does not let pass, a line each; what is inconclusive for the same reason shares one."""
     alike: dict[tuple[str, tuple[str, ...]], list[Cell]] = {}
     for cell in cells:
         result = cell.result
-        # What was not run may be beside the point: only a verdict that says so is for want of it.
-        shared = result.verdict == "inconclusive" and all(why in result.why for why in result.not_run)
-        alike.setdefault((cell.layer, (result.not_run if shared else ()) or (cell.fault,)), []).append(cell)
+        if result.verdict != "inconclusive":
+            why: tuple[str, ...] = (cell.fault,)
+        elif result.not_run and all(one in result.why for one in result.not_run):
+            why = (
+                result.not_run
+            )  # what was not run may be beside the point: only a verdict that says so is for want of it
+        else:
+            why = (result.why,)
+        alike.setdefault((cell.layer, why), []).append(cell)
     for (layer, why), those in alike.items():
         cell, under = those[0], [one.fault for one in those if one.fault]
         if len(those) > 1:

@@ -6,6 +6,8 @@ It knows nothing of HTTP, pytest or terminals: it emits events (:mod:`killcheck.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from killcheck import events, layers
@@ -14,7 +16,7 @@ from killcheck.drill.attribution import Bystanders
 from killcheck.drill.judgement import Judged
 from killcheck.drill.pauses import Pauses
 from killcheck.drill.progress import Progress
-from killcheck.drill.watching import Inconclusive, Options
+from killcheck.drill.watching import Inconclusive, Options, identity, moments
 from killcheck.faults.base import FaultError
 from killcheck.faults.combination import in_order, refuse_clashes
 from killcheck.kube.errors import Forbidden, Invalid, KubeError, NotFound
@@ -22,7 +24,7 @@ from killcheck.kube.objects import name_of
 from killcheck.ledger import keeping
 from killcheck.safety.journal import Dirty, JournalError
 from killcheck.safety.undo import retry
-from killcheck.spec.killpath import Proof
+from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.text.values import replace
 from killcheck.verdict import DrillResult
 from killcheck.watch import judging, steady
@@ -30,7 +32,7 @@ from killcheck.watch.scene import STEADFAST_S, SceneBroken
 from killcheck.watch.timeline import Timeline
 from killcheck.witnesses.panel import Unproven
 
-__all__ = ["PROVES_NOTHING", "Drill", "Inconclusive", "Options"]
+__all__ = ["PROVES_NOTHING", "Drill", "Inconclusive", "Options", "started"]
 
 #: What ends a drill inconclusive.
 PROVES_NOTHING = (Inconclusive, FaultError, SceneBroken, JournalError, Unproven)
@@ -41,6 +43,22 @@ def _lost(error: KubeError) -> str:
     if isinstance(error, Forbidden | Invalid):
         return "the API server refused what the drill itself asked of it"
     return "lost sight of the cluster"
+
+
+def started(
+    kill_path: KillPath, layer: Layer, names: Sequence[str], *, at: datetime, title: str
+) -> events.DrillStarted:
+    """How a drill of a layer under faults of these names begins."""
+    return events.DrillStarted(
+        at=at,
+        drill=identity(layer, names),
+        layer=layer.name,
+        layer_type=str(layer.type),
+        faults=list(names),
+        deadlines=moments(kill_path, layer),
+        proof=sorted(kill_path.proof),
+        title=title,
+    )
 
 
 class Drill(Judged):
@@ -92,15 +110,8 @@ class Drill(Judged):
 
     def _started(self) -> None:
         self._began = self.cluster.loop.now()
-        self._emit(
-            events.DrillStarted,
-            layer=self.layer.name,
-            layer_type=str(self.layer.type),
-            faults=[f.name for f in self.faults],
-            deadlines=self.deadlines,
-            proof=sorted(self.kill_path.proof),
-            title=self.options.title,
-        )
+        names = [fault.name for fault in self.faults]
+        self._tell(started(self.kill_path, self.layer, names, at=self._began, title=self.options.title))
 
     def _prepare(self) -> None:
         self._kinds_served()

@@ -41,7 +41,7 @@ from killcheck.watch.items import ItemsDone
 from killcheck.watch.scene import STEADFAST_S, Scene, described, event_time, on_since
 from killcheck.witnesses.panel import Witnesses
 
-__all__ = ["Inconclusive", "Options", "Watched"]
+__all__ = ["Inconclusive", "Options", "Watched", "identity", "moments"]
 
 #: On a real cluster what is on must already be on; on the embedded one it has to come up first.
 STEADY_TIMEOUT_S = 1800.0
@@ -78,6 +78,17 @@ class Options(Struct, frozen=True):
     title: str = ""
 
 
+def identity(layer: Layer, names: Sequence[str]) -> str:
+    """What a drill of a layer under faults of these names is called in a run's events."""
+    return "-".join([layer.name, *names])
+
+
+def moments(kill_path: KillPath, layer: Layer) -> dict[str, float]:
+    """A layer's deadlines, seconds after the trigger, by phase; ``held`` is a length."""
+    own = kill_path.deadlines_for(layer)
+    return {name.removesuffix("_s"): seconds for name, seconds in structs.asdict(own).items()}
+
+
 class Watched:
     """A drill of one layer under zero or more faults, as far as it is only looked at."""
 
@@ -100,7 +111,7 @@ class Watched:
         self.faults = list(faults)
         self.journal = journal
         self.options = options or Options()
-        self.id = "-".join([layer.name, *(f.name for f in faults)]) if faults else layer.name
+        self.id = identity(layer, [fault.name for fault in faults])
         self._sink = sink
         self.scene = Scene(cluster, kill_path, self._changed, namespaces=_namespaces(layer), layer=layer)
         self.stage = Stage(cluster, kill_path, self.scene, journal, run, tell=self._note)
@@ -374,9 +385,8 @@ class Watched:
 
     @cached_property
     def deadlines(self) -> dict[str, float]:
-        """Seconds after the trigger by phase; ``held`` is a length."""
-        own = self.kill_path.deadlines_for(self.layer)
-        return {name.removesuffix("_s"): seconds for name, seconds in structs.asdict(own).items()}
+        """See :func:`moments`."""
+        return moments(self.kill_path, self.layer)
 
     @property
     def _layer_run(self) -> LayerRun:

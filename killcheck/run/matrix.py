@@ -131,6 +131,7 @@ def plan(
             require=kill_path.policy.required(layer.name, under),
             causes=kill_path.policy.causes(layer.name, under),
             acceptance=kill_path.policy.acceptance(layer.name, under),
+            second=bool(under) and not only_faults and under not in together,
         )
         for layer in chosen
         for under in ((), *columns[layer.name])

@@ -11,7 +11,7 @@ import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -134,14 +134,21 @@ def side_by_side(
     *,
     workers: int,
     finished: Callable[[int], None] = lambda count: None,
+    second: Collection[int] = (),
+    instead: Callable[[int, Mapping[int, _T]], _T | None] = lambda number, first: None,
 ) -> Iterator[_T]:
     """Do ``work`` with each of the tasks, ``workers`` at a time; yields what each returned, in their order.
 
     ``work`` is a function of a module: a fresh interpreter must find it by its name. ``finished`` is told how many are
-    done. Raises what a task raises.
+    done. ``second``: the numbers of those that begin when all others are done; ``instead`` is asked for each of them,
+    with what these returned, and what it gives stands in the place of the task. Raises what a task raises.
     """
     with mortal_workers(min(workers, len(tasks))) as pool:
-        futures = [pool.submit(work, *task) for task in tasks]
-        for count, future in enumerate(futures, start=1):
-            yield future.result()
-            finished(count)
+        futures = {number: pool.submit(work, *task) for number, task in enumerate(tasks) if number not in second}
+        first = {number: future.result() for number, future in futures.items()} if second else {}
+        known = {number: instead(number, first) for number in second}
+        futures |= {number: pool.submit(work, *tasks[number]) for number, found in known.items() if found is None}
+        for number in range(len(tasks)):
+            found = known.get(number)
+            yield futures[number].result() if found is None else found
+            finished(number + 1)

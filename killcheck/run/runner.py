@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,7 @@ from killcheck.capabilities.cluster import Cluster, ClusterError
 from killcheck.capabilities.offered import lacking
 from killcheck.clock import wall_now
 from killcheck.drill.progress import watched_s
-from killcheck.drill.sequence import Drill
+from killcheck.drill.sequence import Drill, started
 from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.faults.base import Mismatch, Unsuited
 from killcheck.instances.catalogue import shipped
@@ -175,6 +175,8 @@ def guard_by(cluster: Cluster, kill_path: KillPath, plan: consent.Plan, kept: Jo
 
 
 _T = TypeVar("_T")
+#: What is told of a drill that this process did not tell of while it ran, and what was found.
+_Drilled = tuple[list[events.Event], DrillResult]
 
 
 def _each(found: Iterable[Iterable[_T]]) -> tuple[_T, ...]:
@@ -281,18 +283,39 @@ class Run:
                 events.Noted(at=wall_now(), text=f"this record is not sealed, and so proves nothing later: {why}")
             )
 
-    def _in_turn(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
+    def _in_turn(self) -> Iterator[_Drilled]:
+        done: dict[int, _Drilled] = {}
         for number, drill in enumerate(self.planned):
-            yield [], self.one(number, drill)
+            done[number] = self._foregone(number, done) or ([], self.one(number, drill))
+            yield done[number]
             self.finished(number + 1)
 
-    def _side_by_side(self) -> Iterator[tuple[list[events.Event], DrillResult]]:
+    def _side_by_side(self) -> Iterator[_Drilled]:
         from killcheck.run import parallel
 
         self.session.kill_path, self.session.objects  # noqa: B018 - read once here, not once in every worker
         sent = pickle.dumps(self.session)
         tasks = [(sent, number, drill, self.id, self.folder) for number, drill in enumerate(self.planned)]
-        return parallel.side_by_side(_in_worker, tasks, workers=self.workers, finished=self.finished)
+        second = [number for number, drill in enumerate(self.planned) if drill.second]
+        return parallel.side_by_side(
+            _in_worker,
+            tasks,
+            workers=self.workers,
+            finished=self.finished,
+            second=second,
+            instead=self._foregone,
+        )
+
+    def _foregone(self, number: int, done: Mapping[int, _Drilled]) -> _Drilled | None:
+        """What is told of a drill that need not be done after those that are; None: it has to be done."""
+        drill = self.planned[number]
+        result = drill.foregone([found for _, found in done.values()]) if drill.second else None
+        if result is None:
+            return None
+        kill_path, now = self.session.kill_path, wall_now()
+        layer = kill_path.layer(drill.layer)
+        began = started(kill_path, layer, drill.faults, at=now, title=drill.options.title)
+        return [began, events.DrillFinished(at=now, drill=began.drill, result=result.to_json())], result
 
     def one(self, number: int, planned: PlannedDrill) -> DrillResult:
         """The drill with that number; raises what it raises."""
@@ -464,9 +487,7 @@ def _as_wanted(result: DrillResult, planned: PlannedDrill) -> bool:
     return result.meets(planned.require or Outcome.COVERED, planned.causes)
 
 
-def _in_worker(
-    sent: bytes, number: int, planned: PlannedDrill, run: str, folder: Path
-) -> tuple[list[events.Event], DrillResult]:
+def _in_worker(sent: bytes, number: int, planned: PlannedDrill, run: str, folder: Path) -> _Drilled:
     """In a worker process: one drill, its events kept."""
     from killcheck.run import parallel
 

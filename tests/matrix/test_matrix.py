@@ -91,6 +91,25 @@ def test_what_was_named_is_never_left_out(named, why, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("second", "undisturbed", "zero_s", "foregone"),
+    [
+        (True, Verdict.INCONCLUSIVE, None, True),
+        (True, Verdict.INCONCLUSIVE, 60.0, False),
+        (True, Verdict.EXPOSED, None, False),
+        (False, Verdict.INCONCLUSIVE, None, False),
+    ],
+    ids=["nothing was seen", "the GPUs went off", "they stayed on", "somebody named it"],
+)
+def test_what_nothing_was_seen_of_undisturbed_is_not_drilled_under_faults(second, undisturbed, zero_s, foregone):
+    planned = PlannedDrill("off", ("image-gone",), second=second)
+    others = DrillResult("other", (), Verdict.INCONCLUSIVE, "")
+    found = planned.foregone([others, DrillResult("off", (), undisturbed, "", seconds_to_zero=zero_s)])
+    assert (found is not None) is foregone
+    assert found is None or found.verdict is Verdict.INCONCLUSIVE
+    assert planned.foregone([others]) is None
+
+
+@pytest.mark.parametrize(
     ("required", "verdict", "passes"),
     [
         (Outcome.SURVIVED, Verdict.SURVIVED, True),
