@@ -22,13 +22,15 @@ def find(
     objects: Sequence[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj], covered: Collection[str]
 ) -> Iterator[Layer]:
     """A layer for each that puts a target to sleep; or that is plainly meant for one of which nothing else is known."""
+    held = [obj for obj in objects if obj.get("kind") == "ConfigMap"]
     spaces = {name_of(obj): obj for obj in objects if obj.get("kind") == "Namespace"}
     for obj in objects:
         if downtimes.is_sleep_info(obj):
             own = [t for t in targets if downtimes.puts_to_sleep(obj, by_target[t.name])]
             meant = [t for t in targets if t.namespace == (namespace_of(obj) or "default")]
         elif downtimes.is_downscaler(obj):
-            own = [t for t in targets if _sleeps(obj, by_target[t.name], spaces.get(t.namespace, {"metadata": {}}))]
+            nowhere: Obj = {"metadata": {}}
+            own = [t for t in targets if _sleeps(obj, held, by_target[t.name], spaces.get(t.namespace, nowhere))]
             meant = [t for t in targets if _is_marked(by_target[t.name], spaces.get(t.namespace))]
         else:
             continue
@@ -38,10 +40,10 @@ def find(
             yield Layer(name_of(obj), LayerType.DEAD_MAN, tuple(t.name for t in covers), workload=ref)
 
 
-def _sleeps(downscaler: Obj, obj: Obj, space: Obj) -> bool:
+def _sleeps(downscaler: Obj, config_maps: Sequence[Obj], obj: Obj, space: Obj) -> bool:
     """Whether a downscaler takes a workload down at some hour of a week."""
     try:
-        read = downtimes.Downscaler.of(downscaler)
+        read = downtimes.Downscaler.of(downscaler, config_maps)
         if not read.reaches(obj, space):
             return False
         return read.is_down(obj, space, _ANY_MONDAY) or any(True for _ in read.changes(obj, space, _ANY_MONDAY))

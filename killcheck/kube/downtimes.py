@@ -10,7 +10,7 @@ arguments, environment, annotations of workloads and of their namespaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -133,11 +133,16 @@ class Downscaler(Struct, frozen=True):
     unread: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, deployment: Obj) -> Downscaler:
-        """Raises ValueError for a number that is none."""
+    def of(cls, deployment: Obj, config_maps: Iterable[Obj] = ()) -> Downscaler:
+        """Raises ValueError for a number that is none. ``config_maps``: one of them may be its environment."""
         container = _container(deployment) or {}
         words = [str(one) for one in (*(container.get("command") or ()), *(container.get("args") or ()))]
-        env = {str(one.get("name")): str(one.get("value") or "") for one in mappings(container.get("env"))}
+        home = namespace_of(deployment) or "default"
+        held = {name_of(one): one for one in config_maps if (namespace_of(one) or "default") == home}
+        env: dict[str, str] = {}
+        for one in mappings(container.get("envFrom")):
+            env |= dig(held.get(str(dig(one, "configMapRef", "name"))), "data", default={})
+        env |= {str(one.get("name")): str(one.get("value") or "") for one in mappings(container.get("env"))}
         said = {flag.upper().replace("-", "_"): value for flag, value in _flags(words)}
         given = {**env, **said}
 
@@ -148,8 +153,9 @@ class Downscaler(Struct, frozen=True):
             key for key in ("UPSCALE_PERIOD", "DOWNSCALE_PERIOD", "MATCHING_LABELS", "ONCE") if key in given
         ]
         unread += (
-            ["envFrom"]
-            if container.get("envFrom") or any("valueFrom" in one for one in mappings(container.get("env")))
+            ["secrets"]
+            if any("configMapRef" not in one for one in mappings(container.get("envFrom")))
+            or any("valueFrom" in one for one in mappings(container.get("env")))
             else []
         )
         return cls(

@@ -161,7 +161,8 @@ class ByClock(IdleWorkload):
         if downtimes.is_sleep_info(own):
             wakes = [again.next(slept) for again in [downtimes.wakes_at(own)] if again is not None]
         else:
-            read = downtimes.Downscaler.of(own)
+            held = self.stage.cluster.kube.list(r.CONFIGMAPS, self.ref.namespace).items
+            read = downtimes.Downscaler.of(own, held)
             for target in self.stage.kill_path.covered_by(self.layer):
                 for obj in self.stage.scene.objects_of(target):
                     space = self.stage.cluster.kube.find(r.NAMESPACES, namespace_of(obj)) or {"metadata": {}}

@@ -86,5 +86,9 @@ def test_one_whose_flags_are_not_all_read_is_none_of_ours() -> None:
     assert downtimes.is_downscaler(downscaler(image="hjacobs/kube-downscaler:23.2.0"))
     assert not downtimes.is_downscaler(downscaler("--matching-labels=a=b"))
     assert not downtimes.is_downscaler(downscaler("--interval=often"))
+    one = downscaler("--interval=30")
+    one["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "cfg", "optional": True}}]
+    held = {"metadata": {"name": "cfg", "namespace": "ops"}, "data": {"DEFAULT_UPTIME": "never"}}
+    assert [downtimes.Downscaler.of(one, maps).uptime for maps in ([], [held])] == ["always", "never"]
     with pytest.raises(ValueError, match="is no time span"):
         downtimes.Downscaler.of(downscaler("--default-uptime=9 to 5")).is_down(workload(), {}, THURSDAY)

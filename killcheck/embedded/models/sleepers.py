@@ -111,7 +111,7 @@ class KubeDownscaler(_Sleeper):
             self._timers.pop(key, None)
             return
         try:
-            read = downtimes.Downscaler.of(own)
+            read = downtimes.Downscaler.of(own, self.kube.list(r.CONFIGMAPS, namespace).items)
         except ValueError:
             return
         if dig(own, "status", "readyReplicas") and not read.dry_run:
