@@ -140,7 +140,19 @@ def run(suite: str, checkout: Path, kubeconfig: Path, python: str, words: list[s
     said = kubeconfig.with_suffix(".junit.xml")
     path = os.pathsep.join([str(HERE), str(checkout), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     env = os.environ | {"KUBECONFIG": str(kubeconfig), "SUITE_KUBECONFIG": str(kubeconfig), "PYTHONPATH": path}
-    command = [python, "-m", "pytest", "-p", "kind_in_place", "-o", "addopts=", "-q", f"--junitxml={said}"]
+    command = [
+        python,
+        "-m",
+        "pytest",
+        "-p",
+        "kind_in_place",
+        "-p",
+        "no:pytest-kind",
+        "-o",
+        "addopts=",
+        "-q",
+        f"--junitxml={said}",
+    ]
     command += ["--continue-on-collection-errors"]
     log = kubeconfig.with_suffix(".log")
     with log.open("w") as out:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from faults_world import World
@@ -60,6 +61,22 @@ def test_where_they_are_enforced_a_probe_has_met_both(world, kind):
     told = injected(world)
     assert "without it: killcheck probe: through" in told
     assert "with it: killcheck probe: blocked" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "host"),
+    [
+        (["kubectl", "scale", "deployment/a", "--replicas=0"], "$KUBERNETES_SERVICE_HOST"),
+        (["curl", "https://kubernetes.default.svc/version"], "kubernetes.default.svc"),
+    ],
+)
+def test_a_probe_asks_for_no_name_where_the_executor_asks_for_none(command, host):
+    pod = {"containers": [{"name": "c", "command": command}]}
+    run = SimpleNamespace(
+        layer=SimpleNamespace(name="night"), cron_job={"spec": {"jobTemplate": {"spec": {"template": {"spec": pod}}}}}
+    )
+    assert faults.EgressDenied().asked_of(run) == host
+    assert faults.ApiUnreachable().asked_of(run) == "$KUBERNETES_SERVICE_HOST"
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,10 @@ def asks_for_no_name(layer_name: str, cron_job: Obj) -> str | None:
     )
 
 
+#: The API server, as a probe's shell reads it.
+_BY_ITS_NAME, _BY_ITS_ADDRESS = "kubernetes.default.svc", "$KUBERNETES_SERVICE_HOST"
+
+
 class EgressFault(ExecutorFault):
     """A NetworkPolicy for the drill's own pods."""
 
@@ -63,7 +67,7 @@ class EgressFault(ExecutorFault):
     rank = 0
     words = UNREACHED
     #: What a probe connects to, as its shell reads it: the API server, by name or by address.
-    reaches = "kubernetes.default.svc"
+    reaches = _BY_ITS_NAME
     port = probe_pod.API_PORT
     shows = Evidence.EXECUTOR
 
@@ -92,9 +96,9 @@ class EgressFault(ExecutorFault):
         """Create it, and label the drill's pods for it; see first that it could be seen, then that it is."""
         namespace, _ = identity(layer)
         labels, unknown = label_pods(stage), not probe_pod.known_to_enforce(stage)
-        done = []
+        host, done = self.asked_of(layer), []
         if unknown:
-            done.append(f"without it: {probe_pod.probe_before(stage, layer, labels, self.reaches, self.port)}")
+            done.append(f"without it: {probe_pod.probe_before(stage, layer, labels, host, self.port)}")
         name = f"killcheck-{self.name}-{stage.run[-6:]}"
         stage.journal.create(
             r.NETWORKPOLICIES,
@@ -111,8 +115,13 @@ class EgressFault(ExecutorFault):
         )
         done.append(f"created NetworkPolicy {namespace}/{name}")
         if unknown:
-            done.append(f"with it: {probe_pod.probe_after(stage, layer, labels, self.reaches, self.port)}")
+            done.append(f"with it: {probe_pod.probe_after(stage, layer, labels, host, self.port)}")
         return done
+
+    def asked_of(self, layer: LayerRun) -> str:
+        """What a probe connects to: where names do not matter to the executor, they do not to its probe."""
+        by_address = asks_for_no_name(layer.layer.name, cron_job_of(layer)) is not None
+        return _BY_ITS_ADDRESS if by_address and self.reaches == _BY_ITS_NAME else self.reaches
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """This executor said that it could not get through."""
@@ -169,7 +178,7 @@ class ApiUnreachable(EgressFault):
 
     name = "api-unreachable"
     simulates = "the executor cannot reach the API server"
-    reaches = "$KUBERNETES_SERVICE_HOST"
+    reaches = _BY_ITS_ADDRESS
     failures = (23, 25)
 
     def egress(self, stage: Stage) -> list[Obj]:
