@@ -17,7 +17,7 @@ from typing import Any
 
 from killcheck.kube.objects import Obj, annotations_of, dig, items, mappings, name_of, namespace_of
 
-__all__ = ["STANDS_FOR", "as_cron_job", "is_cron_workflow", "stands_for"]
+__all__ = ["STANDS_FOR", "as_cron_job", "is_cron_workflow", "stands_for", "template_of"]
 
 #: On such a CronJob: the CronWorkflow that it stands for.
 STANDS_FOR = "killcheck.dev/stands-for"
@@ -108,23 +108,32 @@ def _cron_job(obj: Obj, objects: Sequence[Obj]) -> Obj:
     }
 
 
+def template_of(obj: Obj) -> tuple[str, str, str] | None:
+    """Kind, namespace (empty: none) and name of the template that a CronWorkflow is made of; None: it has its own."""
+    ref = dig(obj, "spec", "workflowSpec", "workflowTemplateRef", default={})
+    if not ref:
+        return None
+    if ref.get("clusterScope"):
+        return "ClusterWorkflowTemplate", "", str(ref.get("name"))
+    return "WorkflowTemplate", namespace_of(obj) or "default", str(ref.get("name"))
+
+
 def _workflow(obj: Obj, objects: Sequence[Obj]) -> Obj:
     """The workflow's own spec over that of the WorkflowTemplate that it names."""
     own: Obj = dig(obj, "spec", "workflowSpec", default={})
-    ref = own.get("workflowTemplateRef") or {}
-    if not ref:
+    template = template_of(obj)
+    if template is None:
         return own
-    kind = "ClusterWorkflowTemplate" if ref.get("clusterScope") else "WorkflowTemplate"
-    home = "" if ref.get("clusterScope") else namespace_of(obj) or "default"
+    kind, home, name = template
     for one in objects:
-        if one.get("kind") == kind and name_of(one) == ref.get("name") and (not home or namespace_of(one) == home):
+        if (one.get("kind"), name_of(one)) == (kind, name) and (not home or (namespace_of(one) or "default") == home):
             base: Obj = dig(one, "spec", default={})
             arguments = [
                 *mappings(dig(base, "arguments", "parameters")),
                 *mappings(dig(own, "arguments", "parameters")),
             ]
             return {**base, **own, "arguments": {"parameters": arguments}}
-    raise _Beyond(f"no manifest holds its {kind} {ref.get('name')}")
+    raise _Beyond(f"no manifest holds its {kind} {name}")
 
 
 class _Flow:

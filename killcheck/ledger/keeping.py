@@ -141,6 +141,17 @@ def told_by_cluster(assumptions: Iterable[str]) -> Iterator[Entry]:
         yield Entry(found[0] if found else "the cluster", Status.ASSUMED, text)
 
 
+def _stood_for(objects: Sequence[Obj]) -> Iterator[tuple[str, str, str]]:
+    """Kind, namespace and name of what a CronJob stands for, and of the namespaced template that it is made of."""
+    own = {cron_workflows.stands_for(obj) for obj in objects}
+    for obj in filter(cron_workflows.is_cron_workflow, objects):
+        if f"{home_of(obj)}/{name_of(obj)}" in own:
+            yield str(obj["kind"]), home_of(obj), name_of(obj)
+            template = cron_workflows.template_of(obj)
+            if template is not None:
+                yield template[0], template[1] or "default", template[2]
+
+
 #: What a sentence of a cluster is about: an object's ref, an image.
 _SUBJECT = re.compile(r"^node label \S+|\b[A-Z]\w+/[\w./-]+|\bimage \S+?(?=[:,]? |$)|\bnamespace \S+")
 
@@ -168,8 +179,8 @@ class _Book:
         self.live = inventory.live
         self.models = models
         self.kube = kube
-        #: CronWorkflows that a CronJob of the inventory stands for.
-        self._stood_for = {stands_for for obj in inventory.objects if (stands_for := cron_workflows.stands_for(obj))}
+        #: CronWorkflows that a CronJob of the inventory stands for, and the templates that they are made of.
+        self._stood_for = set(_stood_for(inventory.objects))
         #: By what made them: pods whose programs ran.
         self._began: dict[tuple[str, str, str], list[Ran]] = {}
         declared = {_key(obj) for obj in inventory.objects}
@@ -274,7 +285,7 @@ class _Book:
         held = self.stakes.is_target(obj)
         if held is not None:
             return Entry(ref, Status.MODELLED, "a target: its pods are counted")
-        if cron_workflows.is_cron_workflow(obj) and f"{home_of(obj)}/{name_of(obj)}" in self._stood_for:
+        if (str(obj.get("kind")), home_of(obj), name_of(obj)) in self._stood_for:
             return Entry(ref, Status.MODELLED, "a CronJob stands for it here: its clock, account and programs")
         if not self.live and is_provided(obj):
             return Entry(ref, Status.MODELLED, "its machines and its provider's autoscaler are modelled")
