@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from killcheck.embedded.cluster import Cluster
+from killcheck.kube import gpus
 from killcheck.kube.errors import ApiError
 from killcheck.kube.objects import format_time
 
@@ -78,7 +79,10 @@ GPUS = {
     "a GPU": pod(),
     "a slice": pod("nvidia.com/mig-1g.5gb"),
     "another maker's": pod("amd.com/gpu"),
+    "another cloud's": pod("aws.amazon.com/neuroncore"),
+    "one that nobody knows": pod("devices.example.com/a9"),
     "while it begins": pod(where="initContainers"),
+    "a share": {**pod(""), "metadata": {"generateName": "p-", "annotations": {"gpu-fraction": "0.5"}}},
     "a claim": pod("", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "one-gpu"}]),
 }
 
@@ -96,7 +100,8 @@ def test_without_a_proof_no_pod_with_gpus(cluster, empty, what):
 
 def test_others_come_in(cluster, empty):
     assert create(cluster, pod("")) == ""
-    assert create(cluster, pod("memory")) == ""
+    for name in ("memory", "vpc.amazonaws.com/efa", "nvidia.com/hostdev", "rdma/hca_shared_devices_a"):
+        assert create(cluster, pod(name)) == ""
     assert create(cluster, pod(), "free") == ""
 
 
@@ -135,6 +140,14 @@ def test_nobody_else_writes_the_proof(cluster):
         cluster.kube.call("POST", "/api/v1/namespaces/paid/configmaps", query={"dryRun": "All"}, body=body)
     body["metadata"]["name"] = "another"
     assert cluster.kube.call("POST", "/api/v1/namespaces/paid/configmaps", query={"dryRun": "All"}, body=body)
+
+
+def test_the_policy_tells_gpus_as_killcheck_does():
+    """By the same patterns: a vendor that is known here from now on is known to the recipe, too."""
+    [asked] = POLICIES[0]["spec"]["matchConditions"]
+    for pattern in (gpus._DEVICES, gpus._OTHERS, gpus._OTHER_DOMAINS):
+        assert f"({pattern.pattern})" in asked["expression"]
+    assert str(list(gpus._FRACTIONS)) in asked["expression"]
 
 
 def test_kyverno_asks_the_same():
