@@ -42,7 +42,7 @@ class ByClock(IdleWorkload):
     @staticmethod
     def drills(layer: Layer) -> bool:
         """A dead-man's switch that is neither a CronJob nor a container."""
-        return layer.type is LayerType.DEAD_MAN and layer.workload is not None
+        return layer.type is LayerType.DEAD_MAN and layer.workload is not None and layer.container is None
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         super().__init__(layer, stage)
