@@ -99,13 +99,16 @@ def command(
     named_record, chain = record_of(record, state_dir()), Chain()
     story = tell(read(named_record, chain))
     if story.started.kill_path != path.name:
-        raise click.UsageError(f"the run drilled {story.started.kill_path}, and {spec} is {path.name}: name the other")
+        said = f"the run is of {story.started.kill_path}, and {spec} is of {path.name}"
+        raise click.UsageError(f"{said}: drill that spec first (killcheck drill {spec}), or name a run of it")
     believed(named_record, chain, anyway=unsealed)
     earlier = accepted.read(file)
     done = accept(story, earlier, until=last, **options)
     if not dry_run and done.rules != earlier:
         file.write_text(accepted.dump(done.rules), encoding="utf-8")
     _tell(done, file, last, dry_run=dry_run)
+    if done.rules and not dry_run:
+        say(f"next: commit {file}; killcheck history --spec {spec} tells what is accepted", hang=6)
     if done.refused:
         sys.exit(EXIT_CODES["exposed"])
 

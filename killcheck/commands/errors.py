@@ -10,6 +10,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+import click
+
 from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
@@ -56,6 +58,8 @@ def guarded(function: _F) -> _F:
             sys.exit(EXIT_CODES["unfinished"])
         except expected() as error:
             word = next(word for kind, word in _meanings() if isinstance(error, kind))
+            if kwargs.get("as_json"):
+                _as_document(_said(error), word)
             _fail(_said(error), word)
 
     return run  # type: ignore[return-value]
@@ -161,6 +165,17 @@ def _signals() -> None:
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), unwind)
+
+
+def _as_document(message: str, word: str) -> None:
+    """What a reader of ``--json`` gets where there is nothing else: the same sentence, and what it comes to."""
+    import json
+
+    from killcheck.text.redaction import redact
+
+    empty: dict[str, list[object]] = {"drills": [], "findings": [], "fences": []}
+    said = {"schema": "killcheck.result/v1", "verdict": word, "exit_code": EXIT_CODES[word], "error": redact(message)}
+    click.echo(json.dumps({**said, **empty}, indent=2))
 
 
 def _fail(message: str, word: str) -> None:

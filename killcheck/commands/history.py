@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,11 @@ __all__ = ["command", "index_folder"]
 
 @click.command("history", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("places", nargs=-1, metavar="[PLACE]...")
+@click.option(
+    "--spec",
+    type=click.Path(path_type=Path, exists=True),
+    help="Whose policy says what is accepted by now (default: killcheck.yaml here or above, if there is one).",
+)
 @click.option("--since", metavar="DURATION", help="Only nights of the last so long, such as 90d (default: all).")
 @click.option("--stale-after", default="30d", show_default=True, metavar="DURATION", help="How old a proof may be.")
 @click.option("--layer", "layers", multiple=True, metavar="LAYER", help="Only this layer; repeatable.")
@@ -43,6 +49,8 @@ def command(places: tuple[str, ...], since: str | None, stale_after: str, no_col
     PLACE is a folder with run records at any depth, or s3://BUCKET/PREFIX as killcheck evidence fills it; several
     are told together. Without one: the runs under .killcheck. Records count that this machine sealed when their run
     ended, or another with the same KILLCHECK_KEY; what others prove is unsealed, and so not proven.
+
+    Of the spec's kill path, what its policy accepts today is accepted, also where the night was drilled before.
 
     Exit code 0: the last night of each layer and fault proved it (or the policy accepts it), not too long ago;
     1: one stands exposed; 3: one is not proven, its proof is too old, or a record cannot be read or was changed.
@@ -80,12 +88,15 @@ def _seconds(text: str, option: str) -> float:
 
 
 def _told(places: tuple[str, ...], now: float, stale_after_s: float, since: float, wanted: dict[str, Any]) -> Story:
-    """Raises UsageError for a layer that no record knows."""
+    """Raises UsageError for a layer that no record knows, SpecError for a spec that is none."""
     from killcheck.cloud.session import Aws
     from killcheck.history.index import gather
+    from killcheck.history.lived_with import by_policy
     from killcheck.history.places import place_of
     from killcheck.history.series import told
+    from killcheck.run.chosen import find_spec, spec_in
     from killcheck.safety.journal import state_dir
+    from killcheck.spec import specfile
     from killcheck.text.suggestions import did_you_mean
     from killcheck.text.values import replace
 
@@ -93,6 +104,11 @@ def _told(places: tuple[str, ...], now: float, stale_after_s: float, since: floa
     found = [place_of(one, aws) for one in places or (str(state_dir()),)]
     history = gather(found, index_folder(), anyway=wanted["unsealed"])
     _tell_of_unsealed(history, anyway=wanted["unsealed"])
+    spec = spec_in(wanted["spec"]) if wanted["spec"] else find_spec(Path())
+    if spec is not None:
+        kill_path = specfile.load(spec)
+        today = datetime.fromtimestamp(now, UTC).date()
+        history = by_policy(history, kill_path.name, kill_path.policy.on(today), anyway=wanted["unsealed"])
     known = {night.layer for night in history.nights}
     for name in wanted["layers"]:
         if name not in known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,8 @@ def command(
     else:
         output.write_text(found.spec, "utf-8")
     _say(found, output, loaded, verbose)
+    if str(output) != "-":
+        say(_next(output, found.written, on, manifests), err=True)
 
 
 def _loaded(paths: tuple[Path, ...], **reading: Any) -> Loaded:
@@ -203,7 +205,7 @@ def _say(found: Discovery, output: Path, loaded: Loaded | None, verbose: bool) -
     for layer in found.written:
         say(f"  {layer.type.value:<16} {layer.name} turns off {', '.join(layer.covers)}", err=True)
     if not path.layers:
-        say("  ! no layer was found: name under layers what turns these off, and run killcheck lint", err=True)
+        say("  ! no layer was found", err=True)
     for target in found.uncovered if path.layers else ():
         say(f"  ! nothing turns {target} off", err=True)
     if loaded:
@@ -212,3 +214,18 @@ def _say(found: Discovery, output: Path, loaded: Loaded | None, verbose: bool) -
     said = (*(f"not understood: {what}" for what in found.not_understood), *(f"! {one}" for one in found.unknown))
     for note in (*found.notes, *said, *unread):
         say(f"  · {note}", err=True)
+
+
+def _next(output: Path, layers: Sequence[object], on: str | None, manifests: Sequence[Path]) -> str:
+    """The one thing to do with the spec."""
+    import shlex
+
+    beside = [one for one in manifests if one.resolve() != output.parent.resolve()]
+    words = ["--on", on] if on else [word for one in beside for word in ("--manifests", str(one))]
+    where = shlex.join([str(output), *words])
+    if not layers:
+        return (
+            f"next: say in {output}, under layers:, what turns these off (docs/layers.md); then killcheck lint {where}"
+        )
+    how = "" if on else " --exec host   (its programs run, in a sandbox of this host)"
+    return f"next: killcheck drill {where}{how}"

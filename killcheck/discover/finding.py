@@ -381,7 +381,8 @@ def _no_target(
         by_hand = (
             [BY_HAND] if any(one.cause is Cause.OUTSIDE for one in unseen) and not objects else [next_step(unseen)]
         )
-        return DiscoveryError("\n  ".join([message, *notes, *summed_up(unseen), *by_hand]), something=bool(unseen))
+        lines = "\n  ".join([message, *notes, *summed_up(unseen)])
+        return DiscoveryError("\n".join([lines, *by_hand]), something=bool(unseen))
     where = [f"by {len(said)} object(s) that are not understood as holders"] if said else []
     where += [f"in {len(named)} file(s) or documents that were not read"] if named else []
     message = (
@@ -390,8 +391,8 @@ def _no_target(
     twice = tuple(f"{ref_of(obj)} " for obj in daemons)
     notes = [note for note in notes if not note.startswith(twice)]
     last = next_step(named) if named else "next: name under targets, in a killcheck.yaml, what is to go off"
-    lines = [message, *_first(said), *notes, *summed_up(named), last]
-    return DiscoveryError("\n  ".join(lines), something=True)
+    lines = "\n  ".join([message, *_first(said), *notes, *summed_up(named)])
+    return DiscoveryError("\n".join([lines, last]), something=True)
 
 
 def next_step(unseen: Sequence[Skipped]) -> str:
@@ -434,8 +435,8 @@ def _nothing_fires(seen: discover_layers.Found) -> str:
     """What stands above an empty list of layers: what was looked at, and what to do next."""
     looked = "; ".join((*seen.misses, *seen.not_understood)) or "no CronJob, scaler or controller that acts on a target"
     return (
-        f"What turns it off: none was found. Looked at: {looked}. Name here what turns the targets off (killcheck "
-        "docs: layers), then run killcheck lint and killcheck drill with this file."
+        f"What turns it off: none was found. Looked at: {looked}. Name here what turns the targets off "
+        "(docs/layers.md), then run killcheck lint and killcheck drill with this file."
     )
 
 

@@ -165,6 +165,14 @@ def _groups(nodes: Sequence[Obj], *, pools_known: bool = False) -> Iterator[Node
         yield NodePool("gpu-nodes", selector=f"kubernetes.io/hostname in ({hosts})", floor=floor)
 
 
+def _called(key: str, value: str) -> str:
+    """What a label calls a pool: by its value, or by its key where the value is no more than a yes."""
+    said = (
+        key.rpartition("/")[2] if value.casefold() in ("true", "false", "yes", "no", "on", "off", "1", "0") else value
+    )
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", said).strip("-.") or "gpu"
+
+
 def _by_selector(targets: Sequence[Obj], *, pools_known: bool = False) -> tuple[NodePool, ...]:
     """Without any node to look at: the labels that the targets' pods select.
 
@@ -181,7 +189,7 @@ def _by_selector(targets: Sequence[Obj], *, pools_known: bool = False) -> tuple[
             pool = "" if pools_known else selected.pop(_GROUPS[0], "")
             selector = ",".join(f"{key}={value}" for key, value in sorted(selected.items()))
             if pool or selector:
-                name = pool or re.sub(r"[^A-Za-z0-9.-]+", "-", next(iter(selected.values()))).strip("-.") or "gpu"
+                name = pool or _called(*next(iter(selected.items())))
                 found.setdefault(f"{pool} {selector}", NodePool(name, node_pool=pool, selector=selector))
     names = [pool.name for pool in found.values()]
     return tuple(

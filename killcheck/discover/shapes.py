@@ -15,7 +15,7 @@ from killcheck.kube import blame
 from killcheck.kube.custom_holders import mention
 from killcheck.kube.manifests import STUMBLES, Loaded, Manifest, ManifestError
 from killcheck.kube.objects import Obj, ref_of
-from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
+from killcheck.kube.passed_over import Cause, Skipped, kind_of, names_accelerators
 from killcheck.kube.workloads import devices_of
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
@@ -49,7 +49,14 @@ def sound(loaded: Loaded) -> Loaded:
         return loaded
     kept = [manifest for manifest in loaded.manifests if id(manifest) not in refused]
     skipped = [
-        Skipped(problem.file, problem.line, problem.message, Cause.REFUSED, names_accelerators(str(manifest.obj)))
+        Skipped(
+            problem.file,
+            problem.line,
+            problem.message,
+            Cause.REFUSED,
+            names_accelerators(str(manifest.obj)),
+            of=kind_of(manifest.obj),
+        )
         for manifest, problems in refused.values()
         for problem in problems[:1]
     ]

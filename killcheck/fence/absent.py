@@ -10,13 +10,15 @@ from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.selectors import parse_labels
 from killcheck.spec.killpath import NodePool
 
-__all__ = ["unread"]
+__all__ = ["NO_POOL", "unread"]
 
 #: Doors beside the pools, and what Karpenter makes: neither is what a node group of a cloud is made by.
 _NO_GROUPS = ("RBAC/", "NodeClaim/", "NodePool/", "Credentials/")
 #: How many pools of which nothing was read are named.
 _SHOWN = 3
 _ADD = "add what makes them (--manifests, --account, --aws)"
+#: GPUs run on something: what nobody read is under no ceiling.
+NO_POOL = f"no node pool was read, so what can be launched is not known: {_ADD}"
 
 
 def unread(named: Iterable[NodePool], objects: Sequence[Obj], pools: Sequence[Pool]) -> Iterator[str]:

@@ -40,6 +40,10 @@ UNEVALUATED = {
 }
 
 
+#: So many places are named.
+_SHOWN = 3
+
+
 class _World(Struct, frozen=True):
     """Everything that was read: pools by what may be patched, and what is said beside them."""
 
@@ -72,12 +76,21 @@ def evaluate(
     world = _read(found, catalogue, account or Account(), role)
     world.pools.extend(doors)
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
-    passed_over = [f"{place} was not read, and may be a pool" for place in unread]
+    passed_over = _not_read(tuple(unread))
     unknown = (*world.unknown, *absent.unread(named, found, world.pools), *passed_over)
+    unknown += () if world.pools or account is not None else (absent.NO_POOL,)
     cluster = _together(results, judge_together(world.pools, ceiling, unknown))
     findings = tuple(queues(found, [pool for pool in world.pools if not pool.name.startswith("RBAC/")]))
     notes = (*world.notes, *authority.moved_by(found), *ceilings(found, world.pools))
     return FenceReport(tuple(results), cluster, notes, catalogue.sources, findings)
+
+
+def _not_read(places: Sequence[str]) -> list[str]:
+    """What nobody read, in one sentence."""
+    if len(places) < 2:
+        return [f"{place} was not read, and may be a pool" for place in places]
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return [f"{', '.join(places[:_SHOWN])}{more} were not read, and each may be a pool"]
 
 
 def pools_of(

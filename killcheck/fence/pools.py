@@ -44,6 +44,11 @@ class Pool(Struct, frozen=True):
     raised: bool = False
     obj: Obj | None = None
 
+    @property
+    def blind(self) -> bool:
+        """Whether nothing is known of what it can launch: zero is no figure of it then."""
+        return bool(self.unknown) and not self.possible
+
     def all_limits(self) -> dict[str, float]:
         """The limits and the number of nodes, as one mapping."""
         found = dict(self.limits)

@@ -14,7 +14,7 @@ from killcheck.fence.report import FenceResult, FenceVerdict, whole
 from killcheck.instances.catalogue import InstanceType
 from killcheck.text.values import replace
 
-__all__ = ["Totals", "judge", "judge_together", "totals"]
+__all__ = ["UNSTATED", "Totals", "judge", "judge_together", "totals"]
 
 
 class Totals(Struct, frozen=True):
@@ -83,16 +83,16 @@ def judge(pool: Pool, ceiling: Ceiling) -> FenceResult:
     if pool.undecided and (case.doubts or not case.exposed):
         reasons += pool.undecided if _matters(pool, case) else []
     verdict = _verdict(pool, ceiling, case)
+    blind = pool.blind
     if verdict == "unproven" and not ceiling.stated:
-        reasons.append(_UNSTATED)
+        reasons.append(UNSTATED)
     return FenceResult(
         pool.name,
         verdict,
         worst.name if worst else "",
-        worst.devices if worst else 0,
+        None if blind else worst.devices if worst else 0,
         dearest.usd_per_hour if dearest else None,
-        *_money(sums),
-        whole(sums.nodes),
+        *((None, None, None) if blind else (*_money(sums), whole(sums.nodes))),
         not math.isinf(sums.devices.ceiling),
         door=_door(pool, worst, case) if case.exposed else "",
         requirement=pool.requirement if case.exposed else "",
@@ -202,7 +202,9 @@ def _worst_now(pool: Pool) -> str:
 
 
 #: Why nothing is proven where the spec has no ceiling.
-_UNSTATED = "no ceiling is stated: say in the spec, under fences:, what may be launched at most"
+UNSTATED = (
+    "no ceiling is stated: say under fences: in the spec (or by --max-devices and --max-usd) what may be launched"
+)
 
 
 def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[str] = ()) -> FenceResult:
@@ -229,7 +231,7 @@ def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[st
         verdict = "exposed"
     elif case.doubts or unknown or not ceiling.stated:
         verdict = "unproven"
-    blind = verdict == "unproven" and not pools  # zero is no figure of what nobody read
+    blind = any(pool.blind for pool in pools) or (verdict == "unproven" and not pools)
     return FenceResult(
         "cluster",
         verdict,
@@ -242,7 +244,12 @@ def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[st
         not math.isinf(devices),
         door="every pool at its largest at the same time" if case.exposed else "",
         remedy="limit each pool so that they stay under the ceiling together" if case.exposed else "",
-        reasons=(*case.exposed, *case.doubts, *unknown, *(() if ceiling.stated else (_UNSTATED,))),
+        reasons=(
+            *case.exposed,
+            *case.doubts,
+            *unknown,
+            *(() if ceiling.stated else (UNSTATED,)),
+        ),
         floor=sum(pool.floor for pool in pools),
     )
 

@@ -17,7 +17,7 @@ from killcheck.spec.phases import Phase
 from killcheck.text.shown import one_line
 from killcheck.text.values import replace
 
-__all__ = ["UNFINISHED", "Night", "RunNights", "Unreadable", "path_told", "read"]
+__all__ = ["UNFINISHED", "Night", "RunNights", "Unreadable", "end_of", "path_told", "read"]
 
 #: What a standing may be; ``unfinished``: the record ends before the drill did.
 PROVEN = frozenset({"survived", "covered"})
@@ -183,7 +183,7 @@ class _Book:
             _number(result.get("usd") if chance is None else chance) if exposed else None,
             one_line(str(result.get("cause") or result.get("why") or "")[:500]),
             bool(result.get("problems")),
-            min((_end_of(day) for day in _last_days(accepted, result)), default=None),
+            min((end_of(day) for day in _last_days(accepted, result)), default=None),
         )
 
 
@@ -215,6 +215,6 @@ def _last_days(accepted: Mapping[str, Any], result: Mapping[str, Any]) -> Iterat
     yield from (one["until"] for one in (accepted, *(result.get("ledger") or ())) if one.get("until"))
 
 
-def _end_of(day: Any) -> float:
+def end_of(day: Any) -> float:
     """The Unix time at which a day ends everywhere a policy could mean it: in UTC. Raises ValueError."""
     return (datetime.combine(date.fromisoformat(str(day)), time(), UTC) + timedelta(days=1)).timestamp()

@@ -246,7 +246,8 @@ class Launchable:
 
     def unknown_values(self, key: str, requirement: Requirement, prefix: str) -> list[str]:
         """Values that a list on an identifying label names and no type here has: types that the catalogue lacks."""
-        name = "type" if key == _TYPE else key.removeprefix(f"{prefix}/")
+        domain, _, said = key.rpartition("/")
+        name = "type" if key == _TYPE else said if domain == prefix else ""  # a label of one's own may be called so too
         if requirement.complement or name not in _IDENTIFYING:
             return []
         return sorted(requirement.values - self._values(name).keys())

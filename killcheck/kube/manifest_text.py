@@ -14,7 +14,7 @@ from msgspec import Struct
 from killcheck.kube import outside_schedules, provider_pools, secret_text
 from killcheck.kube.custom_holders import floors
 from killcheck.kube.objects import Obj, dig
-from killcheck.kube.passed_over import SPEC, Cause, Skipped, names_accelerators
+from killcheck.kube.passed_over import SPEC, Cause, Skipped, kind_of, names_accelerators
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, Gaps, Path, YamlError, documents, each_document, format_path
@@ -316,7 +316,7 @@ def _document(doc: Document, found: Found, lines: _Lines) -> None:
     for base, obj in _flattened(doc.value, ()):
         problems = [*refused, *_object_problems(doc, base, obj)]
         if problems:
-            found.skipped += _passed_over(problems, lines)
+            found.skipped += _passed_over(problems, lines, obj)
             continue
         known = secret_text.as_present(obj)
         found.manifests.append(Manifest(known, doc.file, doc.line_of(base) if base else doc.line, doc, base))
@@ -325,11 +325,11 @@ def _document(doc: Document, found: Found, lines: _Lines) -> None:
             found.manifests.append(Manifest(made, doc.file, doc.line, doc, base))
 
 
-def _passed_over(problems: list[tuple[Cause, Problem]], lines: _Lines) -> Iterator[Skipped]:
+def _passed_over(problems: list[tuple[Cause, Problem]], lines: _Lines, obj: Any) -> Iterator[Skipped]:
     named = names_accelerators(lines.around(problems[0][1].line))
     for cause, one in problems:
         why = f"{one.path}: {one.message}" if one.path else one.message
-        yield Skipped(one.file, one.line, why, cause, named)
+        yield Skipped(one.file, one.line, why, cause, named, of=kind_of(obj))
 
 
 def _no_object(value: Any) -> tuple[Cause, str] | None:
@@ -384,7 +384,7 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[tuple[Caus
         yield problem(("metadata",), _unrendered(engine, whole, doc.file), Cause.TEMPLATE)
         return
     if all(dig(obj, "metadata", key) in (None, "") for key in ("name", "generateName")):
-        yield problem(("metadata",), f"{obj['kind']} without a metadata.name: no API server would take it")
+        yield problem(("metadata",), f"{obj['kind']} without a metadata.name: kubectl apply takes none")
         return
     for where, most in _LONGEST.items():
         value = dig(obj, *where)

@@ -77,7 +77,8 @@ class Loaded(Struct, frozen=True):
         ``harmless``: only that in which nothing can be, where findings tell the rest.
         """
         told = [one for one in self.skipped if one.cause is not Cause.SPEC and not (harmless and one.matters)]
-        specs = [] if spec else [one for one in self.skipped if one.cause is Cause.SPEC]
+        own = [one for one in self.skipped if one.cause is Cause.SPEC and not one.file.endswith(".accepted.yaml")]
+        specs = [] if spec else own  # accepted exposures are read with their spec
         lines = [
             *(f"{one.file}: not read: {SPEC} (give it as SPEC)" for one in specs),
             *summed_up(told, verbose=verbose),

@@ -5,26 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct, structs
 
+from killcheck.kube.resources import by_kind
 from killcheck.text.shown import brief
 
-__all__ = ["SPEC", "Cause", "Skipped", "names_accelerators", "summed_up"]
+__all__ = ["SPEC", "Cause", "Skipped", "kind_of", "names_accelerators", "summed_up"]
 
 #: What a document is, and no object of Kubernetes.
 SPEC = "a killcheck spec"
+#: Built-in kinds that run programs.
+_RUN = frozenset(
+    {"Pod", "ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
+)
 #: So many are shown of a class before the rest is a number.
 _SHOWN = 3
 #: Without one of these words no line names an accelerator.
 _WORDS = ("gpu", "tpu", "neuron", "accelerator", "gaudi", "ascend", "nvidia.com/mig", "shared")
 #: So many characters before and after such a word are looked at.
 _BESIDE = 128
-#: Accelerators as text of any kind writes them: extended resources, node labels, what managed services call them.
+#: Accelerators as text of any kind writes them: extended resources, node labels, what managed services call them, and
+#: counts (a model's vocabulary has numbers of five digits beside its words).
 _ACCELERATORS = re.compile(
     r"(?:nvidia|amd|gpu\.intel|habana|huawei)\.(?:com|ai)[/_](?:gpu|mig|gaudi|ascend|shared|pgpu)"
     r"|google\.com/tpu|aws\.amazon\.com/neuron|gke-(?:accelerator|tpu)|k8s\.amazonaws\.com/accelerator"
-    r"|\b(?:request|num|n)_?gpus?\b['\"]?\s*[:=]\s*['\"]?[1-9]|\bgpus?(?:_?(?:count|per_?\w+))?['\"]?:\s*['\"]?[1-9]",
+    r"|(?:\b(?:request|num|n)_?gpus?\b['\"]?\s*[:=]|\bgpus?(?:_?(?:count|per_?\w+))?['\"]?:)\s*['\"]?[1-9]\d{0,3}(?!\d)",
     re.IGNORECASE,
 )
 
@@ -86,6 +93,7 @@ class Skipped(Struct, frozen=True):
     it would have changed, or been read beside: of a kustomization that was not rendered, all that its resources name.
     Of a chart they are its own.
     ``floors``: groups of machines with GPUs that a cluster's configuration always keeps, and how many.
+    ``of``: the ``apiVersion`` and ``kind`` of a document that says them; empty: not known.
     """
 
     file: str
@@ -95,6 +103,7 @@ class Skipped(Struct, frozen=True):
     names_gpus: bool = False
     files: tuple[str, ...] = ()
     floors: tuple[tuple[str, int], ...] = ()
+    of: tuple[str, str] = ("", "")
 
     def __post_init__(self) -> None:
         structs.force_setattr(self, "why", brief(self.why))
@@ -113,6 +122,30 @@ class Skipped(Struct, frozen=True):
     def undermines(self) -> bool:
         """Whether a drill of the rest proves nothing: Kubernetes objects that were not read, or GPUs unseen."""
         return self.cause.is_fault or (self.cause.may_hold and self.names_gpus and self.cause is not Cause.LEFT_OUT)
+
+    @property
+    def may_launch(self) -> bool:
+        """Whether it :attr:`undermines` a fence: what launches machines is of no kind that is built in."""
+        return self.undermines and not self._built_in
+
+    @property
+    def may_switch(self) -> bool:
+        """Whether a switch or a holder may be in there: it names GPUs, or its kind runs or scales something."""
+        if self.names_gpus or not self.of[1]:
+            return True
+        return self.of[1] in _RUN if self._built_in else by_kind(*self.of) is not None
+
+    @property
+    def _built_in(self) -> bool:
+        version, kind = self.of
+        group = version.partition("/")[0] if "/" in version else ""
+        return bool(kind) and ("." not in group or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io")))
+
+
+def kind_of(obj: Any) -> tuple[str, str]:
+    """The ``apiVersion`` and ``kind`` of whatever a document holds; empty where it says none."""
+    said = obj if isinstance(obj, dict) else {}
+    return str(said.get("apiVersion") or ""), str(said.get("kind") or "")
 
 
 def names_accelerators(text: str) -> bool:

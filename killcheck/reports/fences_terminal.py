@@ -8,7 +8,9 @@ from typing import Any
 
 from rich.text import Text
 
+from killcheck.fence.absent import NO_POOL
 from killcheck.fence.report import FenceReport, FenceResult
+from killcheck.fence.verdict import UNSTATED
 from killcheck.reports.figures import money
 from killcheck.reports.screen import Screen, fitting, screen
 from killcheck.reports.terminal import PLAIN_WIDTH
@@ -34,7 +36,11 @@ def show(report: FenceReport, *, color: bool | None = None, width: int | None = 
         ]
         for one in (*report.results, report.cluster)
     ]
-    console.grid(fitting(list(_HEADERS), rows, console.width, right=frozenset(_HEADERS[3:])))
+    if report.results:
+        console.grid(fitting(list(_HEADERS), rows, console.width, right=frozenset(_HEADERS[3:])))
+    else:
+        no_pool = NO_POOL if NO_POOL in report.cluster.reasons else "no node pool was read"
+        console.say(f"{report.cluster.verdict}: {no_pool}", 2)
     for one in (*report.results, report.cluster):
         _explain(console, one)
     for found in report.findings:
@@ -44,6 +50,8 @@ def show(report: FenceReport, *, color: bool | None = None, width: int | None = 
         console.say(Text(f"  {note}", style="dim"), 4)
     for note in report.notes:
         console.say(Text(f"  {note}", style="dim"), 4)
+    if UNSTATED in report.cluster.reasons:
+        console.say(f"\n{UNSTATED}", 2)
 
 
 def _rate(one: FenceResult) -> str:
@@ -55,7 +63,9 @@ def _rate(one: FenceResult) -> str:
 def _explain(console: Screen, one: FenceResult) -> None:
     if str(one.verdict) == "safe":
         return
-    console.say(f"\n{one.pool}: {'; '.join(one.reasons) or one.door}", 2)
+    reasons = [reason for reason in one.reasons if reason not in (NO_POOL, UNSTATED)]  # said once
+    if reasons or one.door:
+        console.say(f"\n{one.pool}: {'; '.join(reasons) or one.door}", 2)
     if one.door:
         console.say(f"  door    {one.door}", 10)
     if one.remedy:

@@ -26,7 +26,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Renderings, Skipped
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
-from killcheck.kube.passed_over import Cause, names_accelerators
+from killcheck.kube.passed_over import Cause, kind_of, names_accelerators
 from killcheck.run.hanging import as_drilled, marked
 from killcheck.run.rehearsing import known, rehearsed
 from killcheck.run.which_night import night
@@ -453,7 +453,7 @@ class Session:
         if self.strict or self._names(found.obj):
             raise manifests.ManifestError([Problem(found.file, found.line, "", str(error))]) from error
         named = names_accelerators(str(found.obj))
-        refused = Skipped(found.file, found.line, str(error), Cause.REFUSED, named)
+        refused = Skipped(found.file, found.line, str(error), Cause.REFUSED, named, of=kind_of(found.obj))
         kept = tuple(manifest for manifest in loaded.manifests if manifest is not found)
         self._loaded = replace(loaded, manifests=kept, skipped=(*loaded.skipped, refused))
         self._objects = [obj for obj in self.objects if obj is not found.obj]

@@ -215,7 +215,8 @@ class Target(Struct, frozen=True):
     def __str__(self) -> str:
         if self.outside:
             return f"command {self.name}"
-        return f"{self.kind}/{self.namespace}/{self.object or '{' + self.selector + '}'}"
+        selected = "{" + self.selector + "}" if self.selector else "(a generated name)"
+        return f"{self.kind}/{self.namespace}/{self.object or selected}"
 
 
 class Sentinel(Struct, frozen=True):

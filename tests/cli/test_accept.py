@@ -64,6 +64,10 @@ def test_what_is_accepted_passes_and_is_told_apart_from_exposed(drilled, tmp_pat
     done = drilled("accept", *SAID)
     assert done.exit_code == 0, done.output
     assert "2 exposure(s) are accepted: 2 new" in done.stdout
+    told = drilled("history", "--json")
+    stands = {tuple(one["faults"]): one["stand"] for one in json.loads(told.stdout)["series"]}
+    assert stands == {(): "proven", ("image-gone",): "accepted", ("suspended",): "accepted"}
+    assert told.exit_code == 0
     again = drilled(*MATRIX, *UNDER, "--json")
     document = json.loads(again.stdout)
     assert (again.exit_code, document["verdict"], document["matrix"]["accepted"]) == (0, "accepted", 2)
@@ -84,6 +88,7 @@ def test_a_day_after_the_last_it_fails_again(drilled, tmp_path):
     assert drilled("accept", *SAID).exit_code == 0
     file = tmp_path / "killcheck.accepted.yaml"
     file.write_text(file.read_text().replace(LATER.isoformat(), "2026-01-01"))
+    assert drilled("history").exit_code == 1
     again = drilled(*MATRIX, "--under", "suspended")
     assert again.exit_code == 1
     assert "2 expired" in again.stderr.splitlines()[0]

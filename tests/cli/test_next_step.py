@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -64,16 +65,25 @@ def test_where_nothing_turns_them_off_they_are_counted_and_a_spec_is_written(tmp
     """In a drill, a gate and lint, whose last line it is; many findings that are mended the same way are one."""
     one = "names no layer, so nothing turns off Deployment/gpu/a (1 GPU)"
     (tmp_path / "gpu.yaml").write_text(GPU)
-    drilled = CliRunner().invoke(main, ["drill", "--manifests", str(tmp_path)]).output
+    drilled = CliRunner().invoke(main, ["drill", "--manifests", str(tmp_path), "--json"])
+    document = json.loads(drilled.stdout)
+    assert (document["verdict"], document["exit_code"], document["drills"]) == ("inconclusive", drilled.exit_code, [])
+    assert one in document["error"]
+    spec = tmp_path / "found/killcheck.yaml"
+    spec.parent.mkdir()
+    written = CliRunner().invoke(main, ["init", "--manifests", str(tmp_path), "-o", str(spec)]).stderr
+    assert written.splitlines()[-1].endswith(f"then killcheck lint {spec} --manifests {tmp_path}")
+    spec.unlink()
     (tmp_path / "more.yaml").write_text("---\n".join(GPU.replace("name: a,", f"name: {name},") for name in "bcde"))
     gated = CliRunner().invoke(main, ["gate", "--manifests", str(tmp_path)]).output
     read = CliRunner().invoke(main, ["lint", "--manifests", str(tmp_path)]).output
     last = f"next: killcheck init --manifests {tmp_path} -o killcheck.yaml"
-    assert one in drilled
-    assert {output.splitlines()[-1] for output in (drilled, gated, read)} == {last}
+    assert {output.splitlines()[-1] for output in (drilled.stderr, gated, read)} == {last}
     assert "names no layer, so nothing turns off 5 targets:" in gated
     assert gated.count("holds 1 GPU, and no layer turns it off") == 5
     assert gated.count("Add it to what a layer turns off") == 1
+    (tmp_path / "no-name.yaml").write_text("apiVersion: v1\nkind: ServiceAccount\n")  # neither a switch nor a holder
+    assert CliRunner().invoke(main, ["lint", "--manifests", str(tmp_path)]).output.splitlines()[-1] == last
 
 
 def test_where_a_docker_host_has_them(tmp_path):

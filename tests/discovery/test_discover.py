@@ -336,6 +336,8 @@ def test_pools_by_what_the_targets_select():
         "      containers", "      nodeSelector: {pool: a100, kubernetes.io/arch: amd64}\n      containers"
     )
     assert found(selecting, KILL).kill_path.nodes == (NodePool("a100", selector="pool=a100"),)
+    marked = selecting.replace("pool: a100", "team/gpu-pool: 'true'")  # a yes is no name
+    assert found(marked, KILL).kill_path.nodes == (NodePool("gpu-pool", selector="team/gpu-pool=true"),)
 
 
 def test_deadlines_do_not_grow_with_what_they_are_there_to_find():

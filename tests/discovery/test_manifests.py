@@ -116,7 +116,7 @@ def test_yaml_that_is_no_object_is_skipped_and_listed(tmp_path: Path):
         ("a: b", "a: 1", "metadata.labels.a: YAML 1.1 reads 1 as a number"),
         ("a: b", "on: b", "metadata.labels.on: YAML 1.1 reads the key on as a boolean"),
         ("name: x", "name: off", "metadata.name: YAML 1.1 reads off"),
-        ("name: x", "namespace: x", "metadata: Job without a metadata.name"),
+        ("name: x", "namespace: x", "metadata: Job without a metadata.name: kubectl apply takes none"),
         ("name: x", 'name: "{{ .Release.Name }}"', "metadata.name: a template ('{{', Helm?) that was not rendered"),
         ("suspend: yes", "suspend: yes\n  suspend: no", ".yaml:6: spec.suspend: key 'suspend' is given twice"),
         ("spec:\n  suspend", "spec:\n\tsuspend", ".yaml:5: not YAML: a tab character"),
@@ -221,6 +221,7 @@ def test_a_folder_of_a_machines_timers_alone_is_read(tmp_path: Path):
 
 def test_a_spec_among_manifests_is_told_of_only_where_none_was_named(tmp_path):
     (tmp_path / "killcheck.yaml").write_text("apiVersion: killcheck/v1\nkind: KillPath\n")
+    (tmp_path / "killcheck.accepted.yaml").write_text("apiVersion: killcheck/v1\nkind: Accepted\n")
     (tmp_path / "p.yaml").write_text(pod("p"))
     (tmp_path / "values.yaml").write_text("replicas: 1\n")
     loaded = manifests.load(tmp_path)

@@ -134,9 +134,9 @@ def test_an_empty_catalogue_proves_nothing_about_named_types():
     assert report.verdict == "unproven"
 
 
-def test_what_is_no_pool_is_passed_over_and_an_empty_cluster_is_safe():
+def test_what_is_no_pool_is_passed_over_and_of_no_pool_nothing_is_proven():
     report = evaluate([{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}, {}], Ceiling(max_nodes=1))
-    assert (report.results, report.verdict, report.exit_code) == ((), "safe", 0)
+    assert (report.results, report.verdict, report.exit_code) == ((), "unproven", 3)
 
 
 def test_a_pool_that_is_half_used_says_what_could_still_come():

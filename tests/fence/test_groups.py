@@ -227,7 +227,7 @@ def gke(machine="a2-highgpu-1g", *, accelerators=(), locations=("us-central1-a",
             4,
         ),
         (gke("n1-standard-16", accelerators=[{"acceleratorType": "nvidia-tesla-v100"}]), "unproven", 1, 0),
-        (gke("a9-ultragpu-16g"), "unproven", None, 0),
+        (gke("a9-ultragpu-16g"), "unproven", None, None),
         (
             gke(locations=("a", "b", "c"), autoscaling={"enabled": True, "minNodeCount": 1, "maxNodeCount": 4}),
             "safe",
