@@ -52,9 +52,8 @@ class CoverageGap(Probe):
                 why = unread or f"{unfired[0]} was not fired" + (
                     f", nor {len(unfired) - 1} more" if len(unfired) > 1 else ""
                 )
-                yield self.unproven(
-                    world, holder.obj, f"whether anything turns off its {devices}: no layer does, and {why}"
-                )
+                asked = f"whether anything turns off its {devices}: no layer does, and {why}"
+                yield replace(self.unproven(world, holder.obj, asked), gpus=holder.devices)
             else:
                 found = self.finding(world, holder.obj, path, f"holds {devices}, and no layer turns it off")
                 yield replace(found, gpus=holder.devices)

@@ -76,11 +76,13 @@ def evaluate(
     world = _read(found, catalogue, account or Account(), role)
     world.pools.extend(doors)
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
-    passed_over = _not_read(tuple(unread))
+    places = tuple(unread)
+    passed_over = _not_read(places)
     unknown = (*world.unknown, *absent.unread(named, found, world.pools), *passed_over)
     unknown += () if world.pools or account is not None else (absent.NO_POOL,)
     cluster = _together(results, judge_together(world.pools, ceiling, unknown))
-    findings = tuple(queues(found, [pool for pool in world.pools if not pool.name.startswith("RBAC/")]))
+    standing = [pool for pool in world.pools if not pool.name.startswith("RBAC/")]
+    findings = tuple(queues(found, [] if places or any(pool.blind for pool in standing) else standing))
     notes = (*world.notes, *authority.moved_by(found), *ceilings(found, world.pools))
     return FenceReport(tuple(results), cluster, notes, catalogue.sources, findings)
 

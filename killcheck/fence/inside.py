@@ -111,7 +111,10 @@ def _range(objects: Sequence[Obj], namespace: str, resource: str, devices: int) 
 
 # -- Kueue -----------------------------------------------------------------------------------------------------
 def queues(objects: Sequence[Obj], pools: Sequence[Pool]) -> list[Finding]:
-    """Quotas of ClusterQueues above what the pools can bring, and flavors whose labels no pool has."""
+    """Quotas of ClusterQueues above what the pools can bring, and flavors whose labels no pool has.
+
+    ``pools``: all that there are; none: they are not known, and nothing is said of what they bring.
+    """
     flavors = {name_of(one): one for one in objects if one.get("kind") == "ResourceFlavor"}
     found: list[Finding] = []
     for queue in objects:
@@ -130,7 +133,9 @@ def _flavor(queue: Obj, entry: Any, flavor: Obj | None, pools: Sequence[Pool]) -
         return [Finding(where, says, "create the ResourceFlavor")]
     labels = {str(key): str(value) for key, value in dig(flavor, "spec", "nodeLabels", default={}).items()}
     matching = [pool for pool in pools if _carries(pool, labels)]
-    if not matching and pools:
+    if not pools:
+        return []
+    if not matching:
         spelt = ", ".join(f"{key}={value}" for key, value in labels.items())
         return [
             Finding(

@@ -49,7 +49,7 @@ def show(
             console.say(_lines(finding), HANG)
     for members in (members for members in many.values() if members not in errors):
         console.say(_class_line(members) if members[0].severity == "note" else _class_lines(members), HANG)
-    _open_questions(console, [f for f in result.findings if f.unproven])
+    _open_questions(console, [f for f in result.findings if f.unproven], verbose=verbose)
     for note in result.notes:
         console.say(Text(f"· {note}", style="dim"), 2)
     console.print()
@@ -117,17 +117,21 @@ def _lines(finding: Finding) -> Text:
     return text
 
 
-def _open_questions(console: Screen, unproven: list[Finding]) -> None:
+def _open_questions(console: Screen, unproven: list[Finding], *, verbose: bool) -> None:
     if not unproven:
         return
-    reasons: dict[str, list[str]] = {}
-    for finding in unproven:
-        about = f"{finding.probe} ({finding.object})" if finding.object else finding.probe
-        reasons.setdefault(finding.message.removeprefix("not proven: "), []).append(about)
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for finding in sorted(unproven, key=lambda one: -one.gpus):  # those with the most first, as among the errors
+        reason = finding.message.removeprefix("not proven: ")
+        reasons.setdefault((finding.probe, reason), []).append(finding.object)
     console.print()
     console.print(Text("Not proven:", style="bold magenta"))
-    for reason, probes in reasons.items():
-        console.say(Text(f"  ? {', '.join(dict.fromkeys(probes))}: {reason}", style="magenta"), 4)
+    for (probe, reason), objects in reasons.items():
+        about = list(dict.fromkeys(one for one in objects if one))
+        most = len(about) if verbose else _SHOWN
+        more = f", and {len(about) - most} more" if len(about) > most else ""
+        named = f" ({', '.join(about[:most])}{more})" if about else ""
+        console.say(Text(f"  ? {probe}{named}: {reason}", style="magenta"), 4)
 
 
 def _count(result: LintResult) -> Text:

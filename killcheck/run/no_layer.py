@@ -44,7 +44,8 @@ def nothing_is_drilled(
 def write_one(manifests: Sequence[Path], unseen: Sequence[Skipped]) -> str:
     """What to do next where these name no layer: mend what no API server takes, or write the spec that can name one."""
     words = " ".join(f"--manifests {shlex.quote(str(one))}" for one in manifests)
-    broken = next((one for one in unseen if one.cause in (Cause.REFUSED, Cause.BROKEN) and one.may_switch), None)
+    faulty = [one for one in unseen if one.cause in (Cause.REFUSED, Cause.BROKEN) and one.may_switch]
+    broken = next(iter(sorted(faulty, key=lambda one: not one.names_gpus)), None)
     if broken is not None:
         return f"next: mend {broken.place}, and drill again: killcheck drill {words}"
     if Path("killcheck.yaml").exists():

@@ -114,6 +114,7 @@ def queue(quota, name="gpu-spot", **more):
 FOUR = pool(
     "g5.xlarge", limits={"nvidia.com/gpu": "4"}, key="karpenter.sh/capacity-type", operator="In", values=["spot"]
 )
+KWOK = {"apiVersion": "kwok.example/v1", "kind": "NodePool", "metadata": {"name": "k"}, "spec": {}}
 SPOT = {"karpenter.sh/capacity-type": "spot"}
 
 
@@ -129,6 +130,8 @@ SPOT = {"karpenter.sh/capacity-type": "spot"}
         ),
         ([FOUR, flavor(**{"karpenter.sh/capacity-type": "on-demand"}), queue(4)], "no pool's nodes carry"),
         ([FOUR, queue(4)], "flavor gpu-spot does not exist"),
+        ([flavor(**SPOT), queue(5)], None),  # what nobody read may bring them
+        ([FOUR, KWOK, flavor(**SPOT), queue(5)], None),
         ([pool("g5.xlarge", labels={"team": "ml"}), flavor(team="ml"), queue(400)], None),
     ],
 )
