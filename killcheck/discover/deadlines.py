@@ -12,7 +12,7 @@ from killcheck.discover.nodes import Pools
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
-from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, LayerType, spec_key
+from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, spec_key
 from killcheck.text.durations import format_duration
 from killcheck.text.values import replace
 
@@ -167,17 +167,11 @@ def _annotated_s(key: str, value: str) -> float | None:
     return go_duration_s(text.replace(" ", "")) if re.fullmatch(r"(?:\d+(\.\d+)?(h|ms|m|s) ?)+", text) else None
 
 
-#: Every hour has been in so many seconds.
-_DAY_S = 86400.0
-
-
 def after_idling(layer: Layer, deadlines: Deadlines) -> Layer:
-    """The layer with deadlines that begin to count when its target has been idle for long enough, or every hour of a
-    day has been."""
-    loop = layer.type is LayerType.DEAD_MAN and layer.workload is not None
-    idle_s = _DAY_S if loop else layer.idle_s
-    if not idle_s:
+    """The layer with deadlines that begin to count when its target has been idle for long enough."""
+    if not layer.idle_s:
         return layer
+    idle_s = layer.idle_s
     late = {
         name: getattr(deadlines, name) + idle_s
         for name in ("scale_written_s", "pods_gone_s", "node_drained_s", "node_gone_s", "instance_gone_s")

@@ -20,11 +20,10 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.layers.base import Explanation, LayerError, Stage, writer_of
 from killcheck.layers.idle_workload import IdleWorkload, running_since
 from killcheck.spec.killpath import Layer, LayerType
+from killcheck.spec.phases import DAY_S
 
-__all__ = ["DAY_S", "ByClock"]
+__all__ = ["ByClock"]
 
-#: Every hour has been in so many seconds; its deadlines begin to count then.
-DAY_S = 86400.0
 #: How long a round of it may take, in seconds.
 _ROUND_S = 3600.0
 #: A write and what was seen of it may be this far apart, in seconds.

@@ -24,7 +24,7 @@ from killcheck.spec.cloud_access import Alarm, CloudAccess
 from killcheck.spec.fence_ceiling import FenceCeiling
 from killcheck.spec.items import Items
 from killcheck.spec.machines import Machines
-from killcheck.spec.phases import PHASES
+from killcheck.spec.phases import DAY_S, PHASES
 from killcheck.spec.working_hours import Noticed
 from killcheck.text.redaction import redact
 from killcheck.text.values import replace
@@ -559,14 +559,12 @@ class KillPath:
         return tuple(target for target in self.targets if target.name in layer.covers)
 
     def deadlines_for(self, layer: Layer) -> Deadlines:
-        """The layer's own deadlines, or the path's; of a spot handler none is later than its notice allows."""
+        """The layer's own, or the path's: in a spot handler's notice, a day later where a dead-man knows its hour."""
         own = layer.deadlines or self.deadlines
-        if layer.type is not LayerType.SPOT_HANDLER:
-            return own
-        notice_s = layer.notice_s or SPOT_NOTICE_S
-        return replace(
-            own, **{name: min(getattr(own, name), notice_s) for name in MOMENTS[: MOMENTS.index("node_drained_s") + 1]}
-        )
+        if layer.type is LayerType.DEAD_MAN and layer.workload is not None:
+            return replace(own, **{name: getattr(own, name) + DAY_S for name in MOMENTS})
+        early = MOMENTS[: MOMENTS.index("node_drained_s") + 1] if layer.type is LayerType.SPOT_HANDLER else ()
+        return replace(own, **{name: min(getattr(own, name), layer.notice_s or SPOT_NOTICE_S) for name in early})
 
     @property
     def commands(self) -> tuple[Command, ...]:

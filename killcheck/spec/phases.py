@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["PHASES", "Phase", "words_of"]
+__all__ = ["DAY_S", "PHASES", "Phase", "words_of"]
 
 
 class Phase(StrEnum):
@@ -33,6 +33,8 @@ class Phase(StrEnum):
         return _WORDS.get(self, self.replace("_", " "))
 
 
+#: Every hour has come in so many seconds.
+DAY_S = 86400.0
 #: All of them, in order.
 PHASES = tuple(Phase)
 #: Where the name alone does not say of what.
