@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
@@ -14,7 +13,8 @@ from killcheck.events import DrillFinished, DrillStarted, Event, RunFinished, Ru
 from killcheck.run.chain import Chain, ChainBroken
 from killcheck.safety.seals import Whose
 from killcheck.spec.phases import Phase
-from killcheck.text.shown import one_line
+from killcheck.text.jsontext import from_text
+from killcheck.text.shown import one_line, plain_in
 from killcheck.text.values import replace
 
 __all__ = ["UNFINISHED", "Night", "RunNights", "Unreadable", "end_of", "path_told", "read"]
@@ -102,7 +102,7 @@ def read(lines: Iterable[str], where: str) -> RunNights:
         if number > 1 and not any(word in line[:60] for word in _WANTED):
             continue
         try:
-            data = json.loads(line)
+            data = plain_in(from_text(line))
             event = from_json(data) if isinstance(data, dict) else None
             if number == 1 and not isinstance(event, RunStarted):
                 raise Unreadable(f"{where}:1: not a killcheck run record: the first line must be a RunStarted event")

@@ -37,7 +37,7 @@ HEADER_LIMIT, SECTION_LIMIT = 150, 3000
 def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
     """The step summary: verdict, a row for every drill, what to mend first, what changed."""
     lines = [
-        f"## killcheck: {story.started.kill_path} on {story.started.cluster}: **{story.verdict}**",
+        f"## killcheck: {_md(story.started.kill_path)} on {_md(story.started.cluster)}: **{_md(story.verdict)}**",
         "",
         _md(sentence(story)),
         "",
@@ -88,7 +88,7 @@ def slack(story: RunStory) -> dict[str, Any]:
     notes = rests.of_run(story)
     if notes:
         blocks.append(_section("\n".join(["Rests on:", *(f"- {_escape(note)}" for note in notes)])))
-    return {"text": f"{title}. {sentence(story)}", "blocks": blocks}
+    return {"text": _escape(f"{title}. {sentence(story)}"), "blocks": blocks}  # it is read for mentions, too
 
 
 def _row(drill: DrillStory) -> str:
@@ -121,7 +121,7 @@ def _md(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return text.replace("`", "'").replace("|", "\\|")
+    return " ".join(text.split()).replace("`", "'").replace("|", "\\|")
 
 
 def _escape(text: str) -> str:

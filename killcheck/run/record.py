@@ -16,6 +16,8 @@ from killcheck.events import Event, RunFinished, RunStarted, from_json
 from killcheck.run.chain import Chain, ChainBroken
 from killcheck.safety.keys import VARIABLE
 from killcheck.safety.seals import Whose
+from killcheck.text.jsontext import from_text
+from killcheck.text.shown import plain_in
 
 __all__ = ["NOT_OURS", "RecordError", "RecordWriter", "UnsealedError", "believed", "read"]
 
@@ -97,7 +99,7 @@ def read(path: Path, chain: Chain | None = None) -> Iterator[Event]:
         raise RecordError(f"{path}:1: is empty: {_EXPECTED}")
     for number, line in enumerate(lines, 1):
         try:
-            data = json.loads(line)
+            data = plain_in(from_text(line))
             chain.follow(line)
             event = _typed(from_json(data)) if isinstance(data, dict) else None
         except ChainBroken as error:

@@ -9,8 +9,21 @@ __all__ = ["from_text"]
 
 
 def from_text(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError for anything that cannot be read, and so for what is nested too deep."""
+    """Parse JSON. Raises ValueError for anything that cannot be read, and so for what is nested too deep.
+
+    Half a surrogate pair, which no file and no terminal takes, becomes U+FFFD.
+    """
     try:
-        return json.loads(text)
+        found = json.loads(text)
+        escaped = (b"\\ud" if isinstance(text, bytes) else "\\ud") in text.lower()  # type: ignore[operator]
+        return _whole(found) if escaped else found
     except RecursionError:
         raise ValueError("nested too deep") from None
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return {_whole(key): _whole(one) for key, one in value.items()} if isinstance(value, dict) else value

@@ -10,8 +10,9 @@ Nor does it fill the screen: a name, a value or a line of no end is cut, and tha
 from __future__ import annotations
 
 import re
+from typing import Any
 
-__all__ = ["brief", "one_line", "plain", "shown"]
+__all__ = ["brief", "one_line", "plain", "plain_in", "shown"]
 
 #: Characters of one sentence about somebody's file, and of one line on a terminal.
 SENTENCE = 1000
@@ -42,6 +43,15 @@ def brief(text: str, most: int = SENTENCE) -> str:
 def plain(text: str) -> str:
     """A text, lines and tabs as they are, without what a terminal would obey; what is no sequence is shown as ``?``."""
     return _CONTROLS.sub("?", _SEQUENCES.sub("", text)) if not text.isprintable() else text
+
+
+def plain_in(value: Any) -> Any:
+    """A document of JSON whose texts are plain: what reports make of a stranger's record is read on some screen."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [plain_in(one) for one in value]
+    return {plain(key): plain_in(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def one_line(text: str) -> str:

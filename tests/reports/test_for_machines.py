@@ -23,6 +23,7 @@ from killcheck.reports.post import PostError, post, push
 from killcheck.reports.prometheus import LAST_SUCCESS, carry_over, grouping, prometheus
 from killcheck.reports.story import tell
 from killcheck.reports.summary import markdown, slack
+from killcheck.text.values import replace
 
 WHOLE = [result(), result(faults=["image-gone"], verdict="exposed")]
 
@@ -176,7 +177,10 @@ def test_a_slack_message_keeps_to_the_limits():
     assert len(made["blocks"]) <= 50
     assert made["blocks"][0]["type"] == "header"
     assert all(len(b["text"]["text"]) <= 3000 for b in made["blocks"])
-    assert "&lt;x&gt;" in slack(story([result(verdict="exposed", cause="<x>")]))["blocks"][2]["text"]["text"]
+    told = story([result(verdict="exposed", cause="<!channel>")])
+    named = slack(replace(told, started=replace(told.started, kill_path="<!here>")))
+    assert "&lt;!channel&gt;" in named["blocks"][2]["text"]["text"]
+    assert "killcheck: &lt;!here&gt; on" in named["text"]
 
 
 def test_metrics_are_pushed_under_kill_path_and_cluster(server):

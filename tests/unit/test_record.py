@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -25,8 +26,12 @@ def written(path, *what):
     return path
 
 
-def test_what_was_written_comes_back(tmp_path):
-    assert list(read(written(tmp_path / "run.jsonl", STARTED, PHASE))) == [STARTED, PHASE]
+def test_what_was_written_comes_back_and_what_no_report_can_hold_does_not(tmp_path):
+    path = written(tmp_path / "run.jsonl", STARTED, PHASE)
+    assert list(read(path)) == [STARTED, PHASE]
+    lines = [json.dumps(event.to_json()) for event in (STARTED, PHASE)]  # by nobody here
+    path.write_text("\n".join(lines).replace("no GPU pod", r"no \ud800\u001b[2JGPU\u0000 pod"))
+    assert [getattr(event, "evidence", "") for event in read(path)][1:] == ["no \ufffdGPU? pod"]
 
 
 def test_a_record_cut_short_is_whole_up_to_there(tmp_path):

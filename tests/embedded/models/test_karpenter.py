@@ -2,7 +2,11 @@ import pytest
 from model_world import World, pod, pool
 
 from killcheck.embedded.models.cloud_errors import CloudError
+from killcheck.embedded.models.karpenter.packing import Existing, Packing
 from killcheck.embedded.models.karpenter.pool import UNBOUNDED, read_pool
+from killcheck.embedded.models.karpenter.shortage import Shortage
+from killcheck.instances.catalogue import load
+from killcheck.instances.launchable import launchable
 from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, dig, labels_of, name_of
 
@@ -42,6 +46,19 @@ def status(world, kind):
 
 def patched(world, resource, name, patch, namespace=None, **kwargs):
     return world.kube.patch(resource, name, patch, namespace, **kwargs)
+
+
+def test_what_refused_a_pod_is_not_asked_about_one_like_it(monkeypatch):
+    asked, join = [], Packing._join
+    monkeypatch.setattr(Packing, "_join", lambda self, one, *rest: asked.append(one) or join(self, one, *rest))
+    full = [Existing(f"node/{i}", {}, (), {"nvidia.com/gpu": 0.0}) for i in range(3)]
+    pools = [read_pool({**kept("g5.48xlarge"), "apiVersion": r.NODEPOOLS.api_version, "kind": "NodePool"})]
+    round_of = Packing(
+        launchable(load()), pools, remaining={}, existing=full, daemons=[], unavailable=Shortage(("us-east-1a",))
+    )
+    assert {round_of.place(pod(gpus=gpus)) for gpus in (8,) * 9 + (4,) * 4} == {None}
+    assert [len(one.pods) for one in round_of.fresh] == [1] * 9 + [2] * 2
+    assert len(asked) < 50  # of each kind each claim refuses once; some 85 where all are asked for each pod
 
 
 # -- launching -------------------------------------------------------------------------------------------------

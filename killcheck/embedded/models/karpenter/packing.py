@@ -7,7 +7,7 @@ preferences, pods with ResourceClaims (Karpenter leaves those out by default, to
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -18,7 +18,7 @@ from killcheck.instances.amounts import text, total
 from killcheck.instances.catalogue import InstanceType
 from killcheck.instances.launchable import Launchable, well_known
 from killcheck.instances.requirements import RequirementError, Requirements
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, dig, labels_of
 
 __all__ = ["Existing", "Fresh", "Packing", "allocatable", "daemon_specs", "distinct_values", "instance_type_names"]
 
@@ -79,6 +79,40 @@ class Fresh(Struct):
     pods: list[Obj] = field(default_factory=list)
 
 
+class _Refused(Struct):
+    """What has no place for pods of one kind: room only shrinks and requirements only grow within a round, so what has
+    refused one of them refuses the next. ``first``: of the nodes that are there, those before it; ``fresh``: ids, and
+    of how many labels they tell."""
+
+    first: int = 0
+    fresh: set[tuple[int, int]] = field(default_factory=set)
+
+    def takes(self, existing: Sequence[Existing], take: Callable[[Existing], bool]) -> bool:
+        """Whether one of those that have not refused yet takes a pod."""
+        while self.first < len(existing):
+            if take(existing[self.first]):
+                return True
+            self.first += 1
+        return False
+
+    def joins(self, fresh: Sequence[Fresh], join: Callable[[Fresh], bool]) -> bool:
+        """The same for NodeClaims to be, whose order changes."""
+        for one in fresh:
+            asked = id(one), len(one.requirements)  # a label that another pod brings is defined from then on
+            if asked not in self.fresh:
+                if join(one):
+                    return True
+                self.fresh.add(asked)
+        return False
+
+
+def _like(pod: Obj, needs: Mapping[str, float]) -> str:
+    """The same for pods that any node takes alike: what is asked of nodes, and of the pods on them."""
+    spec = pod["spec"]
+    asked = [spec.get(key) for key in ("nodeSelector", "affinity", "tolerations")]
+    return json.dumps([labels_of(pod), sorted(needs.items()), asked], sort_keys=True)
+
+
 class Packing:
     """One round. ``pools`` come in the order in which they are tried; ``remaining`` is what limits leave each."""
 
@@ -103,6 +137,7 @@ class Packing:
         #: Types without capacity at the moment.
         self.unavailable = unavailable
         self.fresh: list[Fresh] = []
+        self._refused: dict[str, _Refused] = {}
 
     def place(self, pod: Obj) -> str | None:
         """Find a place for a pod; returns why there is none (None: there is one)."""
@@ -110,10 +145,11 @@ class Packing:
             needs, wanted = requests(pod["spec"]), list(alternatives(pod["spec"]))
         except (RequirementError, ValueError) as error:
             return str(error)
-        if any(one.take(pod, needs, wanted) for one in self.existing):
+        refused = self._refused.setdefault(_like(pod, needs), _Refused())
+        if refused.takes(self.existing, lambda one: one.take(pod, needs, wanted)):
             return None
         self.fresh.sort(key=lambda one: len(one.pods))
-        if any(not self._join(one, pod, needs, want) for one in self.fresh for want in wanted):
+        if refused.joins(self.fresh, lambda one: any(not self._join(one, pod, needs, want) for want in wanted)):
             return None
         if not self.pools:
             return "nodepool requirements filtered out all available instance types"
