@@ -14,6 +14,7 @@ import cryptography.x509  # noqa: F401
 import lacking
 import nursery
 import pytest
+import sampling
 import yaml  # noqa: F401
 from hypothesis import HealthCheck, settings
 from leaks import look
@@ -64,8 +65,9 @@ LONGEST = (
 )
 
 
-def pytest_collection_modifyitems(items):
-    """The longest first, whatever the number of workers."""
+def pytest_collection_modifyitems(config, items):
+    """What only :mod:`sampling` leaves in; the longest first, whatever the number of workers."""
+    sampling.thin(config, items)
     here = f"{__file__.rpartition('/')[0]}/"
 
     def rank(item):

@@ -121,6 +121,7 @@ def test_the_job_makes_one_pod_a_cluster_that_finds_all_it_mounts():
         cluster.close()
 
 
+@pytest.mark.weekly
 def test_a_pod_of_the_fleet_drills_and_leaves_its_evidence(tmp_path):
     aws = pytest.importorskip("killcheck.standins.aws")
     home, bin_, own = (tmp_path / name for name in ("home", "bin", "own"))

@@ -84,6 +84,7 @@ def test_what_is_accepted_passes_and_is_told_apart_from_exposed(drilled, tmp_pat
         assert "nightly-off" in line
 
 
+@pytest.mark.weekly
 def test_a_day_after_the_last_it_fails_again(drilled, tmp_path):
     assert drilled("accept", *SAID).exit_code == 0
     file = tmp_path / "killcheck.accepted.yaml"
@@ -94,6 +95,7 @@ def test_a_day_after_the_last_it_fails_again(drilled, tmp_path):
     assert "2 expired" in again.stderr.splitlines()[0]
 
 
+@pytest.mark.weekly
 def test_another_cause_than_the_accepted_one_is_exposed(drilled, tmp_path):
     assert drilled("accept", *SAID).exit_code == 0
     file = tmp_path / "killcheck.accepted.yaml"

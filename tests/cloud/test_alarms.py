@@ -335,6 +335,7 @@ def test_p5_is_proven_by_a_rule_that_would_fire(tmp_path):
         ),
     ],
 )
+@pytest.mark.one_in(2)
 def test_p5_without_an_alarm_is_exposed_and_one_that_nobody_can_evaluate_unproven(tmp_path, rules, verdict, why):
     drill = drilled(tmp_path, rules)
     assert str(drill.verdict) == verdict

@@ -183,6 +183,7 @@ def test_a_saved_description_refreshes_the_file_and_keeps_what_it_lacks(tmp_path
     assert again.get("p9.96xlarge").pods == 100
 
 
+@pytest.mark.weekly
 def test_refreshing_through_moto_describes_real_types(tmp_path, monkeypatch):
     moto = pytest.importorskip("moto")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):

@@ -73,6 +73,7 @@ STRANGER = b"""<GetCallerIdentityResponse><GetCallerIdentityResult><Account>9999
 
 
 # -- experiments, and what another machine takes back ------------------------------------------------------
+@pytest.mark.weekly
 def test_another_machine_takes_an_experiment_back(world, tmp_path):
     world.consent()
     world.allow_experiments()

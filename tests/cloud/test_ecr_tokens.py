@@ -155,6 +155,7 @@ def test_and_when_it_gets_none_that_is_the_cause(tmp_path):
     assert "the node's credential provider got no authorization token" in drill.cause
 
 
+@pytest.mark.weekly
 def test_a_token_that_nobody_ended_does_not_bite(tmp_path, monkeypatch):
     monkeypatch.setattr(faults.named("ecr-token-expired").__class__, "inject", lambda *_: ["nothing"])
     drill, _ = drilled(tmp_path, "ecr-token-expired")
@@ -176,6 +177,7 @@ def test_which_images_are_ecrs(image, host):
     assert registry_of(image) == host
 
 
+@pytest.mark.weekly
 def test_a_refresher_started_afresh_gets_a_token_of_twelve_hours_or_is_told_that_its_keys_have_expired(stand_in):
     ask = (
         "import boto3\ntry:\n    d = boto3.client('ecr').get_authorization_token()['authorizationData'][0]\n"

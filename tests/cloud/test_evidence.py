@@ -147,6 +147,7 @@ def test_a_drill_leaves_its_evidence_and_a_bucket_that_is_not_there_changes_no_v
     assert "try again with: killcheck evidence" in bad.stderr
 
 
+@pytest.mark.weekly
 def test_so_does_a_matrix_once_for_all_its_cells(stand_in, bucket, tmp_path, monkeypatch):
     env = {**stand_in.environment(), "AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": "s"}
     result = invoke(

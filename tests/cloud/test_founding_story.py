@@ -115,6 +115,7 @@ def test_a_drill_that_wants_p3_and_may_not_ask_ec2_is_inconclusive_and_says_so(t
     assert not any(isinstance(e, events.Triggered) for e in told)  # found out before anything was changed
 
 
+@pytest.mark.weekly
 def test_credentials_that_lapse_during_the_drill_leave_p3_unproven(tmp_path):
     def lapse_later(cluster):
         cluster.loop.call_later(180.0, cluster.capabilities.stand_in.gate.refuse, "ec2", "DescribeInstances", "expired")

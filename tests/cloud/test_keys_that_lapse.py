@@ -82,6 +82,7 @@ def test_undisturbed_it_acts(tmp_path):
         (ROLE, "web-identity-expired", "ExpiredTokenException", "STS did not take its ServiceAccount's token"),
     ],
 )
+@pytest.mark.one_in(3)
 def test_what_lapsed_is_the_cause(tmp_path, env, fault, said, cause):
     drill, _ = drilled(tmp_path, env, fault)
     assert (str(drill.verdict), drill.stuck_at) == ("exposed", "executor_finished"), drill.why

@@ -89,6 +89,7 @@ def spot(text, _):
 
 
 # -- as a drill meets it -----------------------------------------------------------------------------------
+@pytest.mark.weekly
 def test_one_that_was_stopped_and_is_started_again_is_on(tmp_path, monkeypatch):
     seen = []
 

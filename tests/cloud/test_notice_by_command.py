@@ -32,6 +32,7 @@ ROLE = "arn:aws:iam::123456789012:role/fis"
         ("fis start-experiments", "inconclusive", "./interrupt.sh ended, and no notice was given to i-"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_the_notice_is_the_commands_own(tmp_path, started, verdict, said):
     path = tmp_path / "path"
     shutil.copytree(fixtures.path("spot-training"), path)

@@ -165,6 +165,7 @@ NIGHTS = [
 
 
 @pytest.mark.parametrize(("answer", "layer", "verdict", "words"), NIGHTS)
+@pytest.mark.one_in(2)
 def test_nights_on_a_providers_pool(tmp_path, answer, layer, verdict, words):
     layer, _, all_of_them = layer.partition(", ")
     more = "{operator: Exists}" if all_of_them else "{key: kubernetes.azure.com/scalesetpriority, operator: Exists}"

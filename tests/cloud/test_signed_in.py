@@ -31,6 +31,7 @@ def afresh(stand_in, home, **more):
 @pytest.mark.parametrize(
     ("kind", "said"), [("legacy", "UnauthorizedSSOTokenError"), ("sso-session", "TokenRetrievalError")]
 )
+@pytest.mark.one_in(2)
 def test_an_sso_session_past_its_end(stand_in, tmp_path, kind, said):
     now = datetime.now(UTC)
     live, over = (SignIn(kind, now + timedelta(hours=h), token=f"t{h}") for h in (8, -1))
@@ -42,6 +43,7 @@ def test_an_sso_session_past_its_end(stand_in, tmp_path, kind, said):
 
 
 @pytest.mark.parametrize("kind", ["legacy", "sso-session"])
+@pytest.mark.one_in(2)
 def test_a_session_that_the_portal_ended_though_its_file_says_otherwise(stand_in, tmp_path, kind):
     one = SignIn(kind, datetime.now(UTC) + timedelta(hours=8))
     one.write(tmp_path)

@@ -55,6 +55,7 @@ def struck(tmp_path, fault, *, account="123456789012", experiment=TRIAL, prepare
         ("spot-queue-health", "InstanceUnhealthy"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_a_message_in_the_queue_bites_when_its_reader_says_so(tmp_path, fault, evidence):
     drill, told = struck(tmp_path, fault)
     assert evidence in drill.bites[fault]
@@ -99,6 +100,7 @@ def test_terminated_without_notice(tmp_path):
         ("spot-terminate", {"account": "999999999999"}, "the spec names 999999999999"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_what_a_preflight_does_not_like_is_not_done(tmp_path, fault, settings, why):
     seen = []
     drill, told = struck(tmp_path, fault, look=lambda c: seen.extend(c.capabilities.stand_in.gate.seen), **settings)

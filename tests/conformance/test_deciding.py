@@ -72,6 +72,7 @@ def drilled(kill_path, fault, options=None, objects=(), exec_mode="host", progra
         ("finalizer", 46),
     ],
 )
+@pytest.mark.one_in(2)
 def test_it_says_the_same_as_when_it_is_watched_to_the_end(tmp_path, fault, within_s):
     kill_path = spec(tmp_path)
     soon, late = drilled(kill_path, fault), drilled(kill_path, fault, Options(horizon_s=LONG_S))

@@ -209,6 +209,7 @@ SESSIONS = {
 
 
 @pytest.mark.parametrize("session", SESSIONS)
+@pytest.mark.one_in(2)
 def test_a_session_prints_what_it_prints_on_a_real_cluster(kubectl, session):
     space = "verbs-" + session.partition(",")[0].replace(" ", "-")
     for step, pattern, rc in SESSIONS[session]:

@@ -12,7 +12,6 @@ import pytest
 import urllib3
 from docker_host import CRON_LAYER, ONE_SHOT_LAYER, until
 from mortal import Mortals, kill_points
-from sampling import one_in
 
 #: Faults, and how many kill points of each are tried by default.
 SETS = {
@@ -32,7 +31,8 @@ def chosen(steps, how_many):
     return [found[len(found) * (2 * i + 1) // (2 * how_many)] for i in range(how_many)]
 
 
-@pytest.mark.parametrize("fault", one_in(2, SETS))
+@pytest.mark.parametrize("fault", SETS)
+@pytest.mark.one_in(2)
 def test_killed_anywhere_restore_leaves_nothing_paused_stopped_or_cut_off(host, path, tmp_path, fault, record_property):
     where = ""
     if fault.startswith(("tag", "registry")):

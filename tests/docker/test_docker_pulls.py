@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from docker_host import CONSENT, ONE_SHOT_LAYER, drilled
-from sampling import one_in
 
 #: fault: (verdict, stuck at, in the cause). The executor's image is pulled at each firing.
 ONE_SHOT = {
@@ -36,7 +35,8 @@ def pulling(kept_host):
     return kept_host
 
 
-@pytest.mark.parametrize("fault", one_in(2, ONE_SHOT))
+@pytest.mark.parametrize("fault", ONE_SHOT)
+@pytest.mark.one_in(2)
 def test_an_executor_that_pulls_its_image(pulling, path, fault):
     _, result = drilled(pulling, path.write(ONE_SHOT_LAYER), fault, "--watch", "9s" if "registry" in fault else "7s")
     verdict, stuck_at, cause = ONE_SHOT[fault]

@@ -16,7 +16,6 @@ import yaml
 from docker_host import killcheck
 from kind_stand import NODES, Stand
 from pipeline import ROOT, Runner, installed
-from sampling import one_in
 
 from killcheck.clock import wall_now
 from killcheck.embedded.controllers import nodelifecycle
@@ -97,8 +96,9 @@ def test_a_drill_watches_the_node_go_and_its_machine_end(stand, tmp_path):
 
 @pytest.mark.parametrize(
     ("fault", "felt"),
-    one_in(2, [("node-paused", True), ("node-disconnected", True), ("node-paused", False), ("node-stopped", True)]),
+    [("node-paused", True), ("node-disconnected", True), ("node-paused", False), ("node-stopped", True)],
 )
+@pytest.mark.one_in(2)
 def test_a_fault_of_the_node_container_bites_once_the_cluster_felt_it_and_heals(
     stand, tmp_path, monkeypatch, fault, felt
 ):

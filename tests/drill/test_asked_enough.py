@@ -51,6 +51,7 @@ while True:
 
 
 @pytest.mark.parametrize("patience_s", [0.0, 600.0])
+@pytest.mark.one_in(2)
 def test_watching_ends_where_the_verdict_is_certain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float
 ) -> None:

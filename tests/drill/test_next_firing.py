@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sampling import one_in
 
 from killcheck.drill.sequence import Options
 from killcheck.run.planned import PlannedDrill
@@ -106,6 +105,7 @@ def _drilled(folder: Path) -> DrillResult:
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.one_in(2)
 def test_switch_that_works_once_is_exposed(executor: str, tmp_path: Path) -> None:
     script, verdict, cause = EXECUTORS[executor]
     result = _drilled(_path(tmp_path / "path", script))
@@ -124,7 +124,8 @@ GUARDS = {
 }
 
 
-@pytest.mark.parametrize("guard", one_in(2, GUARDS))
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.one_in(2)
 def test_switch_that_leaves_out_a_kind_of_night_is_exposed(guard: str, tmp_path: Path) -> None:
     """Whatever it goes by: the weekday, a date that somebody named, the hour once the clocks were changed."""
     feasts: dict[str, object] = {
@@ -209,6 +210,7 @@ def test_what_a_quota_holds_off_is_off_until_its_declared_end(declared: bool, ve
 
 
 @pytest.mark.parametrize("executor", ["a lock that it releases", "a lock that nobody releases"])
+@pytest.mark.one_in(2)
 def test_what_fires_often_is_tried_as_well(executor: str, tmp_path: Path) -> None:
     script, verdict, cause = EXECUTORS[executor]
     result = _drilled(_path(tmp_path / "path", script, {"schedule": "*/15 * * * *"}))

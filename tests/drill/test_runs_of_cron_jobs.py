@@ -52,6 +52,7 @@ def alone(folder: Path, *objects: Obj) -> Any:
         ("kubectl -n inf delete jobs -l kind=train --cascade=orphan", "exposed", ""),
     ],
 )
+@pytest.mark.one_in(2)
 def test_what_ends_the_runs_of_a_gpu_cron_job(tmp_path: Path, script: str, verdict: str, words: str) -> None:
     result = alone(tmp_path, training(), switch(script, schedule="0 6 * * *"))
     assert str(result.verdict) == verdict, result.why
@@ -98,12 +99,14 @@ def injected(script: str, **annotations: str) -> Obj:
     ],
     ids=["sourced", "silent", "another place", "its own words"],
 )
+@pytest.mark.one_in(2)
 def test_what_an_injector_brings_is_no_exposure_where_none_is(tmp_path: Path, made: Obj) -> None:
     result = drilled(tmp_path, made)
     assert str(result.verdict) == "inconclusive", result.why
     assert "its pods ask an injector for what may bring it (vault.hashicorp.com/agent-inject=true)" in result.why
 
 
+@pytest.mark.weekly
 def test_what_fails_for_another_reason_is_exposed_beside_an_injector(tmp_path: Path) -> None:
     result = drilled(tmp_path, injected("kubectl -n inf scale deploy/lllm --replicas=0"))
     assert str(result.verdict) == "exposed", result.why

@@ -176,6 +176,7 @@ SUSPEND = '{"spec":{"suspend":true}}'
     ],
     ids=["StatefulSet", "Rollout", "asleep", "Job", "LeaderWorkerSet", "RayCluster", "JobSet", "Notebook"],
 )
+@pytest.mark.one_in(2)
 def test_all_pods_of_every_kind_are_on_before_the_trigger(tmp_path, objects, pods):
     from killcheck import events
 
@@ -341,6 +342,7 @@ def spec(nodes: str = "", proof: str = "") -> str:
     ],
     ids=["unsaid", "P2", "selector", "removed", "removed-late", "floor-of-all", "floor-of-one"],
 )
+@pytest.mark.one_in(2)
 def test_nodes_nobody_described_are_judged_by_what_the_spec_says(tmp_path, text, verdict, said):
     found = drilled(tmp_path, replicated(), *scaled("deployment/loom"), spec=text)
     assert str(found.verdict) == verdict, found.why
@@ -389,6 +391,7 @@ ABOVE = "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('%s')) >= 0
         ({"deviceClassName": "fpga.example.com"}, "inconclusive"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_devices_that_no_manifest_shows_are_assumed_as_claims_ask_for_them(tmp_path, asked, verdict):
     """A class that a driver's chart brings, too; what would satisfy another is asked for."""
     spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": asked}]}}}

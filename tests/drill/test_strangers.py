@@ -289,7 +289,7 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
         ([target(2), switch(SCALE.replace("=0", "=1"))], "it set Deployment/inf/llm to 1, not to 0"),
         ([switch(f"{SCALE} --dry-run=server")], "it asked for a dry run"),
         (
-            [switch(SCALE), loop(f"sleep 60; {SCALE.replace('=0', '=1')}")],
+            [switch(SCALE), loop(f"sleep 300; {SCALE.replace('=0', '=1')}")],
             "scaled back: Deployment inf/keeper set Deployment llm to 1 replica(s)",
         ),
         ([everywhere(), switch("kubectl -n inf scale ds probe --replicas=0 || true")], "false green"),

@@ -139,6 +139,7 @@ def told(result):
         ("30 18 * * *", "01:30", "exposed"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_another_schedule_that_lights_it_again_is_a_failure_but_for_a_morning(night, schedule, at, verdict):
     result = night(*cron("refresh", schedule, LIT))
     assert str(result.verdict) == verdict, result.why
@@ -254,6 +255,7 @@ def test_a_quiet_night_holds_to_the_next_firing(night):
         ({"suspend": True}, "is suspended"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_a_schedule_that_never_fires_is_exposed(night, spec, why):
     spec = {"schedule": "30 22 * * *", **spec}
     result = night(*cron("never", spec.pop("schedule"), ZERO, **spec), switch="", layer="never")
@@ -300,6 +302,7 @@ def test_who_may_stop_the_switch_and_was_not_run_leaves_nothing_proven(night):
     assert "Deployment/studio/guard: ServiceAccount studio/freeze may delete CronJob/studio/off" in result.why
 
 
+@pytest.mark.weekly
 def test_a_switch_whose_job_never_ends_holds_up_its_next_firing(night):
     result = night(*cron("hangs", "30 22 * * *", f"{ZERO}; sleep infinity", concurrencyPolicy="Forbid"), layer="hangs")
     assert str(result.verdict) == "exposed"
@@ -362,6 +365,7 @@ LIVE = {"type": "kafka", "metadata": {"topic": "jobs", "lagThreshold": "5"}}
         ([LIVE], "off", "inconclusive", "kafka trigger is assumed active"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_triggers_count_by_their_type(night, triggers, layer, verdict, words):
     result = night(scaled(*triggers), layer=layer)
     assert (str(result.verdict), words in told(result)) == (verdict, True), told(result)
@@ -404,6 +408,7 @@ def project(name, **window):
         (project("other", applications=["*"]), "exposed"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_a_heal_that_a_sync_window_may_prevent_proves_nothing(night, bounds, verdict):
     result = night(app({"selfHeal": True}), bounds)
     assert str(result.verdict) == verdict, told(result)
@@ -430,6 +435,7 @@ def test_a_job_that_asks_for_no_pod_is_told_so(night, field, value):
         (app(HEAL, RESPECT, ignore=[entry(jqPathExpressions=["to_entries[]"])]), "inconclusive"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_argo_heals_what_it_may_and_nothing_else(night, application, verdict):
     result = night(application)
     assert str(result.verdict) == verdict, told(result)
@@ -443,6 +449,7 @@ def test_argo_heals_what_it_may_and_nothing_else(night, application, verdict):
         (flux("HelmRelease", interval="30m"), "survived"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_flux_corrects_at_its_interval(night, source, verdict):
     result = night(source)
     assert str(result.verdict) == verdict, told(result)

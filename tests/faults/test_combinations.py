@@ -119,6 +119,7 @@ def pairs():
 
 
 @pytest.mark.parametrize("names", pairs(), ids="+".join)
+@pytest.mark.one_in(2)
 def test_any_two_are_refused_or_leave_nothing_behind(names, record_property):
     world = World(under=[KINDS[name] for name in names])
     try:

@@ -60,6 +60,7 @@ def drilled(tmp_path, monkeypatch):
         (f"helm -n ml-team list && {OFF}", "it calls helm"),
     ],
 )
+@pytest.mark.one_in(3)
 def test_an_answer_of_ours_alone_decides_nothing(drilled, script, words):
     result = drilled(script)
     assert str(result.verdict) == "inconclusive", result.cause
@@ -80,6 +81,7 @@ def test_an_answer_of_ours_alone_decides_nothing(drilled, script, words):
         ["python3", "-c", f"import os; open('/app/config.yaml'); os.system({OFF!r})"],
     ],
 )
+@pytest.mark.one_in(3)
 def test_what_this_host_lacks_an_unknown_image_may_have(drilled, script):
     result = drilled(script, UNKNOWN)
     assert str(result.verdict) == "inconclusive", result.cause
@@ -96,6 +98,7 @@ def test_what_this_host_lacks_an_unknown_image_may_have(drilled, script):
         (f"set -e; cat /tmp/state; {OFF}", "/tmp/state"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_what_would_fail_anywhere_is_the_executors_own(drilled, script, words):
     result = drilled(script)
     assert str(result.verdict) == "exposed", result.why
@@ -113,6 +116,7 @@ def test_what_would_fail_anywhere_is_the_executors_own(drilled, script, words):
         ("bitnamilegacy/kubectl:1.33.4", f"set -e; . /opt/bitnami/scripts/liblog.sh; {OFF}", "the commands are known"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_what_is_fetched_or_lies_in_an_image_is_not_here(drilled, image, script, words):
     result = drilled(script, image)
     assert words in (result.cause or result.why)

@@ -7,7 +7,6 @@ import os
 import shutil
 
 import pytest
-from sampling import one_in
 
 from killcheck import events, faults, fixtures, layers
 from killcheck.cluster.embedded import EmbeddedDrillCluster
@@ -136,7 +135,8 @@ def test_nothing_is_missing_from_the_table():
     } == set(KINDS)
 
 
-@pytest.mark.parametrize("name", one_in(2, sorted(UNMET)))
+@pytest.mark.parametrize("name", sorted(UNMET))
+@pytest.mark.one_in(4)
 def test_what_is_in_place_and_met_by_nobody_is_told_so(world, name):
     made = world()
     result = made.drill(KINDS[name])
@@ -159,6 +159,7 @@ START = "gcloud compute instances start yoyo-batch --zone=europe-west4-a --quiet
 
 
 @pytest.mark.parametrize("grows", [False, True], ids=["nobody-starts-it", "a-scaler-starts-it"])
+@pytest.mark.one_in(2)
 def test_work_that_comes_after_the_stop_shows_who_starts_for_it(world, grows):
     made = world(**({"change": _scales_for_work} if grows else {}))
     made.machine.run(made.kill_path.targets[0].start)
@@ -182,7 +183,8 @@ def _edit(folder, old, new):
     spec.write_text(spec.read_text().replace(old, new))
 
 
-@pytest.mark.parametrize("name", one_in(2, CYCLE))
+@pytest.mark.parametrize("name", CYCLE)
+@pytest.mark.one_in(4)
 def test_it_bites_is_seen_for_what_it_is_and_heals(world, name):
     made = world()
     made.machine.run(made.kill_path.targets[0].start)
@@ -202,7 +204,8 @@ def test_it_bites_is_seen_for_what_it_is_and_heals(world, name):
     assert made.picture() == before
 
 
-@pytest.mark.parametrize("name", one_in(3, MONITOR))
+@pytest.mark.parametrize("name", MONITOR)
+@pytest.mark.one_in(6)
 def test_an_idle_monitor_meets_it_too(world, name):
     result = world("idle-monitor").drill(KINDS[name])
     verdict, off_by, words = MONITOR[name]
@@ -212,7 +215,8 @@ def test_an_idle_monitor_meets_it_too(world, name):
     assert result.problems == ()
 
 
-@pytest.mark.parametrize("name", one_in(8, CYCLE))
+@pytest.mark.parametrize("name", CYCLE)
+@pytest.mark.one_in(8)
 def test_without_teeth_it_proves_nothing(world, name):
     class Toothless(KINDS[name]):
         """Its injection does nothing."""
@@ -254,6 +258,7 @@ def test_a_sentinel_that_nothing_takes_away_is_no_fault(world):
 
 
 # -- what makes the difference -----------------------------------------------------------------------------
+@pytest.mark.weekly
 def test_a_timer_that_is_persistent_makes_up_for_the_night_the_machine_was_off(world, edited):
     def persistent(path):
         edited(path / "yoyo-daily.timer", "Persistent=false", "Persistent=true")
@@ -276,18 +281,16 @@ def test_what_no_unit_is_known_of_makes_up_for_nothing(world):
 
 @pytest.mark.parametrize(
     ("guard", "name"),
-    one_in(
-        2,
-        [
-            ("exec 8> /srv/foundry/data/stop.lock\nflock 8\n", "lock-held"),
-            ('if [ -e /srv/foundry/data/stop.pid ]; then log "already at work"; exit 0; fi\n', "lock-stale"),
-            ("mkdir /srv/foundry/data/stop.lock || exit 1\n", "lock-stale"),
-            # Without a word: that it looked is seen all the same.
-            ("exec 8> /srv/foundry/data/stop.lock\nflock -n 8 || exit 0\n", "lock-held"),
-            ("[ ! -e /srv/foundry/data/stop.pid ] || exit 0\n", "lock-stale"),
-        ],
-    ),
+    [
+        ("exec 8> /srv/foundry/data/stop.lock\nflock 8\n", "lock-held"),
+        ('if [ -e /srv/foundry/data/stop.pid ]; then log "already at work"; exit 0; fi\n', "lock-stale"),
+        ("mkdir /srv/foundry/data/stop.lock || exit 1\n", "lock-stale"),
+        # Without a word: that it looked is seen all the same.
+        ("exec 8> /srv/foundry/data/stop.lock\nflock -n 8 || exit 0\n", "lock-held"),
+        ("[ ! -e /srv/foundry/data/stop.pid ] || exit 0\n", "lock-stale"),
+    ],
 )
+@pytest.mark.one_in(6)
 def test_a_stop_that_waits_for_a_lock_is_found(world, edited, guard, name):
     def first(path):
         edited(path / "yoyo-daily-cycle.sh", "stop() {\n", f"stop() {{\n{guard}")

@@ -40,6 +40,7 @@ def without_egress(change):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.one_in(3)
 def test_where_policies_are_ignored_nothing_is_proven(world, kind):
     from safety_world import differences, picture
 
@@ -54,6 +55,7 @@ def test_where_policies_are_ignored_nothing_is_proven(world, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.one_in(3)
 def test_where_they_are_enforced_a_probe_has_met_both(world, kind):
     result = world.drill(kind, horizon_s=1800.0)
     assert str(result.verdict) == "exposed", result.why

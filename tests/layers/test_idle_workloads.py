@@ -18,7 +18,7 @@ AS_WORKLOAD = (
 )
 
 
-def deployment(idle_minutes="15", loop="while true; do python3 /app/monitor.py; sleep 180; done"):
+def deployment(idle_minutes="15", loop="while true; do python3 /app/monitor.py; sleep 450; done"):
     """The idle monitor's CronJob as a Deployment that looks every three minutes."""
 
     def change(obj):
@@ -67,6 +67,7 @@ def test_a_deployment_that_watches_turns_off_what_has_been_idle(drilled, edited)
     assert untried.because.startswith("whether it leaves busy targets on was not tried: the spec gives no busy command")
 
 
+@pytest.mark.weekly
 def test_one_that_is_too_eager_is_found(drilled, edited):
     result = monitor(drilled, edited, deployment("5"), 3600.0)
     assert result.verdict is Verdict.EXPOSED
@@ -147,6 +148,7 @@ def test_a_gap_shorter_than_the_delay_does_not_end_a_worker(drilled, edited, fed
     assert result.seconds_to_zero > 590  # the whole delay again, from the item on
 
 
+@pytest.mark.weekly
 def test_a_worker_that_counts_from_its_start_dies_in_the_gap_after_its_item(drilled, edited, fed):
     def forgets(obj):
         if obj["kind"] == "ConfigMap" and "worker.py" in obj["data"]:
@@ -167,6 +169,7 @@ def test_a_worker_that_cannot_be_fed_leaves_it_unproven(drilled, edited):
     assert "could not be fed: false: exit code 1" in result.why
 
 
+@pytest.mark.weekly
 def test_exit_0_under_a_deployment_is_started_again(drilled, edited):
     def under_a_deployment(obj):
         if obj["kind"] == "Job":

@@ -5,6 +5,7 @@ That its reference path passes is the first thing that ``tests/matrix/test_refer
 
 from __future__ import annotations
 
+import pytest
 from layers_world import setting
 
 from killcheck.kube.objects import dig
@@ -17,6 +18,7 @@ def test_a_minimum_keeps_the_cards_on(drilled):
     assert "minReplicaCount 1" in result.cause
 
 
+@pytest.mark.weekly
 def test_a_worker_that_ends_too_early_dies_in_every_gap(drilled):
     def hasty(obj):
         if obj["kind"] == "Job":

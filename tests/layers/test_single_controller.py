@@ -33,6 +33,7 @@ def second_timer(path):
     (path / "old-threshold.py").write_text(guarded.replace(GUARD, ""))
 
 
+@pytest.mark.weekly
 def test_a_second_timer_with_start_authority_is_found_by_reading_and_ignores_the_sentinel(broken):
     result = broken("kill-switch", second_timer)
     assert result.verdict is Verdict.EXPOSED
@@ -42,6 +43,7 @@ def test_a_second_timer_with_start_authority_is_found_by_reading_and_ignores_the
     assert result.problems == ()
 
 
+@pytest.mark.weekly
 def test_a_masked_timer_has_no_authority(broken):
     def masked(path):
         second_timer(path)
@@ -53,6 +55,7 @@ def test_a_masked_timer_has_no_authority(broken):
     assert "masked, so it starts nothing: local-corpus-threshold.timer" in " ".join(result.notes)
 
 
+@pytest.mark.weekly
 def test_a_timer_whose_program_nobody_can_read_leaves_nothing_proven(broken):
     def opaque(path):
         (path / "warm-up.timer").write_text("[Timer]\nOnCalendar=05:00\n")
@@ -64,6 +67,7 @@ def test_a_timer_whose_program_nobody_can_read_leaves_nothing_proven(broken):
     assert "warm-up.service: /opt/vendor/warm-up.sh" in result.why
 
 
+@pytest.mark.weekly
 def test_a_sentinel_that_aborts_the_stop_too_is_found(broken, edited):
     def first_thing(path):
         edited(path / "yoyo-daily-cycle.sh", "log() {", 'if [[ -e "$KILL_SWITCH" ]]; then exit 0; fi\nlog() {')
@@ -86,6 +90,7 @@ def test_two_starters_and_one_stopper(broken, edited):
     assert "two starters, one stopper" in result.cause
 
 
+@pytest.mark.weekly
 def test_a_refusal_that_is_none_proves_nothing(broken, edited):
     """A starter that could not start anything anyway has not been held back by the sentinel."""
 
@@ -107,6 +112,7 @@ def test_a_sentinel_that_is_set_already_is_left_alone(broken, edited):
         broken("kill-switch", set_already)
 
 
+@pytest.mark.weekly
 def test_a_sentinel_that_somebody_else_took_over_meanwhile_proves_nothing(broken, edited):
     """It was to be lifted, to see whether the starters start anything without it: it is not ours to lift any more."""
 
@@ -121,12 +127,14 @@ def test_a_sentinel_that_somebody_else_took_over_meanwhile_proves_nothing(broken
 
 
 # -- the idle monitor --------------------------------------------------------------------------------------
+@pytest.mark.weekly
 def test_an_idle_monitor_that_stops_a_busy_vm_is_found(broken, edited):
     result = broken("idle-monitor", lambda path: edited(path / "yoyo-idle-monitor.sh", "LIMIT_S=1800", "LIMIT_S=-1"))
     assert result.verdict is Verdict.EXPOSED
     assert "acts on a busy target" in result.cause
 
 
+@pytest.mark.weekly
 def test_an_idle_monitor_that_is_kept_awake_by_its_own_probe_is_found(broken, edited):
     def probes(path):
         edited(
@@ -177,6 +185,7 @@ def test_exit_code_zero_is_no_proof(broken, edited):
     assert "false green" in result.cause
 
 
+@pytest.mark.weekly
 def test_the_idle_monitor_covers_for_a_stop_that_fails(broken, edited):
     def fails(path):
         edited(path / "yoyo-daily-cycle.sh", "stop() {\n", "stop() {\n  return 1\n")

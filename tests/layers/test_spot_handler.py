@@ -221,6 +221,7 @@ def in_strangers_words(text):
     ],
     ids=lambda room: room["operator"],
 )
+@pytest.mark.one_in(3)
 def test_a_strangers_pool_that_may_fall_back_is_seen_to_pay_on_demand(drilled, room):
     """Other names, two workers on machines of other types and in one zone, and room for both kinds of capacity."""
 
@@ -263,6 +264,7 @@ def test_the_moment_of_the_notice_is_drawn_and_the_same_each_time(drilled):
     assert said[0] == said[1]
 
 
+@pytest.mark.weekly
 def test_work_that_writes_nothing_down_is_lost_as_a_whole(drilled):
     result = drill(drilled, code('{"items": str(done)}', "{}"))
     assert result.verdict is Verdict.EXPOSED, result.why

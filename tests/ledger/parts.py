@@ -311,7 +311,7 @@ def cron_with_a_priority_that_is_not_there(scene: Scene, line: str) -> None:
 def loop(scene: Scene, line: str) -> None:
     """A Deployment that is the switch: each ten minutes, without looking at anything."""
     labels = {"app": "lights-out"}
-    text = f"while true; do sleep 600; {line}; done".replace("\n", "; ")
+    text = f"while true; do sleep 3000; {line}; done".replace("\n", "; ")
     spec = {
         "replicas": 1,
         "selector": {"matchLabels": labels},
@@ -338,7 +338,7 @@ def loop_by_the_clock(scene: Scene, line: str) -> None:
     scene.truths["switch"] = UNKNOWN
     container = scene.objects[-1]["spec"]["template"]["spec"]["containers"][0]
     text = line.replace("\n", "; ")
-    container["args"] = [f'while true; do if [ "$(date +%H)" = 22 ]; then {text}; fi; sleep 300; done']
+    container["args"] = [f'while true; do if [ "$(date +%H)" = 22 ]; then {text}; fi; sleep 1500; done']
 
 
 def loop_at_zero(scene: Scene, line: str) -> None:

@@ -99,6 +99,7 @@ def test_verdict_is_the_truth(
 
 
 @pytest.mark.parametrize("calendar", [one for one in CALENDARS if one != "each night"])
+@pytest.mark.one_in(2)
 def test_calendar_that_leaves_nights_on_is_seen(calendar: str, tmp_path: Path) -> None:
     one = Composition(calendar=calendar)
     result = one.drill(tmp_path / "path")
@@ -108,6 +109,7 @@ def test_calendar_that_leaves_nights_on_is_seen(calendar: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("verb", "verdict"), [("patch", "exposed"), ("watch", "survived")])
+@pytest.mark.one_in(2)
 def test_loop_beside_a_switch_is_run(verb: str, verdict: str, tmp_path: Path) -> None:
     """What it may do, and what it does, is seen for a few rounds; then it is held, and leaves no trace."""
     rules = [{"apiGroups": ["apps"], "resources": ["deployments", "deployments/scale"], "verbs": ["get", verb]}]
@@ -136,6 +138,7 @@ def test_executor_that_fails_after_its_write_has_turned_it_off(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("kind", "second"), [("StatefulSet", False), ("StatefulSet", True), ("Deployment", True)])
+@pytest.mark.one_in(3)
 def test_who_takes_gpus_out_of_a_template_has_turned_off_what_rolls_long_after(
     kind: str, second: bool, tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def test_minimal_sets_are_found_and_confirmed_by_drills_that_run():
     )
 
 
+@pytest.mark.weekly
 def test_sets_across_layers_are_found_by_following_who_saved_the_night():
     """The image of one switch and the token of the other: neither alone does any harm, and no set of one layer does."""
     argv = [fixtures.spec("two-switches"), "--layer", "nightly-off", "--under", "image-gone", "--under", "token-dead"]
@@ -77,6 +78,7 @@ def test_sets_across_layers_are_found_by_following_who_saved_the_night():
     assert found["left"] == {}
 
 
+@pytest.mark.weekly
 def test_a_fault_of_a_named_layer_is_there_whoever_is_pulled():
     path = str(fixtures.spec("two-switches"))
     for under, verdict in (
@@ -122,6 +124,7 @@ def test_nothing_found_is_proven_only_where_everything_was_tried():
         ("cli-gone", "means nothing to nightly-off"),
     ],
 )
+@pytest.mark.one_in(3)
 def test_what_was_named_is_never_left_out(name, why):
     found = json.loads(
         explore("--example", "dead-man", "--under", name, "--max-faults", "1", "--json", code=3 if why else 1).stdout
@@ -131,6 +134,7 @@ def test_what_was_named_is_never_left_out(name, why):
     assert [(faults, why in said) for faults, said in told] == [([name], True)], told
 
 
+@pytest.mark.weekly
 def test_two_nights_are_no_night():
     argv = ("--under", "clocks-forward", "--under", "clocks-back", "--max-faults", "2")
     found = json.loads(explore("--example", "dead-man", *argv, "--json", code=0).stdout)
@@ -190,6 +194,7 @@ def test_a_path_that_never_gets_on_is_found_so_by_every_scenario(change, why):
     ("fixture", "layer", "flaw"),
     [("self-terminating", "idle-monitor", "acts on a busy target"), ("held-mornings", "hold", "although ConfigMap")],
 )
+@pytest.mark.one_in(2)
 def test_what_acts_only_under_a_condition_is_not_exposed_by_a_model_that_has_none(fixture, layer, flaw):
     found = searching.explore(
         Session(fixture=fixture),
@@ -237,6 +242,7 @@ def test_bad_input_is_one_sentence(argv, says):
 
 
 # -- outside Kubernetes ------------------------------------------------------------------------------------
+@pytest.mark.weekly
 def test_a_machines_sets_are_drilled_with_its_own_programs():
     path = str(fixtures.spec("single-controller"))
     done = explore(path, "--layer", "daily-cycle", "--under", "cli-gone", "--json", code=1)

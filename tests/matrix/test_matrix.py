@@ -77,6 +77,7 @@ def test_on_a_real_cluster_what_is_there_says_which_cells_mean_anything():
         ("suspended@nightly-off", ""),
     ],
 )
+@pytest.mark.one_in(2)
 def test_what_was_named_is_never_left_out(named, why, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke(main, ["drill", "--example", "dead-man", "--matrix", "--under", named, "--json"])
@@ -167,6 +168,7 @@ def test_a_known_exposure_is_one_of_the_causes_that_are_named(cause, known):
         ("{fault: suspended, require: covered}", False, 1),
     ],
 )
+@pytest.mark.one_in(2)
 def test_the_command_prints_one_document_and_fails_by_policy(tmp_path, rule, passes, code):
     copied = tmp_path / "killcheck.yaml"
     copied.write_text(spec("dead-man").read_text().replace("  rules:\n", f"  rules:\n    - {rule}\n"))

@@ -49,6 +49,7 @@ def test_an_embedded_cluster_by_itself(embedded_cluster, api_client):
 """
 
 
+@pytest.mark.weekly
 def test_a_teams_own_assertions_are_written_as_everywhere(pytester):
     pytester.makepyfile(test_own=TESTS)
     done = pytester.runpytest_subprocess("-W", "error", "--killcheck-fixture", "dead-man", "-p", "no:cacheprovider")

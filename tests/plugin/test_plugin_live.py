@@ -6,6 +6,8 @@ import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "fence"))
 
 from live_world import CONTEXT, LiveWorld
@@ -13,6 +15,7 @@ from live_world import CONTEXT, LiveWorld
 pytest_plugins = ["pytester"]
 
 
+@pytest.mark.weekly
 def test_on_a_real_cluster_drills_of_one_target_take_turns(pytester, tmp_path):
     pytester.makepyfile("""
         import pytest

@@ -58,6 +58,7 @@ def test_what_a_night_leaves_is_there_the_next(path):
     assert [call.status for call in seen.second.refused] == [409]
 
 
+@pytest.mark.weekly
 def test_a_lock_that_carries_its_day_is_no_lock_of_the_next(path):
     path.rules = [*path.rules, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]
     seen = path.does(f"set -e\nkubectl -n gpu-lab create configmap lock-$(date +%F)\n{ALL_OFF}").rehearsed()
@@ -173,6 +174,7 @@ def test_what_its_account_cannot_reach_need_not_stand_there(path):
     assert (change.namespace, change.name, change.before, change.happened) == ("other-lab", "ocr", 3, False)
 
 
+@pytest.mark.weekly
 def test_what_shares_a_stage_is_seen_as_on_its_own(path):
     objects = path.does(ALL_OFF).objects()
     objects.insert(0, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other-lab"}})

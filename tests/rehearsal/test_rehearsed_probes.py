@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from killcheck.probes import REHEARSED
 from rehearsal.conftest import NOW
-from sampling import one_in
 
 from killcheck.lint import asking
 from killcheck.rehearsal.stage import rehearse
@@ -265,7 +264,8 @@ SOUND = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(2, BROKEN))
+@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.one_in(4)
 def test_the_cause_is_found(path, name):
     script, more, probe, words = BROKEN[name]
     path.does(script, image=more.get("image", "ghcr.io/example/ops-tools:2.1.0"))
@@ -320,6 +320,7 @@ def test_one_more_name_that_is_not_there_where_all_is_off(path, more, found):
     ("timeout_s", "deadline_s", "grace", "severity"),
     [(900, 900, 300, None), (60, 120, 300, None), (900, 120, 30, None), (900, 120, 300, "warning")],
 )
+@pytest.mark.one_in(2)
 def test_a_wait_after_every_kill_is_only_warned_of(path, timeout_s, deadline_s, grace, severity):
     path.job, path.grace, path.rules = {"activeDeadlineSeconds": deadline_s, "backoffLimit": 2}, grace, PODS
     path.does(f"set -e\n{OFF}{GONE.format('asr', timeout_s)}")
@@ -331,6 +332,7 @@ def test_a_wait_after_every_kill_is_only_warned_of(path, timeout_s, deadline_s, 
     ("words", "found"),
     [("annotate deploy asr autoscaling.keda.sh/paused-replicas-", []), ("annotate deploy asr paused=yes", ["on"])],
 )
+@pytest.mark.one_in(2)
 def test_what_only_takes_a_pause_away_is_not_asked_for_zeros(path, words, found):
     path.rules = [*SCALES, {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]}]
     morning = path.does(f"kubectl -n gpu-lab {words}").objects()[-1]
@@ -471,6 +473,7 @@ def test_what_a_rehearsal_does_not_serve_is_no_finding(path):
     assert [f for f in found if f.severity == "error"] == []
 
 
+@pytest.mark.weekly
 def test_a_wait_for_what_was_deleted_may_be_refused(path):
     path.extra = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "lock", "namespace": "gpu-lab"}}]
     path.rules = [*path.rules, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"]}]

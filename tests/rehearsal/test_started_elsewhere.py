@@ -80,6 +80,7 @@ def test_a_timer_that_names_no_service_starts_nothing(path, tmp_path):
 
 
 @pytest.mark.parametrize(("hour", "told"), [(1, True), (8, False)])
+@pytest.mark.one_in(2)
 def test_a_crontab_that_starts_after_the_last_stop_is_a_second_starter(path, tmp_path, hour, told):
     path.does(f"set -e\n{OFF}")
     path.schedule = {"timeZone": "Etc/UTC"}

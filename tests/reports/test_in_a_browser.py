@@ -197,6 +197,7 @@ def large_page(browser, large):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 800, 1400])
+@pytest.mark.one_in(3)
 def test_a_large_matrix_with_long_names_can_be_read(large_page, width, scheme):
     page = large_page
     page.set_viewport_size({"width": width, "height": 900})

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from killcheck.embedded.api.bounds import check_depth, repeats_too_much
+from killcheck.embedded.api.bounds import check_depth, check_yaml_depth, repeats_too_much
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.status import StatusError, bad_request, unsupported_media_type
 
@@ -107,6 +107,7 @@ def parse_yaml(text: str | bytes) -> Parsed:
         text = text.decode("utf-8", "replace")
     if text.lstrip()[:1] == "{":
         return parse_json(text)
+    check_yaml_depth(text)
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:

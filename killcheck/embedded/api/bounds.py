@@ -12,7 +12,7 @@ from typing import Any
 
 from killcheck.embedded.api.status import StatusError
 
-__all__ = ["MOST_DEEP", "MOST_OBJECTS", "check_depth", "repeats_too_much", "too_deep", "too_many"]
+__all__ = ["MOST_DEEP", "MOST_OBJECTS", "check_depth", "check_yaml_depth", "repeats_too_much", "too_deep", "too_many"]
 
 #: Levels of a body; each takes several frames of Python's stack, which has a thousand.
 MOST_DEEP = 150
@@ -43,6 +43,26 @@ def check_depth(text: str) -> None:
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
         if depth > MOST_DEEP:
             raise too_deep()
+
+
+def check_yaml_depth(text: str) -> None:
+    """The same of YAML's brackets, by libyaml's tokens: the parser that reads bodies goes through all that are open for
+    each new one. What is no YAML is said by whoever parses it.
+    """
+    if text.count("[") + text.count("{") <= MOST_DEEP:
+        return
+    import yaml
+
+    depth = 0
+    try:
+        for token in yaml.scan(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            opens = isinstance(token, yaml.FlowSequenceStartToken | yaml.FlowMappingStartToken)
+            depth += opens - isinstance(token, yaml.FlowSequenceEndToken | yaml.FlowMappingEndToken)
+            if depth > MOST_DEEP:
+                raise too_deep()
+    except yaml.YAMLError as error:
+        if "nesting depth" in str(error):  # libyaml's own limit, a thousand levels
+            raise too_deep() from None
 
 
 def repeats_too_much(value: Any) -> bool:
