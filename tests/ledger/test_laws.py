@@ -216,7 +216,7 @@ SAME = {
 SWITCHES = _some([path for path in PATHS if path.endswith(("nightly-off", "second-switch"))])
 
 
-@pytest.mark.parametrize(("path", "change"), itertools.product(SWITCHES, SAME))
+@pytest.mark.parametrize(("path", "change"), list(itertools.product(SWITCHES, SAME)))
 @pytest.mark.one_in(6)
 def test_what_says_the_same_changes_no_verdict(path: str, change: str, tmp_path: Path) -> None:
     name, _, layer = path.partition("/")

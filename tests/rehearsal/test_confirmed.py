@@ -50,7 +50,7 @@ def _claim(seen, covered):
     return {(t.kind, t.namespace, t.object) for t in covered} <= off and not first.unpulled
 
 
-@pytest.mark.parametrize(("name", "layer"), _fired())
+@pytest.mark.parametrize(("name", "layer"), list(_fired()))
 @pytest.mark.one_in(6)
 def test_a_drill_confirms_it(name, layer, tmp_path):
     session = Session(fixture=name)
