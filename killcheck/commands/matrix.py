@@ -31,6 +31,10 @@ def drills(session: Session, options: dict[str, Any], how: Options) -> list[Plan
     return planned if options.get("oldest") is None else _in_turn(session, planned, options)
 
 
+#: Nights after which a proof is stale, where nothing else is said.
+MONTH = 30
+
+
 def _part(planned: list[PlannedDrill], named: str) -> list[PlannedDrill]:
     """The K-th of N parts; all of them together are the whole."""
     part, _, parts = named.partition("/")
@@ -65,9 +69,10 @@ def _in_turn(session: Session, planned: list[PlannedDrill], options: dict[str, A
     keys = [(drill.layer, drill.faults) for drill in planned]
     chosen = oldest(keys, nights, now=wall_now().timestamp(), count=options["oldest"])
     runs = -(-len(planned) // len(chosen))
+    late = f"; within a month of nights: --oldest {-(-len(planned) // MONTH)}" if runs > MONTH else ""
     say(
         f"killcheck: {len(chosen)} of {len(planned)} cells, those whose last night is longest ago: all have their turn "
-        f"in {runs} runs, and what is not proven sooner again",
+        f"in {runs} runs, and what is not proven sooner again{late}",
         err=True,
     )
     return [planned[number] for number in chosen]

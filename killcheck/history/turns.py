@@ -12,7 +12,8 @@ __all__ = ["Cell", "oldest"]
 #: A layer and the faults that it is drilled under.
 Cell = tuple[str, tuple[str, ...]]
 _Key = tuple[str, frozenset[str]]
-#: What did not prove itself the last time ages as much faster; everything has its turn all the same.
+#: What did not prove itself the last time ages as much faster; everything has its turn all the same. An exposure that
+#: the policy accepts is known: to see it again is no more urgent than a proof.
 UNPROVEN_AGES = 2.0
 
 
@@ -31,7 +32,8 @@ def oldest(cells: Sequence[Cell], nights: Iterable[Night], *, now: float, count:
         night = last.get((layer, frozenset(faults)))
         if night is None:
             return math.inf
-        return max(0.0, now - night.at) * (1.0 if night.proven else UNPROVEN_AGES)
+        settled = night.proven or (night.standing == "accepted" and not night.dirty)
+        return max(0.0, now - night.at) * (1.0 if settled else UNPROVEN_AGES)
 
     by_age = sorted(range(len(cells)), key=lambda number: (-age(number, sealed), -age(number, others), number))
     return sorted(by_age[:count])

@@ -1,5 +1,6 @@
 """Whose turn it is: a few a night, and everything in turn."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,9 +37,10 @@ def test_what_was_never_drilled_is_first_in_the_order_of_the_matrix():
     assert oldest(CELLS, [night(1, CELLS[0]), night(1, CELLS[2])], now=2 * DAY_S, count=2) == [1, 3]
 
 
-def test_what_did_not_prove_itself_comes_sooner():
-    nights = [night(0, CELLS[0]), night(3, CELLS[1], "exposed"), *(night(4, cell) for cell in CELLS[2:])]
-    assert oldest(CELLS, nights, now=10 * DAY_S, count=1) == [1]
+@pytest.mark.parametrize(("standing", "turn"), [("exposed", 1), ("accepted", 0)])
+def test_what_did_not_prove_itself_comes_sooner_but_for_what_is_known(standing, turn):
+    nights = [night(0, CELLS[0]), night(3, CELLS[1], standing), *(night(4, cell) for cell in CELLS[2:])]
+    assert oldest(CELLS, nights, now=10 * DAY_S, count=1) == [turn]
 
 
 def test_two_faults_are_two_whatever_their_order():
@@ -51,6 +53,18 @@ def test_a_strangers_record_keeps_no_cell_from_its_turn():
     forged = [replace(night(day, CELLS[0]), sealed=False) for day in (9, 99)]
     nights = [*(night(day, cell) for day, cell in enumerate(CELLS[1:])), *forged]
     assert oldest(CELLS, nights, now=10 * DAY_S, count=1) == [0]
+
+
+def test_a_month_of_nights_proves_everything_again():
+    """Two layers under 51 faults each, four a night, each night at the same hour: no proof is ever over thirty days old."""
+    cells = [(layer, faults) for layer in ("off", "weekend") for faults in [(), *((f"f{n}",) for n in range(51))]]
+    nights, oldest_proof = [], []
+    for day in range(90):
+        nights += [night(day, cells[number]) for number in oldest(cells, nights, now=day * DAY_S, count=4)]
+        last = {(one.layer, one.faults): one.at for one in nights}
+        oldest_proof.append((day - min(last.values()) / DAY_S) if len(last) == len(cells) else None)
+    assert oldest_proof.index(25) == 25
+    assert max(oldest_proof[25:]) == 25
 
 
 def test_without_a_key_that_is_shared_everything_has_its_turn_all_the_same():
