@@ -496,7 +496,9 @@ class Stage:
             for event in self._kube.list(r.EVENTS, namespace).items
             if event.get("type") == "Warning" and str(dig(event, "involvedObject", "name", default="")).startswith(name)
         ]
-        return str(told[-1].get("message", "")) if told else "its Job made no pod that started"
+        none = self._program.job_spec.get("parallelism") == 0
+        said = "its Job asks for no pod (parallelism: 0)" if none else "its Job made no pod that started"
+        return str(told[-1].get("message", "")) if told else said
 
 
 def _booted(objects: list[Obj], start: datetime, version: str) -> Cluster:

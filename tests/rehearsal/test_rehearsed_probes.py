@@ -240,6 +240,7 @@ BROKEN |= {
         "fails-when-fired",
         "exec /opt/files/off.sh: no such file or directory",
     ),
+    "asks for no pod": (f"set -e\n{OFF}", {"job": {"parallelism": 0}}, "fails-when-fired", "parallelism: 0"),
 }
 
 SOUND = {
