@@ -117,6 +117,8 @@ class ByClock(IdleWorkload):
 
     def explain(self, stuck_at: str) -> Explanation | None:
         """It is not there, or a day has passed and it turned nothing off."""
+        if self._wrote:
+            return None  # it did, and something else keeps them on
         found = super().explain(stuck_at)
         now = self.stage.cluster.loop.now()
         sleep_info = self._hand == downtimes.KUBE_GREEN
