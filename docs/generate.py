@@ -21,6 +21,7 @@ from killcheck.cli import COMMANDS, main
 from killcheck.cloud import ask
 from killcheck.embedded import cluster, controllers
 from killcheck.entries import MARK, Becomes, Unknown
+from killcheck.faults.kubernetes.cloud_identity_gone import CloudIdentityGone
 from killcheck.instances import reclaims
 from killcheck.kube import provider_pools, releases
 from killcheck.layers.spot_handler import SpotHandler
@@ -449,7 +450,7 @@ def _account(cloud: str) -> _Cell:
 
 def _lapsing(cloud: str) -> _Cell:
     if cloud != "aws":
-        return How.UNKNOWN, ""
+        return How.MODELLED, f"of command lines in pods: `{CloudIdentityGone.name}`"
     named = [f"`{kind.name}`" for kind in faults.CLOUD if kind.family == "credentials"]
     return How.EXECUTED, f"against a stand-in or an account: {', '.join(named)}"
 

@@ -53,12 +53,14 @@ class Doubt(Struct, frozen=True):
 
     ``may_be_on``: on a real cluster it could be on, or be turned on, where it is off here: nothing survives on it.
     ``may_be_off``: it could be off there where it is on here: nothing is exposed by it.
+    ``settles``: what settles it, where that is not its controller.
     """
 
     about: str
     said: str
     may_be_on: bool = True
     may_be_off: bool = True
+    settles: str = ""
 
 
 class Status(StrEnum):

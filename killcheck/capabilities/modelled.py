@@ -147,6 +147,10 @@ class CloudMachine(Protocol):
         """Of the Node that stands for it; empty: none does."""
 
     @property
+    def ended(self) -> datetime | None:
+        """When its end began."""
+
+    @property
     def terminated_by(self) -> str:
         """Who ended it."""
 
@@ -190,15 +194,22 @@ class MessageQueue(Protocol):
 class ModelledCloud(Protocol):
     """A cloud that is killcheck's own. ``metadata_blocked``: instance metadata is out of pods' reach.
 
-    ``no_spot``: no spot machine is to be had.
+    ``no_spot``: no spot machine is to be had. ``sizes``: of its node groups, by name, as they are set.
+    ``identities_gone``: what command lines in pods are told (exit code, words) without an identity, by program.
     """
 
+    identities_gone: Mapping[str, tuple[int, str]]
     metadata_blocked: bool
     no_spot: bool
+    sizes: Any
 
     @property
     def spot_refused(self) -> Sequence[RefusedMachine]:
         """Who asked for a spot machine all the same."""
+
+    @property
+    def identities_refused(self) -> Sequence[str]:
+        """Who was told so."""
 
     @property
     def metadata_unheard(self) -> Collection[str]:

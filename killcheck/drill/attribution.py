@@ -130,7 +130,7 @@ class Bystanders:
                 "the GPUs went off while more than one layer was at it: "
                 + "; ".join(f"{name}: {evidence}" for name, evidence in shown.items()),
             )
-        wrote = None if shown else self._by_author({self.drilled.name: own, **self.runs})
+        wrote = None if shown else self._by_author({self.drilled.name: own, **self.runs}, zero_at)
         if wrote is not None:
             return wrote
         if altered and own.also_acted(zero_at):
@@ -141,15 +141,25 @@ class Bystanders:
         who = " or ".join([self.drilled.name, *self.runs])
         return Attribution("", f"the GPUs went off{hand}, but nothing shows that {who} did it")
 
-    def _by_author(self, runs: Mapping[str, LayerRun]) -> Attribution | None:
+    def _by_author(self, runs: Mapping[str, LayerRun], zero_at: datetime) -> Attribution | None:
         """The layer whose pods made every write that turned a target off, however they ended; None: nobody's known."""
         authors = {self.stage.cluster.author(version) for version in self.off_at.values()}
+        authors = authors or self._ended_machines(zero_at)
         for name, run in runs.items() if authors else ():
             own = run.stage.observations.pods.values()
             if authors <= {f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in own}:
                 wrote = ", ".join(sorted(map(str, authors)))
-                return Attribution(name, f"its executor wrote it ({wrote}), and had not ended well when they were off")
+                did = "wrote it ({}), and had not ended well when they were off" if self.off_at else "ended it ({})"
+                return Attribution(name, f"its executor {did.format(wrote)}")
         return None
+
+    def _ended_machines(self, zero_at: datetime) -> set[str | None]:
+        """Who ended machines with GPUs between the trigger and the zero, where no target was written to."""
+        cloud, timeline = self.stage.cluster.capabilities.cloud, self.stage.timeline
+        if cloud is None or timeline is None:
+            return set()
+        gone = (one for one in cloud.instances.values() if one.type.devices and one.terminated_by)
+        return {one.terminated_by for one in gone if one.ended is not None and timeline.start <= one.ended <= zero_at}
 
 
 def author(stage: Stage, version: int) -> str | None:

@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import partial
 
 from killcheck import events, layers
+from killcheck.capabilities.offered import Capability
 from killcheck.drill import waking
 from killcheck.drill.attribution import Bystanders
 from killcheck.drill.judgement import Judged
@@ -257,6 +258,10 @@ class Drill(Judged):
             before = len(self.journal.entries)
             steady.remember(self.scene, self.journal, target, self._account.may_be_deleted)
             self._remembered[target.name] = self.journal.entries[before:]
+        before, cloud = len(self.journal.entries), self.cluster.capabilities.cloud
+        if cloud is not None and cloud.sizes:
+            self.journal.set_attribute(Capability.CLOUD, "the node pools had their sizes", "sizes", cloud.sizes)
+        self._sizes = self.journal.entries[before:]
         if not self.cluster.real and self.kill_path.in_kubernetes:
             self._pauses = Pauses(self.cluster.kube, self.kill_path.covered_by(self.layer))
         self._layer_run.remember()

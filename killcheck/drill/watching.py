@@ -140,6 +140,8 @@ class Watched:
         self._relight: Relight | Missed | WorksOnce | None = None
         #: How the targets are put on as they were at the trigger, by their names.
         self._remembered: dict[str, list[Entry]] = {}
+        #: How the modelled cloud's node groups get their sizes back.
+        self._sizes: list[Entry] = []
         #: What paused the targets' scalers at the trigger; None: nothing was looked at, on somebody's cluster.
         self._pauses: Pauses | None = None
         #: They were put on after everything was proven: what happens from then on is neither billed nor told.
@@ -196,7 +198,10 @@ class Watched:
             with suppress(KubeError):
                 self._pauses.take_off()
         off = [t for t in self.kill_path.covered_by(self.layer) if t.kind and not self.scene.replicas(t)]
-        for entry in (one for target in off for one in reversed(self._remembered.get(target.name, []))):
+        for entry in (
+            *self._sizes,
+            *(one for target in off for one in reversed(self._remembered.get(target.name, []))),
+        ):
             with suppress(KubeError, UndoProblem):
                 take_back(self.cluster.kube, self.cluster.loop, entry, self.cluster.capabilities)
 

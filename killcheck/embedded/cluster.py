@@ -13,6 +13,7 @@ from killcheck.embedded import default_objects, wire
 from killcheck.embedded.api import bootstrap
 from killcheck.embedded.api.admission.chain import Chain
 from killcheck.embedded.api.admission.tolerations import ExtendedResourceToleration
+from killcheck.embedded.api.admission.workload_identity import WorkloadIdentity
 from killcheck.embedded.api.authn import Authenticator
 from killcheck.embedded.api.core import Config
 from killcheck.embedded.api.http import User
@@ -32,6 +33,7 @@ from killcheck.embedded.limits import Limits
 from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.assumednodes import AssumedNodes, Assumptions, DeviceTolerations
 from killcheck.embedded.models.cloud import Cloud
+from killcheck.embedded.models.cloud_commands import CloudCommands
 from killcheck.embedded.models.cloudnodes import CloudNodes
 from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.definitions import crds
@@ -192,6 +194,7 @@ class Cluster:
         self.notes: list[str] = []
         #: What nodes are made that no manifest describes.
         self.assumed = Assumptions()
+        self.admission.modelled["workload-identity"] = WorkloadIdentity(self.store)
         self.admission.modelled["assumed-nodes"] = DeviceTolerations(self.assumed)
         self.server.guessed = self.assumed.guessed
         #: What the manifests were: what Git says, where something follows it.
@@ -208,9 +211,11 @@ class Cluster:
         self.nodes = self._node_agents(exec_mode, seed, disabled)
         self.cloud.listeners.append(self._machine_changed)
         self.metadata = InstanceMetadata(self.cloud, self.kube, self.loop)
+        self.cloud_commands = CloudCommands(self.cloud, self.kube)
         if isinstance(self.nodes.runtime, HostRuntime):
             self.nodes.runtime.external.metadata = self.metadata.of
             self.nodes.runtime.limits, self.nodes.runtime.kinds = self.server.limits, self.server.kinds
+            self.nodes.runtime.clouds = self.cloud_commands
         for model in MODELS:
             if model.name not in disabled:
                 self.start_model(model)
@@ -424,7 +429,8 @@ class Cluster:
     @property
     def doubts(self) -> list[Doubt]:
         """What models do not know of objects as they are now."""
-        return [doubt for one in self.controllers.values() for doubt in getattr(one, "unproven", ())]
+        who = (*self.controllers.values(), self.cloud_commands)
+        return [doubt for one in who for doubt in getattr(one, "unproven", ())]
 
     @property
     def limits(self) -> Limits:

@@ -156,7 +156,7 @@ def _gke_group(obj: Obj) -> dict[str, Any]:
     if accelerators and all(one["key"] != "nvidia.com/gpu" for one in taints):
         taints.append({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"})
     machine = str(config.get("machineType") or "e2-medium")
-    return _entry(name, machine, least, most, spot=spot, labels=labels, taints=taints, zones=zones)
+    return _entry(name, machine, least, most, spot=spot, labels=labels, taints=taints, zones=zones, fixed=not scaling)
 
 
 def _aks_group(obj: Obj) -> dict[str, Any]:
@@ -173,9 +173,8 @@ def _aks_group(obj: Obj) -> dict[str, Any]:
         taints = [one for one in taints if one["key"] != mark]
         taints.append({"key": mark, "value": "spot", "effect": "NoSchedule"})
     zones = [zone for one in spec.get("availabilityZones") or () if "-" in (zone := str(one))]
-    return _entry(
-        name, str(spec.get("vmSize") or ""), least, most, spot=spot, labels=labels, taints=taints, zones=zones
-    )
+    machine = str(spec.get("vmSize") or "")
+    return _entry(name, machine, least, most, spot=spot, labels=labels, taints=taints, zones=zones, fixed=not scaled)
 
 
 def _taint(said: Any) -> Obj:
@@ -198,6 +197,7 @@ def _entry(
     labels: dict[str, Any],
     taints: list[Obj],
     zones: list[str],
+    fixed: bool,
 ) -> dict[str, Any]:
     return {
         "name": name,
@@ -208,4 +208,5 @@ def _entry(
         "labels": {key: str(value) for key, value in labels.items()},
         "taints": taints,
         "zones": zones,
+        "fixed": fixed,
     }

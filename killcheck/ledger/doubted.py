@@ -24,7 +24,7 @@ def entries(doubts: Sequence[Doubt], stakes: Stakes) -> Iterator[Entry]:
         if not doubt.may_be_on:
             yield Entry(about, Status.ASSUMED, f"{doubt.said}; it could only be off where it is on here")
         elif not doubt.about or _touches(doubt.about, stakes):
-            yield Entry(about, Status.NOT_MODELLED, doubt.said, _SETTLES)
+            yield Entry(about, Status.NOT_MODELLED, doubt.said, doubt.settles or _SETTLES)
         else:
             yield Entry(about, Status.HARMLESS, f"{doubt.said}; it has no part in this path", told=True)
 

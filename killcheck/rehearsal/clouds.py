@@ -40,7 +40,7 @@ class Clouds:
         self.asked: list[CloudCall] = []
         self.refusing = False
 
-    def __call__(self, argv: list[str]) -> tuple[int, str]:
+    def __call__(self, _launch: object, argv: list[str]) -> tuple[int, str]:
         """One call: its exit code, and what it says."""
         if len(self.asked) < _KEPT:
             self.asked.append(CloudCall(tuple(redact(word[:_LONGEST]) for word in argv), self.refusing))

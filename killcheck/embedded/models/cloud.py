@@ -102,6 +102,10 @@ class Cloud:
         #: Whether no spot machine of any type can be had, and what was asked for all the same.
         self.no_spot = False
         self.spot_refused: list[Refused] = []
+        #: What command lines in pods are told (exit code, words) where their identity in the cloud is gone, by program;
+        #: and who was.
+        self.identities_gone: Mapping[str, tuple[int, str]] = {}
+        self.identities_refused: list[str] = []
         self._timers: dict[str, list[Timer]] = {}
         #: Who makes machines real where there is more than this model: a stand-in of the cloud's API.
         self.machines: Machines | None = None
@@ -280,6 +284,23 @@ class Cloud:
             "resources": [f"arn:aws:ec2:{self.region}:instance/{instance.instance_id}"],
             "detail": {"instance-id": instance.instance_id, **detail},
         }
+
+    @property
+    def sizes(self) -> dict[str, tuple[int, int, int, bool]]:
+        """Least, most and wanted machines of each group, and whether nothing scales it; may be set."""
+        return {name: (one.minimum, one.maximum, one.desired, one.fixed) for name, one in self.groups.items()}
+
+    @sizes.setter
+    def sizes(self, sizes: Mapping[str, tuple[int, int, int, bool]]) -> None:
+        for name, (least, most, wanted, fixed) in sizes.items():
+            self.size(name, least, most, wanted, fixed=fixed)
+
+    def size(self, name: str, least: int, most: int, wanted: int, *, fixed: bool, by: str = "") -> None:
+        """Give a group other sizes; ``by``: who is told of to have ended what is too many."""
+        group = self.groups[name]
+        group.minimum, group.maximum, group.desired, group.fixed, group.sized_by = least, most, wanted, fixed, by
+        for listener in self.group_listeners:
+            listener(name)
 
     def stop(self) -> None:
         """Drop every timer: nothing changes any more."""

@@ -9,6 +9,7 @@ A ConfigMap with the label ``killcheck.dev/node-groups: "true"``, in any namespa
       max: 10
       desired: 0          # at the start (default: min); afterwards the cloud's
       capacityType: on-demand
+      fixed: false        # whether nothing scales it (a pool of GKE or AKS without an autoscaler)
       zones: [us-east-1a] # where its machines are launched, by turns (default: the cloud's first)
       labels: {pool: gpu}
       taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
@@ -49,7 +50,7 @@ RETRY_S = 60.0
 
 
 class NodeGroup(Struct):
-    """One group. ``desired`` is its target size, between ``minimum`` and ``maximum``."""
+    """One group. ``desired`` is its target size, between ``minimum`` and ``maximum``; ``fixed``: nothing scales it."""
 
     name: str
     instance_type: str
@@ -62,6 +63,9 @@ class NodeGroup(Struct):
     tags: dict[str, str] = {}
     hook: Hook | None = None
     zones: list[str] = []
+    fixed: bool = False
+    #: Who gave it its size, where that was a program.
+    sized_by: str = ""
 
     def labels_of_nodes(self, cloud: Cloud) -> dict[str, str]:
         """What its nodes carry: EKS' own label where they are EC2's."""
@@ -111,6 +115,7 @@ def _group(entry: Mapping[str, Any]) -> NodeGroup:
         "tags",
         "lifecycleHook",
         "zones",
+        "fixed",
     }
     unknown = sorted(set(entry) - known)
     if unknown or "name" not in entry or "instanceType" not in entry:
@@ -129,6 +134,7 @@ def _group(entry: Mapping[str, Any]) -> NodeGroup:
         dict(entry.get("tags") or {}),
         _hook(entry.get("lifecycleHook")),
         [str(zone) for zone in entry.get("zones") or ()],
+        bool(entry.get("fixed")),
     )
 
 
@@ -184,7 +190,7 @@ class NodeGroups(Controller):
                 self.queue.add(key, RETRY_S)
                 return
         for instance in members[: max(0, len(members) - group.desired)]:
-            self.cloud.hooks.terminate(instance, group.name, group.hook, by=f"asg/{group.name}")
+            self.cloud.hooks.terminate(instance, group.name, group.hook, by=group.sized_by or f"asg/{group.name}")
 
     # -- inside --------------------------------------------------------------------------------------------
     def _config(self, change: Change, _old: Obj | None, new: Obj) -> list[tuple[str, str]]:

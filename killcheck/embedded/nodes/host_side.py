@@ -12,6 +12,7 @@ from killcheck.clock import Loop
 from killcheck.embedded.api.kinds import Registry
 from killcheck.embedded.limits import Limits
 from killcheck.embedded.nodes.agent import Asker
+from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.external_endpoints import ExternalEndpoints
 from killcheck.embedded.nodes.hostprograms import HostPrograms
 from killcheck.embedded.nodes.spawnerclient import SpawnerClient
@@ -86,8 +87,8 @@ class HostSide:
         self.services_asked: list[str] = []
         #: What containers reach besides the cluster; nothing, unless somebody adds it.
         self.external = ExternalEndpoints()
-        #: Who answers for the clouds' command lines, with an exit code and words; None: nobody can say how they end.
-        self.clouds: Callable[[list[str]], tuple[int, str]] | None = None
+        #: Who answers for the clouds' command lines, with an exit code and words, or says why it cannot; None: nobody.
+        self.clouds: Callable[[Launch, list[str]], tuple[int, str] | str] | None = None
         #: What containers meet here and would not meet elsewhere.
         self.limits = Limits(loop)
         #: The types that the API server serves.

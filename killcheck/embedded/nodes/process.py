@@ -294,11 +294,13 @@ class HostProcess(HostContainer):
 
     def lacks(self, argv: list[str]) -> str | None:
         """Somebody may answer for a cloud; else the outcome is unknown: the process ends, the container stays."""
-        name = argv[0]
+        name, unheard = argv[0], ""
         if name in CLOUD_CLIS and self.runtime.clouds is not None:
-            code, said = self.runtime.clouds(argv)
-            return f"{code} {' '.join(said.split())}"
-        why = f"it calls {name}, which its image has and which cannot be run here"
+            answer = self.runtime.clouds(self.launch, argv)
+            if not isinstance(answer, str):
+                return f"{answer[0]} {' '.join(answer[1].split())}"
+            unheard = f" ({answer})"
+        why = f"it calls {name}, which its image has and which cannot be run here{unheard}"
         why += f": {DRILL_IT}" if name in CLOUD_CLIS else f" (install {name} on this machine, or say --exec docker)"
         unseen = self.runtime.host.unseen.get(name)
         if unseen is not None:

@@ -14,7 +14,15 @@ from typing import ClassVar
 from killcheck.capabilities.account import StandIn
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import Evidence, FaultError, Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, account_of, containers, log_line, pod_spec
+from killcheck.faults.kubernetes.executor import (
+    COPY,
+    ExecutorFault,
+    account_of,
+    containers,
+    log_line,
+    pod_spec,
+    said_by,
+)
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time
 from killcheck.layers.base import LayerRun, Stage
 
@@ -40,7 +48,8 @@ def stand_in(stage: Stage) -> StandIn | None:
 def uses_aws(template: Obj) -> bool:
     """Whether an executor's pod spec has anything to do with AWS' credentials, as far as it shows."""
     return (
-        re.search(r"AWS_[A-Z]|/\.aws\b|aws-cli|boto3|'aws'|eks\.amazonaws\.com|\baws [a-z]", str(template)) is not None
+        re.search(r"AWS_[A-Z]|/\.aws\b|aws-cli|boto3|'aws'|eks\.amazonaws\.com|\baws [a-z]", said_by(template))
+        is not None
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from killcheck.capabilities.offered import Capability, present
 from killcheck.executor.refusals import UNREACHED
 from killcheck.faults.base import Evidence, Fault, Plan
+from killcheck.faults.kubernetes.executor import said_by
 from killcheck.faults.kubernetes.network import EgressFault, all_but
 from killcheck.kube.objects import Obj, dig
 from killcheck.layers.base import LayerRun, Stage
@@ -21,7 +22,7 @@ ADDRESSES = ("169.254.169.254", "fd00:ec2::254")
 
 
 def _does_not_ask(layer_name: str, cron_job: Obj) -> str | None:
-    asks = _ASKS.search(str(dig(cron_job, "spec", "jobTemplate", default={})))
+    asks = _ASKS.search(said_by(dig(cron_job, "spec", "jobTemplate", default={})))
     return None if asks or not cron_job else f"the executor of {layer_name} does not ask instance metadata"
 
 

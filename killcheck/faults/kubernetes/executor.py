@@ -78,6 +78,11 @@ def pod_spec(layer: LayerRun) -> Obj:
     return dig(cron_job_of(layer), "spec", "jobTemplate", "spec", "template", "spec", default={})  # type: ignore[no-any-return]
 
 
+def said_by(template: Obj) -> str:
+    """All that a template says as one text; a line's first word begins there, too."""
+    return str(template).replace("\\n", " ")
+
+
 def containers(template: Obj) -> Iterator[Obj]:
     """Every container of a pod template."""
     for group in ("initContainers", "containers"):
