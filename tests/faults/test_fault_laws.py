@@ -89,6 +89,7 @@ ELSEWHERE = {
     "model-loads-slow",
     "queue-released",
     "no-spot",
+    "cloud-identity-gone",
 }
 
 

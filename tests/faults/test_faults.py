@@ -69,7 +69,8 @@ EXPECTED = {
 }
 
 
-#: Faults of layers that the reference path has not: tests/layers/test_scaler_faults.py, tests/drill/test_held_queues.py.
+#: Faults of layers that the reference path has not: tests/layers/test_scaler_faults.py, tests/drill/test_held_queues.py,
+#: tests/cloud/test_pools_by_command_line.py.
 ELSEWHERE = {
     "reading-stuck",
     "trigger-fails",
@@ -78,6 +79,7 @@ ELSEWHERE = {
     "model-loads-slow",
     "queue-released",
     "no-spot",
+    "cloud-identity-gone",
 }
 #: Faults whose effect is that the trigger meets them.
 MET_BY_THE_TRIGGER = {

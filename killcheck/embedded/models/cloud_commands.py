@@ -112,7 +112,7 @@ class CloudCommands(Struct):
     def _answer(self, launch: Launch, argv: Sequence[str]) -> Answer:
         program = argv[0]
         if program not in _BARE or not self.cloud.groups:
-            raise _Unanswered("no pool of its cloud is among the manifests")
+            raise _Unanswered  # as without any model
         call = _read(program, argv[1:])
         refusal = self.cloud.identities_gone.get(program)
         if refusal is not None and call.words[:2] not in _OFFLINE:

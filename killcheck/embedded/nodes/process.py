@@ -299,7 +299,7 @@ class HostProcess(HostContainer):
             answer = self.runtime.clouds(self.launch, argv)
             if not isinstance(answer, str):
                 return f"{answer[0]} {' '.join(answer[1].split())}"
-            unheard = f" ({answer})"
+            unheard = f" ({answer})" if answer else ""
         why = f"it calls {name}, which its image has and which cannot be run here{unheard}"
         why += f": {DRILL_IT}" if name in CLOUD_CLIS else f" (install {name} on this machine, or say --exec docker)"
         unseen = self.runtime.host.unseen.get(name)
