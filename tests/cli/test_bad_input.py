@@ -323,8 +323,9 @@ layers: []
     [
         ("apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: off}\nspec: {}\n", "reads off as the boolean"),
         (
-            "apiVersion: kube-green.com/v1\nkind: SleepInfo\nmetadata: {name: s, namespace: inference}\nspec: {}\n",
-            "SleepInfo/inference/s scales Deployment/inference/vllm, not understood",
+            "apiVersion: autoscaling.aibrix.ai/v1alpha1\nkind: PodAutoscaler\nmetadata: {name: s, namespace: inference}\n"
+            "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: vllm}}\n",
+            "PodAutoscaler/inference/s scales Deployment/inference/vllm, not understood",
         ),
     ],
 )
