@@ -13,6 +13,8 @@ from killcheck.capabilities.offered import Capabilities
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.drill.sequence import Drill, Options
 from killcheck.embedded.nodes.pod_worker import PodWorker
+from killcheck.kube import resources as r
+from killcheck.kube.objects import name_of
 from killcheck.safety.journal import Journal
 from killcheck.spec import specfile
 
@@ -143,3 +145,23 @@ def test_another_layer_that_acts_in_time_is_waited_for(tmp_path, schedule, verdi
     found = drilled(kill_path, "image-gone", objects=[cron_job])
     assert found.verdict == verdict, found.why
     assert (found.watched_s < 5) is (verdict == "exposed")
+
+
+def test_a_template_that_was_changed_leaves_no_revision_of_a_stateful_set(tmp_path):
+    *rest, switch = side.manifests()
+    for obj in rest:
+        if obj["kind"] == "Deployment":
+            obj["kind"] = "StatefulSet"
+            del obj["spec"]["strategy"]
+    cluster = side.EmbeddedDrillCluster(
+        [*rest, switch, *side._nodes()], exec_mode="none", start=datetime(2026, 1, 15, 12, tzinfo=UTC)
+    )
+    cluster.real, cluster.name, cluster.capabilities = True, "embedded", Capabilities()
+    try:
+        cluster.loop.run_until(lambda: False, 60)
+        before = [name_of(obj) for obj in cluster.kube.list(r.CONTROLLERREVISIONS).items]
+        kill_path = spec(tmp_path, ("kind: Deployment", "kind: StatefulSet"))
+        assert side.drill(cluster, kill_path, "long-grace").left == ()
+        assert [name_of(obj) for obj in cluster.kube.list(r.CONTROLLERREVISIONS).items] == before
+    finally:
+        cluster.close()

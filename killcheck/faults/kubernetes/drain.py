@@ -271,6 +271,10 @@ class Finalizer(Fault):
         return None
 
 
+#: What keeps the templates that a target has had, by the target's plural.
+_REVISIONS = {"deployments": r.REPLICASETS, "statefulsets": r.CONTROLLERREVISIONS}
+
+
 class LongGrace(Fault):
     """Reproduces rows 35 and 36: a grace that outlasts the deadline, and a server that uses it up.
 
@@ -312,8 +316,8 @@ class LongGrace(Fault):
             for v in ("get", "patch")
         ]
         verbs += [
-            Permission(v, "apps", "replicasets", namespace=namespace)
-            for _, namespace, _ in found
+            Permission(v, "apps", _REVISIONS[kind].plural, namespace=namespace)
+            for kind, namespace, _ in found
             for v in ("get", "list", "delete")
         ]
         grace_s = self._grace_s(stage, layer)
@@ -335,14 +339,14 @@ class LongGrace(Fault):
         for kind, namespace, name in self._targets(stage, layer):
             resource = r.DEPLOYMENTS if kind == "deployments" else r.STATEFULSETS
             what = f"{kind} {namespace}/{name}: grace {grace_s} s"
-            if kind == "deployments":  # the changed template leaves a revision behind: it goes last
-                sweep = Undo(
-                    "sweep",
-                    r.REPLICASETS.path(namespace),
-                    manual=(f"kubectl delete replicasets -n {namespace} -l {LABEL}={stage.run}"),
-                )
-                with stage.journal.change(f"revision of {namespace}/{name} with the changed template", sweep):
-                    pass
+            revisions = _REVISIONS[kind]  # the changed template leaves one behind: it goes last
+            sweep = Undo(
+                "sweep",
+                revisions.path(namespace),
+                manual=f"kubectl delete {revisions.plural} -n {namespace} -l {LABEL}={stage.run}",
+            )
+            with stage.journal.change(f"revision of {namespace}/{name} with the changed template", sweep):
+                pass
             # Hollow servers handle SIGTERM unless they are told not to, on whatever cluster they are.
             notes = {"killcheck.dev/ignores-sigterm": "true"} if self._hollow(stage) else {}
             template = {
