@@ -54,7 +54,7 @@ def year(seed):
     return made, truth
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 1])  # one of each: mended, and exposed still
 def test_a_year_of_nights_reads_right(tmp_path, seed):
     made, truth = year(seed)
     found = story(write(tmp_path, *made), 365)
