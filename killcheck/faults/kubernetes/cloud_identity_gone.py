@@ -39,8 +39,8 @@ _REFUSED = {
 class CloudIdentityGone(ExecutorFault):
     """Reproduces row 21 on GKE, AKS and EKS: the cloud takes the ServiceAccount's token no more.
 
-    A binding of the service account was removed, the federated credential names another issuer, the role's trust was
-    tidied up: command lines in pods are refused, whatever they ask for.
+    A binding of the service account was removed, the federated credential names another issuer, or the role's trust was
+    tidied up. Command lines in pods are refused, whatever they ask for.
     """
 
     name = "cloud-identity-gone"
