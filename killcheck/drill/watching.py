@@ -19,6 +19,7 @@ from killcheck.capabilities.errors import UndoProblem
 from killcheck.clock import wall_seconds
 from killcheck.drill.attribution import Bystanders
 from killcheck.drill.deciding import decided
+from killcheck.drill.grown import grow
 from killcheck.drill.night import Missed, Relight, WorksOnce, rest_of
 from killcheck.drill.pauses import Pauses
 from killcheck.drill.progress import Progress, required, watched_s
@@ -204,6 +205,8 @@ class Watched:
         ):
             with suppress(KubeError, UndoProblem):
                 take_back(self.cluster.kube, self.cluster.loop, entry, self.cluster.capabilities)
+        with suppress(KubeError):
+            grow(self.cluster.kube, [obj for target in off for obj in self.scene.objects_of(target)])
 
     def _watch_until_proven(self) -> None:
         """For as long as the spec says, and as much longer as a node that joined meanwhile has time to go."""

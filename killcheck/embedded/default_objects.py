@@ -105,6 +105,8 @@ def _for_daemons(objects: Sequence[Obj], assumptions: Assumptions) -> Iterator[O
 
 def _brings_nodes(obj: Obj) -> bool:
     """Whether GPU nodes come from it: Karpenter's pools, node groups, devices that a DRA driver advertises."""
-    return obj.get("kind") in ("NodePool", "ResourceSlice") or (
-        obj.get("kind") == "ConfigMap" and labels_of(obj).get(NODE_GROUPS) == "true"
+    return (
+        r.is_of(obj, r.NODEPOOLS)
+        or obj.get("kind") == "ResourceSlice"
+        or (obj.get("kind") == "ConfigMap" and labels_of(obj).get(NODE_GROUPS) == "true")
     )

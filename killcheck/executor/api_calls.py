@@ -41,9 +41,18 @@ class ApiCall(Struct, frozen=True):
     def __str__(self) -> str:
         resource = self.resource + (f"/{self.subresource}" if self.subresource else "")
         group = f".{self.group}" if self.group else ""
+        return f"{self.verb} {resource}{group}{self._where}"
+
+    @property
+    def about_what(self) -> str:
+        """What it is about, without what is done to it."""
+        return f"{self.resource}{self._where}"
+
+    @property
+    def _where(self) -> str:
         where = "/".join(part for part in (self.namespace, self.name) if part)
         labels = f" -l {self.selector}" if self.selector else ""
-        return f"{self.verb} {resource}{group}{' ' + where if where else ''}{labels}"
+        return f"{' ' + where if where else ''}{labels}"
 
     @property
     def writes(self) -> bool:
@@ -71,7 +80,8 @@ class HttpCommand(Struct, frozen=True):
 
 
 _PATH = re.compile(r"/(?:api/(?P<core>v\d\w*)|apis/(?P<group>[^/]+)/(?P<version>v\d\w*))(?:/(?P<rest>.*))?$")
-_REPLICAS = re.compile(r"""["']?replicas["']?\s*[:=]\s*["']?(\d+)""")
+#: In a patch, and in an operation of a JSON patch.
+_REPLICAS = re.compile(r"""["']?replicas["']?\s*(?:[:=]|,\s*["']?value["']?\s*:)\s*["']?(\d+)""")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
@@ -130,9 +140,8 @@ def _nothing(value: object) -> bool:
 
 
 def replicas_in(body: str) -> int | None:
-    """The number of replicas that a body (JSON, or Python that will become it) writes."""
-    found = _REPLICAS.search(body)
-    return int(found[1]) if found else None
+    """The number of replicas that a body (JSON, or Python that will become it) writes; of several the greatest."""
+    return max((int(one) for one in _REPLICAS.findall(body)), default=None)
 
 
 def _verb(method: str, named: bool, watch: bool) -> str:

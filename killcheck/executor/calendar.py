@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 
-__all__ = ["Asked", "asked", "dates_named", "days_named"]
+__all__ = ["Asked", "asked", "dates_named", "days_named", "own_clock"]
 
 
 class Asked(StrEnum):
@@ -44,8 +44,13 @@ _ASKING = {
         re.M,
     ),
 }
+#: Moments that the API server writes on objects, other than to sort them.
+_STAMPED = re.compile(
+    r"(?<!sort-by=)(?<!sort-by=\.metadata\.)(?<!sort-by=\{\.metadata\.)\b(creationTimestamp|startTime|lastScheduleTime"
+    r"|lastTransitionTime|cronjob-scheduled-timestamp)\b"
+)
 #: What tosses a coin, with or without a clock.
-_CHANCE = re.compile(r"\bRANDOM\b|/dev/u?random|\bshuf\b|\brandom\b|\brandint\b|Math\.random|Get-Random")
+_CHANCE = re.compile(r"\bRANDOM\b|\brand\(\)|/dev/u?random|\bshuf\b|\brandom\b|\brandint\b|Math\.random|Get-Random")
 #: A moment to the second is a stamp: nobody compares one with a day.
 _STAMPS = re.compile(
     r"\+?[\"']?%[YFG][-%md]*[T_ -]?(%H[-:]?%M[-:]?%S|%T)[%zZN]*|\+[\"']?%s\b|-I\w*|--iso-8601\S*|-R\b|--rfc-\S+"
@@ -60,7 +65,35 @@ def asked(texts: Iterable[str]) -> frozenset[Asked]:
     known = list(texts)
     chance = frozenset({Asked.CHANCE} if any(map(_CHANCE.search, known)) else ())
     clocked = [_STAMPS.sub("+", text) for text in known if _CLOCK.search(text)]
-    return chance | frozenset(what for what, words in _ASKING.items() if any(map(words.search, clocked)))
+    stamped = frozenset({Asked.DATE} if any(map(_STAMPED.search, known)) else ())
+    return chance | stamped | frozenset(what for what, words in _ASKING.items() if any(map(words.search, clocked)))
+
+
+def own_clock(texts: Iterable[str]) -> str | None:
+    """The words by which a program that goes by the calendar asks this host's clock; None: it does not.
+
+    Where time is virtual, date(1), sleep(1) and Python are told the night's; bash itself, awk, jq and others are not.
+    """
+    for text in texts:
+        plain = _STAMPS.sub("+", text)
+        found = next((word for word in _UNTOLD.finditer(plain) if _is_asked(word, plain)), None)
+        if found is not None:
+            return found[0]
+    return None
+
+
+def _is_asked(word: re.Match[str], text: str) -> bool:
+    """Whether a calendar is asked there, rather than how long something takes: seconds only where they are divided."""
+    line = text[text.rfind("\n", 0, word.start()) + 1 :].partition("\n")[0]
+    return not word[0].startswith("EPOCH") or _DIVIDED.search(line) is not None
+
+
+#: By what programs ask for the time whose answer is this host's: bash's own words, and languages that are not Python.
+_UNTOLD = re.compile(
+    r"EPOCH(SECONDS|REALTIME)|%\((?!\+\))[^)\n]*\)T|\b[gmn]?awk\b[^\n]*\b(strftime|systime)\b|\bjq\b[^\n]*\b(now|strflocaltime)\b"
+    r"|\b(perl|ruby|node|php|lua)\b[^\n]*(time|Time|Date|date)|-newer[aBcm]t\b|-daystart\b"
+)
+_DIVIDED = re.compile(r"[/%]\s*\d")
 
 
 def dates_named(texts: Iterable[str]) -> frozenset[tuple[int, int]]:

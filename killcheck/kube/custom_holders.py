@@ -28,7 +28,6 @@ __all__ = [
     "TEMPLATES",
     "ByMachine",
     "Reference",
-    "floors",
     "is_capacity",
     "is_gpu_machine",
     "machine_of",
@@ -157,42 +156,11 @@ _MACHINE_KINDS = re.compile(
     r".*(NodeGroup|Nodegroup|NodePool|NodeClass|MachinePool|MachineSet|MachineDeployment|MachineTemplate|AgentPool|LaunchTemplate"
     r"|AutoScalingGroup|AutoscalingGroup|ControlPlane)|ClusterConfig"
 )
-#: Fields that say how many machines there are at the least; lists of groups, each with a number of its own.
-_LEAST = frozenset({"minSize", "minCount", "minNodeCount", "totalMinNodeCount", "minNodes"})
-_GROUPS = ("nodeGroups", "managedNodeGroups", "nodePools", "nodePool", "agentPools", "agentPoolProfiles")
 
 
 def is_capacity(kind: str) -> bool:
     """Whether objects of a kind are machines for pods, rather than pods: the fences ask about those."""
     return _MACHINE_KINDS.fullmatch(kind) is not None
-
-
-def floors(obj: Obj) -> Iterator[tuple[str, int]]:
-    """(which of its groups, how many) machines with accelerators an object of such a kind always keeps.
-
-    eksctl's ClusterConfig, Cluster API's managed pools, ACK's and Crossplane's node groups, Config Connector's pools.
-    """
-    if not is_capacity(str(obj.get("kind"))):
-        return
-    spec = obj.get("spec") if isinstance(obj.get("spec"), dict) else obj
-    listed = [(f"{key}[{i}]", one) for key in _GROUPS for i, one in enumerate(_list(dig(spec or {}, key)))]
-    for where, group in listed or [("spec", spec)]:
-        if isinstance(group, dict) and mention({"group": group}):
-            least = max(_least(group), default=0)
-            if least > 0:
-                yield where, least
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _least(node: Any) -> Iterator[int]:
-    for key, value in node.items() if isinstance(node, dict) else enumerate(_list(node)):
-        if key in _LEAST and isinstance(value, int):
-            yield int(value)
-        else:
-            yield from _least(value)
 
 
 def may_hold(obj: Obj) -> bool:

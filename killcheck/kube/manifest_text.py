@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from killcheck.kube import outside_schedules, provider_pools, secret_text
-from killcheck.kube.custom_holders import floors
+from killcheck.kube.machine_floors import floors
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, kind_of, names_accelerators
 from killcheck.text.problems import Problem
@@ -240,7 +240,22 @@ def _no_manifest(text: str, file: str) -> Skipped:
     if scheduled is not None:
         return Skipped(file, 0, f"{scheduled}: a switch or a starter may be in there", Cause.OUTSIDE)
     why = "not a Kubernetes object (no kind and apiVersion)"
-    return Skipped(file, 0, why, Cause.NO_MANIFEST, names_accelerators(text))
+    named = names_accelerators(text)
+    return Skipped(file, 0, why, Cause.NO_MANIFEST, named, floors=_kept(text, file))
+
+
+def _kept(text: str, file: str) -> tuple[tuple[str, int], ...]:
+    """The machines that a list of resources always keeps, as CloudFormation and Pulumi have them."""
+    if not _RESOURCES.search(text):
+        return ()
+    try:
+        return tuple(one for doc in documents(text, file) if isinstance(doc.value, dict) for one in floors(doc.value))
+    except YamlError:
+        return ()
+
+
+#: The key under which they are.
+_RESOURCES = re.compile(r"""^["' ]*[Rr]esources["']?:""", re.MULTILINE)
 
 
 def _json_documents(text: str, file: str) -> list[Document | YamlError]:

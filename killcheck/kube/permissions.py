@@ -70,6 +70,11 @@ class Permissions:
             for rule in grant.rules
         )
 
+    def granted(self, account: str, account_namespace: str) -> Iterator[tuple[str | None, Obj]]:
+        """(where, rule) of all that an account is granted; None: everywhere."""
+        for grant in self._grants(account, account_namespace):
+            yield from ((grant.namespace, rule) for rule in grant.rules)
+
     @property
     def accounts(self) -> set[tuple[str, str]]:
         """(namespace, name) of every ServiceAccount that a binding names."""

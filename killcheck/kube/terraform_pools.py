@@ -30,13 +30,23 @@ def floors(text: str) -> Iterator[tuple[str, int]]:
     text = _COMMENT.sub(" ", text)
     told: set[tuple[int, int]] = set()
     for at in _gpu_words(text):
-        for begin, end, name in _around(text, at):
-            least = _least(text[begin:end])
-            if least is not None:
-                if least > 0 and (begin, end) not in told:
-                    told.add((begin, end))
-                    yield name, least
-                break
+        for begin, end, name in _groups(text, at):
+            least = _least(text[begin:end]) or 0
+            if least > 0 and (begin, end) not in told:
+                told.add((begin, end))
+                yield name, least
+
+
+def _groups(text: str, at: int) -> Iterator[tuple[int, int, str]]:
+    """The innermost block around a place that says how many there are; where none does, those that refer to it."""
+    name = ""
+    for begin, end, name in _around(text, at):
+        if _least(text[begin:end]) is not None:
+            yield begin, end, name
+            return
+    for found in re.finditer(rf"(?<![\w.]){re.escape(name)}(?=[.\]])", text) if "." in name else ():
+        counted = (one for one in _around(text, found.start()) if _least(text[one[0] : one[1]]) is not None)
+        yield from (one for one in [next(counted, None)] if one is not None)
 
 
 def _gpu_words(text: str) -> Iterator[int]:

@@ -49,6 +49,8 @@ def _stops(call: ApiCall, stakes: Stakes) -> bool:
     read = stakes.read_by_switches if not made else ()
     if any(call.resource == plural and call.about(home, name, {}) for plural, home, name in read):
         return True
+    if not (gone or _holds(call)) and any(_same(call, one) for one in stakes.leaned_on if not one.writes):
+        return True
     for ref in stakes.switches:
         if gone and call.resource == "namespaces" and call.name in ("", ref.namespace):
             return True
@@ -62,11 +64,22 @@ def _stops(call: ApiCall, stakes: Stakes) -> bool:
     return gone and any(_about(call, one) for one in stakes.scalers if ref_of(one) in stakes.scaling)
 
 
+def _holds(call: ApiCall) -> bool:
+    """Whether it writes that something is off."""
+    return call.replicas == 0 or _HOLDS.search(call.body) is not None
+
+
+def _same(call: ApiCall, asked: ApiCall) -> bool:
+    """Whether two calls may be about one object."""
+    alike = (call.group, call.resource, call.namespace) == (asked.group, asked.resource, asked.namespace)
+    return alike and (not call.name or not asked.name or call.name == asked.name)
+
+
 def _starts(call: ApiCall, stakes: Stakes) -> bool:
     """Whether it may turn a target on: also by taking back what a switch wrote."""
     if _deletes(call):
         return any(undoes(call, written) for written in stakes.written_by_switches)
-    if call.replicas == 0 or _HOLDS.search(call.body):
+    if _holds(call):
         return False
     for held in stakes.targets:
         labels = held.labels[0] if held.labels else {}

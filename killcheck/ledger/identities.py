@@ -31,6 +31,11 @@ _FOR_OTHERS = re.compile(
     r"(/|$)|^/var/lib/rancher/(k3s|rke2)/(storage|agent/((etc/)?containerd|etc/cni|images|logs))(/|$)"
 )
 _KUBECONFIG = re.compile(r"kube-?config|\.kube\b", re.IGNORECASE)
+#: What they lie in: given to a pod whole, and told to it by name.
+_AROUND_THEM = re.compile(r"/|/etc|/root|/home(/[^/]+)?|/var(/lib)?")
+_ON_A_NODE = re.compile(
+    r"kube-?config|/\.kube/|\b(admin|super-admin|kubelet|controller-manager)\.conf\b", re.IGNORECASE
+)
 
 
 def told(namespace: str, account: str) -> str:
@@ -64,6 +69,8 @@ def unknown(spec: Obj, namespace: str, stakes: Stakes) -> str | None:
         at = str(dig(volume, "hostPath", "path", default=""))
         if _ON_NODES.search(normpath(at)) and not _FOR_OTHERS.search(normpath(at)):
             return f"whoever the node's {at} says"
+        if _AROUND_THEM.fullmatch(normpath(at)) and at and _ON_A_NODE.search(json.dumps(spec.get("containers"))):
+            return f"whoever a kubeconfig below the node's {at} says"
     brought = _brought(spec, namespace, stakes)
     if not brought:
         return None

@@ -52,6 +52,7 @@ _BYSTANDERS = (
     "opentelemetry-collector",
     "opentelemetry-collector-contrib",
     "datadog/agent",
+    "kube-rbac-proxy",
 )
 
 

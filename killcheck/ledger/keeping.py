@@ -22,6 +22,7 @@ from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labe
 from killcheck.kube.workloads import devices_of, root_of
 from killcheck.ledger import (
     admission,
+    asking,
     doubted,
     engines,
     fenced,
@@ -192,8 +193,10 @@ class _Book:
     def entries(self) -> Iterator[Entry]:
         for held in self.stakes.targets:
             if held.obj is not None:
-                yield from self._owner(held.obj)
+                yield from self._owner(held.obj, "may put its replicas back")
                 yield from self._marks(held)
+        for switch in self.stakes.switching():
+            yield from self._owner(switch, "may make it another one, or delete it")
         for obj in (*self.inventory.objects, *self._made):
             if controller_of(obj) is None:
                 yield self._entry_of(obj)
@@ -227,6 +230,9 @@ class _Book:
 
     def _entry(self, obj: Obj) -> Entry:
         kind, ref = str(obj.get("kind")), ref_of(obj)
+        asked = None if self.live or self._seen(obj).ran else asking.asks(obj, self.stakes)
+        if asked is not None:
+            return Entry(ref, Status.NOT_MODELLED, f"{asked}: that it came was not seen", _SETTLES)
         if kind in workloads.KINDS and kinds.is_builtin(obj):
             own = self._own_gpus(obj) if kind == "CronJob" else None
             live = self.live and ref not in self._unrun
@@ -270,6 +276,10 @@ class _Book:
         if obj in self.stakes.scalers and not self.live:
             if obj.get("kind") == "HorizontalPodAutoscaler" and dig(obj, "spec", "minReplicas", default=1) == 0:
                 return Entry(ref, Status.ASSUMED, "what its metrics say only a live source knows: taken to be nothing")
+            formula = str(dig(obj, "spec", "advanced", "scalingModifiers", "formula", default=""))
+            if formula and not keda_triggers.is_zero_of_nothing(formula):
+                because = f"what its formula '{formula}' comes to while nothing is asked is not reckoned here"
+                return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
             types = set(keda_triggers.live(obj))
             if obj.get("kind") == "ScaledObject" and types and keda_triggers.VALUE not in annotations_of(obj):
                 told = f"what its trigger {', '.join(sorted(types))} reads only a live source knows"
@@ -306,8 +316,8 @@ class _Book:
         home = str((obj.get("metadata") or {}).get("namespace") or "")
         return kinds.misread(obj) if not home or home in self.stakes.namespaces else None
 
-    def _owner(self, target: Obj) -> Iterator[Entry]:
-        """Who owns a target may put back what a layer writes."""
+    def _owner(self, target: Obj, power: str) -> Iterator[Entry]:
+        """Who owns a target may put back what a layer writes; who owns a switch has it in hand."""
         owner = controller_of(target)
         if owner is None or self.live:
             return
@@ -318,7 +328,7 @@ class _Book:
             yield Entry(
                 ref,
                 Status.NOT_MODELLED,
-                f"it owns {ref_of(target)} and may put its replicas back, and no controller here acts on it",
+                f"it owns {ref_of(target)} and {power}, and no controller here acts on it",
                 _SETTLES,
             )
 
@@ -326,9 +336,9 @@ class _Book:
         """A target that says of itself that something outside the manifests keeps it."""
         sources = any(map(gitops.is_gitops, self.inventory.objects))
         clocked = any(map(downtimes.is_downscaler, self.inventory.objects))  # a model reads its marks
-        for mark, who in bookkeeping(held, self.stakes.namespace(held.namespace)):
+        for mark, who, of_git in bookkeeping(held, self.stakes.namespace(held.namespace)):
             known = clocked and mark.startswith("downscaler/")
-            if not self.live and not known and not (sources and who != "whatever acts on that"):
+            if not self.live and not known and not (sources and of_git):
                 yield Entry(
                     str(held),
                     Status.NOT_MODELLED,

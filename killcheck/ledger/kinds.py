@@ -11,7 +11,7 @@ from functools import cache
 from killcheck.kube.objects import Obj
 from killcheck.ledger.stakes import group_of
 
-__all__ = ["INERT", "MODELLED", "furniture", "is_builtin", "is_served", "misread", "model_of"]
+__all__ = ["INERT", "MODELLED", "furniture", "is_builtin", "is_inert_group", "is_served", "misread", "model_of"]
 
 #: Built-in kinds without any program: data, names, rights, bounds. A right is judged by who holds it.
 INERT = frozenset(
@@ -126,7 +126,6 @@ _FURNITURE = {
     "traefik.containo.us": "a route sends requests and scales nothing",
     "projectcontour.io": "a route sends requests and scales nothing",
     "networking.gke.io": "a route sends requests and scales nothing",
-    "cloud.google.com": "a route sends requests and scales nothing",
     "elbv2.k8s.aws": "a route sends requests and scales nothing",
     "externaldns.k8s.io": "a DNS record scales nothing",
     "cert-manager.io": "a certificate scales nothing",
@@ -158,6 +157,8 @@ _FURNITURE = {
     "killcheck": "killcheck's own",
 }
 _PARTS = {
+    ("cloud.google.com", "BackendConfig"): "a route sends requests and scales nothing",
+    ("cloud.google.com", "FrontendConfig"): "a route sends requests and scales nothing",
     ("argoproj.io", "AppProject"): "it bounds Applications and applies nothing by itself",
     ("eks.services.k8s.aws", "PodIdentityAssociation"): "a right in a cloud is none to scale",
 }
@@ -201,6 +202,11 @@ def misread(obj: Obj) -> str | None:
     if not read or kind in MODELLED.get(api_version, ("", ()))[1] or kind in _READ.get(api_version, ()):
         return None
     return f"no model here reads {kind} of {api_version}"
+
+
+def is_inert_group(group: str) -> bool:
+    """Whether what acts on a custom group is known to make and scale no pods of others."""
+    return group in _FURNITURE
 
 
 def furniture(obj: Obj) -> str | None:

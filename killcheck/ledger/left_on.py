@@ -15,7 +15,7 @@ from killcheck.discover.everywhere import how_it_holds
 from killcheck.discover.finding import holders
 from killcheck.entries import Entry, Status
 from killcheck.kube import gpus
-from killcheck.kube.custom_holders import floors
+from killcheck.kube.machine_floors import floors, is_pattern
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import devices_of, templates
 from killcheck.ledger import identities, rights, workloads
@@ -182,7 +182,9 @@ def _outside(objects: Iterable[Obj], kill_path: KillPath) -> Iterator[Obj]:
 
 def _floors(inventory: Inventory) -> Iterator[Entry]:
     """Machines with GPUs that stay whatever the pods do, and bill, where nobody judges the nodes."""
-    kept = [(ref_of(obj), group) for obj in inventory.objects for group in floors(obj)]
+    patterns = [obj for obj in inventory.objects if is_pattern(obj) and next(floors(obj), None) is None]
+    named = {(str(obj.get("kind")), name_of(obj)) for obj in patterns}
+    kept = [(ref_of(obj), group) for obj in inventory.objects for group in floors(obj, named)]
     if inventory.loaded is not None:
         kept += [(one.place, group) for one in inventory.loaded.skipped for group in one.floors]
     for where, (group, least) in kept:

@@ -261,21 +261,27 @@ def _matched(leaves: list[tuple[Path, str]], stakes: Stakes, kind: str) -> Itera
                 yield f"{format_path(path)} matches {value}"
 
 
-def bookkeeping(held: Held, space: Obj | None = None) -> Iterator[tuple[str, str]]:
-    """(mark, who) of the controllers outside that a target's own labels and annotations say it belongs to.
+def bookkeeping(held: Held, space: Obj | None = None) -> Iterator[tuple[str, str, bool]]:
+    """(mark, who, whether it is a GitOps source) of the controllers outside that a target's own marks say keep it.
 
     ``space``: its namespace, whose annotations turn on all that is in it by the clock.
     """
     notes = {**labels_of(held.obj or {}), **annotations_of(held.obj or {})}
     for key, who in _MARKS.items():
         if key in notes:
-            yield f"{key}: {notes[key]}", who
+            yield f"{key}: {notes[key]}", who, True
+    for key, who in _KEEPERS.items():
+        if key in notes and notes[key] not in ("false", "EnsureExists"):
+            yield f"{key}: {notes[key]}", who, False
+    by = notes.get(_MANAGED_BY, "")
+    if by and not _TOOLS.fullmatch(by):
+        yield f"{_MANAGED_BY}: {by}", by, False
     for key, value in (notes | annotations_of(space or {"metadata": {}})).items():
         if _CLOCKED.search(key) and not key.startswith("killcheck.dev/"):
-            yield f"{key}: {value}", "whatever acts on that"
+            yield f"{key}: {value}", "whatever acts on that", False
 
 
-#: What controllers write on the objects that they keep as they should be.
+#: What GitOps sources write on the objects that they keep as they should be.
 _MARKS = {
     "argocd.argoproj.io/tracking-id": "Argo CD",
     "argocd.argoproj.io/instance": "Argo CD",
@@ -284,6 +290,29 @@ _MARKS = {
     "objectset.rio.cattle.io/id": "Fleet",
     "configmanagement.gke.io/managed": "Config Sync",
 }
+#: ...and others that apply what somebody else has. Sources: kubernetes/cluster/addons/addon-manager (Reconcile: every
+#: minute; EnsureExists: where it is absent); karmada.io, pkg/util/constants.go; kubernetes-sigs/cli-utils, inventory;
+#: operator-framework (OLM puts back a CSV's Deployments); carvel.dev/kapp-controller; crossplane.io.
+_KEEPERS = {
+    "addonmanager.kubernetes.io/mode": "the addon manager",
+    "karmada.io/managed": "Karmada",
+    "work.karmada.io/name": "Karmada",
+    "resourcebinding.karmada.io/name": "Karmada",
+    "kubefed.io/managed": "KubeFed",
+    "config.k8s.io/owning-inventory": "whoever applies that inventory",
+    "olm.owner": "the Operator Lifecycle Manager",
+    "olm.managed": "the Operator Lifecycle Manager",
+    "kapp.k14s.io/app": "kapp-controller",
+    "crossplane.io/composite": "Crossplane",
+    "fleet.cattle.io/bundle-id": "Fleet",
+    "deploy.razee.io/parent": "Razee",
+}
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+#: What writes an object when somebody calls it, and then goes.
+_TOOLS = re.compile(
+    r"(?i)helm|helmfile|kustomize(-v[\d.]+)?|kubectl|kpt|terraform|tofu|opentofu|pulumi|ansible|tilt|skaffold|werf|cdk8s"
+    r"|jsonnet|tanka|timoni|cue|hand|manual(ly)?|none|github-actions|gitlab|jenkins|ci"
+)
 #: Annotations by which downscalers and the like turn workloads on again by the clock.
 _CLOCKED = re.compile(
     r"uptime(?!-?(monitor|robot|kuma|check))|upscale|wake-?up|scale-?up|start-?(at|time)|on-?schedule|auto-?start",

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 
+from killcheck.executor import ApiCall
 from killcheck.kube.objects import annotations_of, name_of, namespace_of, ref_of
 from killcheck.kube.secret_text import OWNER, TOKEN
+from killcheck.ledger import kinds
 from killcheck.ledger.stakes import Held, Stakes, group_of, home_of, plural_of
 
 __all__ = ["CUTS_OFF", "LEANT_ON", "MAKERS", "STARTS", "may_create", "may_write"]
 
+_ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _WRITES = ("patch", "update")
 #: What makes pods, by group and resource.
@@ -173,6 +176,8 @@ def _creates(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
         for where in sorted(stakes.namespaces):
             if allows(verb="create", group=group, resource=resource, namespace=where):
                 yield f"create {resource} in {where}"
+    if allows(verb="create", group=_ADMISSION, resource="mutatingwebhookconfigurations", everywhere=True):
+        yield "create mutatingwebhookconfigurations, and change what is written to a target"
     homes = {ref.namespace for ref in stakes.switches}
     leans = [("create", one, homes) for one in sorted(CUTS_OFF)]
     leans += [("delete", one, homes | stakes.namespaces if homes else set()) for one in sorted(LEANT_ON)]
@@ -186,11 +191,74 @@ def _creates(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
     for (resource, space, name), verb in product(sorted(stakes.read_by_switches), (*_WRITES, "delete")):
         if allows(verb=verb, group="", resource=resource, name=name, namespace=space):
             yield f"{verb} {resource} {space}/{name}, which {stakes.switches[0]} reads, which turns them off"
+    yield from _unheard_of(stakes, account, namespace)
+    for call, verb in product(stakes.leaned_on, (*_WRITES, "delete", "create")):
+        if _may_do_to(call, verb, allows):
+            yield f"{verb} {call.about_what}, by which {stakes.switches[0]} goes, which turns them off"
     for home, other in sorted(stakes.permissions.accounts - {(namespace, account)}):
         how = next(_acting_as(stakes, allows, home, other), "")
         may = _may_itself(stakes, other, home) if how else ""
         if may:
             yield f"{how} ServiceAccount {home}/{other}, which may {may}"
+
+
+def _unheard_of(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
+    """Custom resources that it may make where it matters, and that are not known to turn nothing on.
+
+    One that it may write the status or the finalizers of is its own: what comes of it, it does itself.
+    """
+    given = list(stakes.permissions.granted(account, namespace))
+    own = {
+        (group, resource.partition("/")[0])
+        for _, rule in given
+        for group, resource in product(rule.get("apiGroups") or (), rule.get("resources") or ())
+        if resource.endswith(("/status", "/finalizers"))
+    }
+    homes = {None, *stakes.namespaces, *(ref.namespace for ref in stakes.switches)}
+    for where, rule in given:
+        if where not in homes or not _MAKING & set(rule.get("verbs") or ()):
+            continue
+        for group, resource in product(rule.get("apiGroups") or (), rule.get("resources") or ()):
+            if _is_strange(group) and "/" not in resource and not {(group, resource), (group, "*")} & own:
+                spot = "anywhere" if where is None else f"in {where}"
+                yield f"make or change {resource}.{group} {spot}, and what acts on them may turn one on"
+
+
+_MAKING = frozenset({"create", "patch", "update", "*"})
+
+
+def _is_strange(group: str) -> bool:
+    """Whether a custom group is not known to be inert: what is made of it may make pods, or scale them."""
+    kubernetes = "." not in group or (group.endswith(".k8s.io") and not group.endswith(".x-k8s.io"))
+    return not kubernetes and group != "*" and not kinds.is_inert_group(group)
+
+
+def _may_do_to(call: ApiCall, verb: str, allows: Callable[..., bool]) -> bool:
+    """Whether somebody may do something to what another one's request is about. What is there alone can be changed."""
+    name = "" if verb == "create" else call.name
+    return allows(
+        verb=verb,
+        group=call.group,
+        resource=call.resource,
+        subresource=call.subresource,
+        name=name,
+        namespace=call.namespace,
+        everywhere=call.everywhere,
+    )
+
+
+#: By what one gets into pods that are there, and the verbs of each (kubernetes.io, RBAC Good Practices).
+_INTO_PODS = {"exec": ("create", "get"), "attach": ("create", "get"), "ephemeralcontainers": _WRITES}
+_CERTIFICATES = "certificates.k8s.io"
+_CLIENTS = "kubernetes.io/kube-apiserver-client"
+
+
+def _signs(allows: Callable[..., bool]) -> bool:
+    """Whether somebody may approve what he asks for himself, and be anybody by it."""
+    about = partial(allows, group=_CERTIFICATES, everywhere=True)
+    asks = about(verb="create", resource="certificatesigningrequests")
+    approves = about(verb="update", resource="certificatesigningrequests", subresource="approval")
+    return asks and approves and about(verb="approve", resource="signers", name=_CLIENTS)
 
 
 def _acting_as(stakes: Stakes, allows: Callable[..., bool], home: str, account: str) -> Iterator[str]:
@@ -202,8 +270,19 @@ def _acting_as(stakes: Stakes, allows: Callable[..., bool], home: str, account: 
     ]
     if any(allows(verb=v, group="", resource="secrets", name=n, namespace=home) for n in tokens for v in _READS):
         yield "read the token of"
-    if allows(verb="create", group="", resource="pods", subresource="exec", namespace=home):
-        yield "run commands in pods of"
+    standing = stakes.run_as(home, account)
+    for subresource, verbs in _INTO_PODS.items() if standing else ():
+        if any(allows(verb=v, group="", resource="pods", subresource=subresource, namespace=home) for v in verbs):
+            yield "run commands in pods of"
+    if standing and allows(verb="create", group="", resource="nodes", subresource="proxy", everywhere=True):
+        yield "ask a kubelet to run commands in pods of"
+    if _signs(allows):
+        yield "have a certificate signed for whoever it likes, as"
+    for obj in standing:
+        plural = plural_of(str(obj.get("apiVersion")), str(obj.get("kind")))
+        about = partial(allows, group=group_of(obj), resource=plural, name=name_of(obj), namespace=home)
+        if any(about(verb=verb) for verb in _WRITES):
+            yield f"change {ref_of(obj)}, which runs as"
     for group, resource in STARTS:
         if allows(verb="create", group=group, resource=resource, namespace=home):
             yield "run pods as"

@@ -17,6 +17,13 @@ from killcheck.kube.selectors import SelectorError, parse_labels
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.spec.killpath import KillPath, Layer, Ref, Target
 
+#: Resources whose objects are work that is under way, and what is told of it.
+_AT_WORK = frozenset(
+    {"pods", "events", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs", "endpoints"}
+)
+#: Groups of questions that the API server answers, and keeps no object of.
+_ANSWERS = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
+
 __all__ = ["Held", "Stakes", "group_of", "home_of", "plural_of", "scaled_by"]
 
 
@@ -154,10 +161,41 @@ class Stakes:
         }
 
     @cached_property
+    def leaned_on(self) -> list[ApiCall]:
+        """What the switches' programs are read to ask of the API, and to write: whoever writes it may keep them off.
+
+        Not pods and what makes them: targets are asked for by themselves, and what becomes of others says nothing.
+        Nor nodes that are only looked at: all that runs on them writes them.
+        """
+        readings = (self.reading(obj, template) for obj in self.switching() for template in templates(obj))
+        own = {(held.group, held.plural) for held in self.targets}
+        own |= {(group_of(o), plural_of(str(o.get("apiVersion")), str(o.get("kind")))) for o in self.scalers}
+        return [
+            call
+            for one in readings
+            for call in one.calls
+            if call.resource not in _AT_WORK and call.group not in _ANSWERS and (call.group, call.resource) not in own
+            if call.writes or call.resource != "nodes"
+        ]
+
+    @cached_property
     def written_by_switches(self) -> list[ApiCall]:
         """What the switches' programs are read to write."""
         readings = (self.reading(obj, template) for obj in self.switching() for template in templates(obj))
         return [call for one in readings for call in one.writes]
+
+    def run_as(self, namespace: str, account: str) -> list[Obj]:
+        """The workloads of the manifests whose pods run as an account."""
+        return self._by_account.get((namespace, account), [])
+
+    @cached_property
+    def _by_account(self) -> dict[tuple[str, str], list[Obj]]:
+        found: dict[tuple[str, str], list[Obj]] = {}
+        for obj in self.objects:
+            for template in templates(obj):
+                account = str(template.spec.get("serviceAccountName") or "default")
+                found.setdefault((home_of(obj), account), []).append(obj)
+        return found
 
     def switching(self) -> Iterator[Obj]:
         """The switches' objects, as far as they are known."""

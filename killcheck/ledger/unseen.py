@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from posixpath import basename
 
 from killcheck.entries import Becomes, Entry, Status, leaves
+from killcheck.executor.calendar import own_clock
 from killcheck.kube.objects import Obj, annotations_of, dig, items, labels_of, name_of, ref_of
 from killcheck.kube.secret_text import kept, secrets_of
 from killcheck.kube.workloads import PodTemplate, templates
@@ -42,6 +43,7 @@ def entries(stakes: Stakes) -> Iterator[Entry]:
             yield from _meshed(stakes, obj)
             yield from _left_out(stakes, obj)
             yield from _renewed(stakes, obj)
+            yield from _by_own_clock(stakes, obj)
             yield from _logged_in(stakes, obj)
     if stakes.queues:
         yield from map(_queue, filter(_does_more, stakes.objects))
@@ -80,6 +82,27 @@ def _left_out(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
                     yield Entry(f"{kind}/{home}/{name}", Status.NOT_MODELLED, because, _ADD)
 
 
+def _by_own_clock(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
+    """What asks for the time in a way that is answered by this host: on which nights it acts was not seen."""
+    for template in templates(switch):
+        named = str(template.spec)
+        texts = [word for one in dig(template.spec, "containers", default=[]) for word in _spoken(one)]
+        for (home, name), one in stakes.config_maps.items():
+            if home == home_of(switch) and repr(name) in named:
+                texts += map(str, (one.get("data") or {}).values())
+        asked = own_clock(texts)
+        if asked is not None:
+            because = f"it goes by the time that '{asked}' says: that was this host's, on every night that was drilled"
+            yield Entry(ref_of(switch), Status.NOT_MODELLED, because, _BY_DATE)
+
+
+def _spoken(container: Obj) -> Iterator[str]:
+    yield from (str(word) for word in (*items(container.get("command")), *items(container.get("args"))))
+
+
+_BY_DATE = (
+    "let date(1) say the time, drill it on a real cluster (--on CONTEXT), or say under assume: why it acts each night"
+)
 _ADD = "add it to the manifests, or say under assume: that it is nowhere"
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from posixpath import basename
 
 from msgspec import Struct
 
@@ -18,11 +20,11 @@ from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger import identities, kinds, orders
 from killcheck.ledger.calls import making, raising, stopping
-from killcheck.ledger.injection import repository_of
+from killcheck.ledger.injection import is_bystander, repository_of
 from killcheck.ledger.rights import may_create, may_write
 from killcheck.ledger.stakes import Held, Stakes, home_of
 from killcheck.rehearsal import loops
-from killcheck.spec.killpath import KillPath
+from killcheck.spec.killpath import KillPath, Ref
 from killcheck.text.values import replace
 
 __all__ = ["CONTROLLERS", "KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of", "waker_of"]
@@ -54,6 +56,10 @@ CONTROLLERS = {
     "autoscaling/cluster-autoscaler": "cluster-autoscaler",
     "aws-ec2/aws-node-termination-handler": "aws-node-termination-handler",
 }
+#: The programs of those images: one that is given another, as a shell, is no controller.
+_PROGRAMS = re.compile(
+    r"cp|manager|controller|autoscaler|karpenter|keda(-\w+)*|cluster-autoscaler|argocd-[a-z-]+|kuberay-operator"
+)
 #: Of a longer round of a loop a night shows nothing.
 _LONGEST_ROUND_S = 6 * 3600.0
 #: Images of cluster furniture that creates pods or workloads for its own kinds alone, none with GPUs.
@@ -271,7 +277,7 @@ def _aimed(obj: Obj, template: PodTemplate, stakes: Stakes) -> str | None:
     A binding from elsewhere may let it. An account that a binding names is known by that.
     """
     own = str(template.spec.get("serviceAccountName") or "default")
-    if own == "default" or (home_of(obj), own) not in identities.of_pod(template.spec, home_of(obj), stakes):
+    if (home_of(obj), own) not in identities.of_pod(template.spec, home_of(obj), stakes):
         return None
     found = (word for word in _told(template) for held in stakes.targets if _aims_at(word, held))
     word = next(found, None)
@@ -298,7 +304,8 @@ def _by_reading(obj: Obj, stakes: Stakes, power: str, *, meant: bool) -> Entry:
     """Not executed here: is it enough to have read its program?"""
     ref = ref_of(obj)
     readings = [stakes.reading(obj, template) for template in templates(obj)]
-    if _named_by_spec(obj, stakes.kill_path):
+    lights = any(call.replicas for one in readings for call in one.writes) and not _is_start_job(obj, stakes.kill_path)
+    if _named_by_spec(obj, stakes.kill_path) and not lights:
         return Entry(ref, Status.MODELLED, "the spec names it as a part of the kill path")
     if not (readings and all(map(_understood, readings))):
         return Entry(ref, Status.NOT_MODELLED, f"{power}, and its program was not run in this drill", _SETTLES)
@@ -347,30 +354,54 @@ def _understood(reading: Reading) -> bool:
 
 
 def _named_by_spec(obj: Obj, kill_path: KillPath) -> bool:
-    refs = [
-        ref
-        for layer in kill_path.layers
-        for ref in (layer.cron_job, layer.workload, *(layer.sentinel.start_jobs if layer.sentinel else ()))
-    ]
-    return any(
-        ref and (ref.kind, ref.namespace, ref.name) == (obj.get("kind"), home_of(obj), name_of(obj)) for ref in refs
-    )
+    refs = (ref for layer in kill_path.layers for ref in (layer.cron_job, layer.workload))
+    return any(map(partial(_is_of, obj), refs)) or _is_start_job(obj, kill_path)
+
+
+def _is_start_job(obj: Obj, kill_path: KillPath) -> bool:
+    """Whether it is a start that a sentinel holds up: that is drilled by itself."""
+    held = (ref for layer in kill_path.layers if layer.sentinel for ref in layer.sentinel.start_jobs)
+    return any(map(partial(_is_of, obj), held))
+
+
+def _is_of(obj: Obj, ref: Ref | None) -> bool:
+    return ref is not None and (ref.kind, ref.namespace, ref.name) == (obj.get("kind"), home_of(obj), name_of(obj))
 
 
 def _controller(obj: Obj, models: Collection[str]) -> str | None:
-    """The model that stands for a workload's program here; None where there is none. A controller's program goes on."""
-    for template in templates(obj) if obj.get("kind") in LONG_RUNNING else ():
-        for container in dig(template.spec, "containers", default=[]):
-            repository = repository_of(str(container.get("image", "")))
-            for end, model in CONTROLLERS.items():
-                if (repository == end or repository.endswith("/" + end)) and model in models:
-                    return model
-    return None
+    """The model that stands for a workload's program here; None where there is none. A controller's program goes on.
+
+    It stands for all of its pods: a container that nobody knows may act with the same account.
+    """
+    if obj.get("kind") not in LONG_RUNNING:
+        return None
+    found = {_modelled_by(one) for template in templates(obj) for one in _acting(template)}
+    return min(filter(None, found), default=None) if found <= set(models) else None
+
+
+def _modelled_by(container: Obj) -> str | None:
+    """The model of a controller's image; None: there is none, or the image is given a program that is not its own."""
+    told = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    if told and not (told[0].startswith("-") or _PROGRAMS.fullmatch(basename(told[0]))):
+        return None
+    image = repository_of(str(container.get("image", "")))
+    return next((model for end, model in CONTROLLERS.items() if _is_called(image, end)), None)
 
 
 def _is_furniture(template: PodTemplate) -> bool:
-    images = [repository_of(str(c.get("image", ""))) for c in dig(template.spec, "containers", default=[])]
-    return bool(images) and all(any(image.endswith(end) for end in _FURNITURE) for image in images)
+    images = [repository_of(str(one.get("image", ""))) for one in _acting(template)]
+    return bool(images) and all(any(_is_called(image, end) for end in _FURNITURE) for image in images)
+
+
+def _acting(template: PodTemplate) -> Iterator[Obj]:
+    """Its containers, apart from those that stand beside the others and act on nothing."""
+    for kind in ("initContainers", "containers"):
+        yield from (one for one in dig(template.spec, kind, default=[]) if not is_bystander(str(one.get("image", ""))))
+
+
+def _is_called(repository: str, end: str) -> bool:
+    """Whether an image has this name, whatever registry and folders it is in."""
+    return f"/{repository}".endswith(f"/{end}")
 
 
 def _idle(obj: Obj) -> bool:

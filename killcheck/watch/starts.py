@@ -251,7 +251,7 @@ def undoes(call: ApiCall, written: ApiCall) -> bool:
     if call.marks and written.replicas is not None:
         return False  # a label or an annotation takes no number back
     edits = {call.verb, written.verb} <= {"patch", "update"}
-    return edits and bool(call.name) and call.name == written.name
+    return edits and call.name == written.name
 
 
 def _only_mornings(start: Start, now: datetime) -> bool:

@@ -83,6 +83,10 @@ def test_what_a_clusters_configuration_always_keeps_is_read(tmp_path):
     files = {"eks.yaml": head + groups, "holder.yaml": HOLDER}
     (one,) = manifests.load([write(tmp_path, files)]).skipped
     assert (one.cause, one.floors) == (Cause.CONFIGURATION, (("managedNodeGroups[1]", 1),))
+    # So do lists of resources that are no Kubernetes objects: CloudFormation's, Pulumi's.
+    sizes = "{InstanceTypes: [g5.xlarge], ScalingConfig: {MinSize: 2}}"
+    (tmp_path / "eks.yaml").write_text(f"Resources:\n  Gpu: {{Type: 'AWS::EKS::Nodegroup', Properties: {sizes}}}\n")
+    assert [one.floors for one in manifests.load([tmp_path]).skipped] == [(("Resources.Gpu.Properties", 2),)]
 
 
 _GROUP = 'resource "aws_eks_node_group" "gpu" {{\n  instance_types = ["{0}"]\n  scaling_config {{ {1} }}\n}}\n'
@@ -90,6 +94,12 @@ _POOL = (
     'resource "google_container_node_pool" "gpu" {{\n  {0}\n  node_config {{ machine_type = "a2-highgpu-1g" }}\n}}\n'
 )
 _MAP = 'module "eks" {{\n  groups = {{\n    gpu = {{ types = ["g5.xlarge"]\n min_size = {0} }}\n    x = {{ min_size = 3 }}\n  }}\n}}'
+
+
+_BY_NAME = (
+    'resource "aws_launch_template" "gpu" { instance_type = "p4d.24xlarge" }\n'
+    'resource "aws_autoscaling_group" "gpu" {\n  min_size = 2\n  launch_template { id = aws_launch_template.gpu.id }\n}\n'
+)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +112,7 @@ _MAP = 'module "eks" {{\n  groups = {{\n    gpu = {{ types = ["g5.xlarge"]\n min
         (_POOL.format("autoscaling { min_node_count = 1 }"), ("google_container_node_pool.gpu", 1)),
         (_POOL.format("node_count = 2 # min_node_count = 0"), ("google_container_node_pool.gpu", 2)),
         (_MAP.format(1), ("gpu", 1)),
+        (_BY_NAME, ("aws_autoscaling_group.gpu", 2)),
         (_MAP.format(0), None),
         ('resource {{{{ instance_types = ["p4d.24xlarge"', None),
     ],

@@ -16,15 +16,22 @@ from killcheck.verdict import DrillResult
 NAMESPACE = "speech"
 OFF = f"kubectl -n {NAMESPACE} scale deployment whisper --replicas=0"
 LOCK = f"kubectl -n {NAMESPACE} create configmap night-lock"
-MARKED = (
-    f"kubectl -n {NAMESPACE} get deployment -l tier!=slept -o name | while read one; do "
-    f"kubectl -n {NAMESPACE} scale $one --replicas=0; kubectl -n {NAMESPACE} label $one tier=slept; done"
-)
+#: By the evening there may be more of it: an executor that goes by the number of the manifests leaves them on.
+GROWS: dict[str, object] = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "whisper", "namespace": NAMESPACE},
+    "spec": {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "whisper"},
+        "minReplicas": 2,
+        "maxReplicas": 4,
+    },
+}
 #: What an executor does, and the verdict: at night it turns everything off whichever it is.
 EXECUTORS = {
     "a lock that it releases": (f"{LOCK}; {OFF}; kubectl -n {NAMESPACE} delete configmap night-lock", "survived", ""),
     "a lock that nobody releases": (f"{LOCK} || exit 0; {OFF}", "exposed", "came and left on"),
-    "marks that it passes over": (MARKED, "exposed", "came and left on"),
+    "a number that it expects": (f"{OFF} --current-replicas=2", "exposed", "came and left on"),
     "rights that it takes from itself": (
         f"{OFF}; kubectl -n {NAMESPACE} delete rolebinding night",
         "exposed",
@@ -108,7 +115,7 @@ def _drilled(folder: Path) -> DrillResult:
 @pytest.mark.one_in(2)
 def test_switch_that_works_once_is_exposed(executor: str, tmp_path: Path) -> None:
     script, verdict, cause = EXECUTORS[executor]
-    result = _drilled(_path(tmp_path / "path", script))
+    result = _drilled(_path(tmp_path / "path", script, beside=[GROWS]))
     assert str(result.verdict) == verdict, result.why
     assert cause in result.cause
     assert result.problems == ()

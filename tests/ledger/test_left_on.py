@@ -62,7 +62,41 @@ _GROUPS = [
         "ContainerNodePool",
         {"autoscaling": {"minNodeCount": 1}, "nodeConfig": {"machineType": "a2-highgpu-1g"}},
     ),
+    # Of kinds that nobody listed: by the machine's type, and a number around it.
+    (
+        "machine.openshift.io/v1beta1",
+        "MachineSet",
+        {"replicas": 2, "template": {"spec": {"providerSpec": {"value": {"instanceType": "p4d.24xlarge"}}}}},
+    ),
+    (
+        "core.gardener.cloud/v1beta1",
+        "Shoot",
+        {
+            "provider": {
+                "workers": [
+                    {"minimum": 3, "machine": {"type": "m6i.large"}},
+                    {"minimum": 1, "machine": {"type": "g5.48xlarge"}},
+                ]
+            }
+        },
+    ),
+    ("ops.example.io/v1", "Fleet", {"count": 2, "vmSize": "p4d.24xlarge", "disk": {"size": 3}}),
 ]
+
+
+def test_group_whose_machine_is_described_elsewhere_is_known_by_that() -> None:
+    """Cluster API says the number in one object and the machine in another."""
+    one = Composition()
+    path = replace(_path(one), proof=frozenset({Proof.P1}))
+    api, template = "infrastructure.cluster.x-k8s.io/v1beta2", "AWSMachineTemplate"
+    ref = {"infrastructureRef": {"apiVersion": api, "kind": template, "name": "gpu"}}
+    group = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineDeployment", "metadata": {"name": "g"}}
+    group["spec"] = {"replicas": 2, "template": {"spec": ref}}
+    machine = {"apiVersion": api, "kind": template, "metadata": {"name": "gpu"}}
+    machine["spec"] = {"template": {"spec": {"instanceType": "p4d.24xlarge"}}}
+    said = [entry.object for entry in _kept(path, [*one.objects, group, machine]).open if "machine(s)" in entry.because]
+    assert said == ["MachineDeployment/g"]
+    assert not [e for e in _kept(path, [*one.objects, group]).open if "machine(s)" in e.because]
 
 
 @pytest.mark.parametrize(("version", "kind", "spec"), _GROUPS, ids=[kind for _, kind, _ in _GROUPS])

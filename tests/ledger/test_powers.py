@@ -95,6 +95,78 @@ def test_who_may_stop_the_switch_may_leave_the_gpus_on(tmp_path: Path, rule: Obj
     assert not stops or ("CronJob/serving/lights-out" in said_of and "which turns them off" in said_of)
 
 
+_RUN = {"apiGroups": ["tekton.dev"], "resources": ["pipelineruns"], "verbs": ["create"]}
+_SIGN = [
+    {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"], "verbs": ["create"]},
+    {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests/approval"], "verbs": ["update"]},
+]
+_CLIENTS = {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve"]}
+_HOOKS = "mutatingwebhookconfigurations"
+
+
+@pytest.mark.parametrize(
+    ("rules", "opens"),
+    [
+        ([_RUN], "pipelineruns.tekton.dev"),
+        ([_RUN, _RUN | {"resources": ["pipelineruns/status"], "verbs": ["update"]}], ""),  # its own: it acts on them
+        ([_RUN | {"verbs": ["get", "list", "watch"]}], ""),
+        ([_RUN | {"apiGroups": ["cert-manager.io"], "resources": ["certificates"]}], ""),
+        ([_RUN | {"apiGroups": ["keda.sh"], "resources": ["scaledobjects"]}], "scaledobjects.keda.sh"),
+        ([{"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["create"]}], "ask a kubelet"),
+        ([{"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["get"]}], ""),
+        ([{"apiGroups": [""], "resources": ["pods/ephemeralcontainers"], "verbs": ["patch"]}], "run commands in pods"),
+        ([*_SIGN, _CLIENTS | {"resourceNames": ["kubernetes.io/kube-apiserver-client"]}], "certificate"),
+        ([*_SIGN, _CLIENTS | {"resourceNames": ["kubernetes.io/kubelet-serving"]}], ""),
+        ([{"apiGroups": ["admissionregistration.k8s.io"], "resources": [_HOOKS], "verbs": ["create"]}], _HOOKS),
+        ([{"apiGroups": ["admissionregistration.k8s.io"], "resources": [_HOOKS], "verbs": ["patch"]}], ""),  # its CA
+        ([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}], "configmaps serving/hold"),
+        ([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}], ""),
+    ],
+)
+def test_who_may_act_through_others_may_turn_it_on(tmp_path: Path, rules: list[Obj], opens: str) -> None:
+    """Custom resources that others act on, others' pods and names, and what a switch looks at before it acts."""
+    one = Composition(rivals=(*account("owl", "web", rules, cluster=True), workload("owl", "web", "owl")))
+    objects = one.objects
+    (switch,) = [obj for obj in objects if obj["metadata"]["name"] == "lights-out" and obj["kind"] == "CronJob"]
+    container = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    asks = "kubectl -n serving get configmap hold && exit 0; kubectl -n serving scale deploy/llama --replicas=0"
+    container |= {"command": ["sh", "-c", asks], "args": []}
+    said = {entry.object: entry.because for entry in _ledger(one, tmp_path, objects).open}
+    assert ("Deployment/web/owl" in said) is bool(opens)
+    assert opens in said.get("Deployment/web/owl", "")
+
+
+@pytest.mark.parametrize(
+    ("image", "more", "models", "opens"),
+    [
+        ("ghcr.io/kedacore/keda:2.16.0", {}, True, False),
+        ("ghcr.io/kedacore/keda:2.16.0", {"command": ["/keda"], "args": ["--leader-elect"]}, True, False),
+        ("ghcr.io/kedacore/keda:2.16.0", {"command": ["sh", "-c", "/wake"]}, True, True),
+        ("ghcr.io/kedacore/keda:2.16.0", {}, False, True),
+        ("registry.example.net/notkedacore/keda:1", {}, True, True),
+    ],
+)
+def test_controller_is_known_by_its_image_and_its_own_program(
+    tmp_path: Path, image: str, more: Obj, models: bool, opens: bool
+) -> None:
+    keda = workload("keda", "keda", "keda", image=image, **more)
+    one = Composition(rivals=(*account("keda", "keda", [SCALE], cluster=True), keda))
+    (tmp_path / "killcheck.yaml").write_text(yaml.safe_dump(one.spec))
+    path = specfile.load(tmp_path / "killcheck.yaml")
+
+    def is_open(objects: list[Obj]) -> bool:
+        known = ("keda-operator",) if models else ()
+        kept = keep(Inventory(objects), path, path.layers[0], today=date(2026, 1, 15), models=known)
+        return "Deployment/keda/keda" in {entry.object for entry in kept.open}
+
+    assert is_open(one.objects) is opens
+    if not opens:  # whoever is in its pods has its account
+        keda["spec"]["template"]["spec"]["containers"].append({"name": "b", "image": "docker.io/envoyproxy/envoy:v1"})
+        assert not is_open(one.objects)
+        keda["spec"]["template"]["spec"]["containers"].append({"name": "c", "image": "registry.example.net/waker:3"})
+        assert is_open(one.objects)
+
+
 @pytest.mark.parametrize(
     ("line", "opens"),
     [
@@ -142,6 +214,25 @@ def _named(api_version: str, kind: str, name: str, namespace: str, spec: Obj) ->
         "metadata": {"name": name, "namespace": namespace},
         "spec": spec,
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "opens"),
+    [
+        ("addonmanager.kubernetes.io/mode", "Reconcile", True),
+        ("addonmanager.kubernetes.io/mode", "EnsureExists", False),
+        ("karmada.io/managed", "true", True),
+        ("app.kubernetes.io/managed-by", "nim-operator", True),
+        ("app.kubernetes.io/managed-by", "Helm", False),
+        ("example.com/managed", "by hand", False),
+    ],
+)
+def test_what_keeps_a_target_is_known_by_its_marks(tmp_path: Path, key: str, value: str, opens: bool) -> None:
+    one = Composition()
+    objects = one.objects
+    (target,) = [obj for obj in objects if obj["kind"] == "Deployment" and obj["metadata"]["name"] == "llama"]
+    target["metadata"]["labels"] = {**target["metadata"].get("labels", {}), key: value}
+    assert [entry.object for entry in _ledger(one, tmp_path, objects).open] == ["Deployment/serving/llama"] * opens
 
 
 @pytest.mark.parametrize(("key", "opens"), [("downscaler/uptime", True), ("uptime-monitor.io/on", False)])

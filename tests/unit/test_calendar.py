@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from killcheck.drill import other_nights
-from killcheck.executor.calendar import Asked, asked, dates_named, days_named
+from killcheck.executor.calendar import Asked, asked, dates_named, days_named, own_clock
 from killcheck.kube.schedule import parse
 
 SOME_THURSDAY = datetime(2026, 1, 15, 22, tzinfo=UTC)
@@ -38,6 +38,7 @@ PLAIN = (
     "kubectl annotate deploy x off-at=$(date -u +%Y-%m-%dT%H:%M:%SZ) --overwrite",
     'echo "$(date -Iseconds) off"',
     "started=$(date +%s); sleep 5",
+    "kubectl get pods --sort-by=.metadata.creationTimestamp",
     "curl -w '%{http_code}' -X PATCH https://kubernetes.default.svc/apis",
 )
 
@@ -50,6 +51,15 @@ def test_what_a_program_goes_by_is_found(program: str) -> None:
 @pytest.mark.parametrize("program", PLAIN)
 def test_what_goes_by_nothing_is_left_alone(program: str) -> None:
     assert not asked([program])
+
+
+def test_clock_that_nobody_here_sets_is_found() -> None:
+    """date(1) and Python are told the night's time; bash's own words, awk and jq say this host's."""
+    asking = ("printf -v d '%(%u)T' -1", "((EPOCHSECONDS / 86400 % 2))", "awk 'BEGIN{print strftime(\"%u\")}'")
+    assert all(own_clock([one]) for one in asking)
+    plain = ("printf '%(%F %T)T off\\n' -1", "began=$EPOCHSECONDS; echo $((EPOCHSECONDS - began))", "date +%u", *PLAIN)
+    assert not any(own_clock([one]) for one in plain)
+    assert asked(["kubectl get pod $HOSTNAME -o jsonpath={.metadata.creationTimestamp}"]) == {Asked.DATE}
 
 
 def test_dates_are_found_in_any_text() -> None:

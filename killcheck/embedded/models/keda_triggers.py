@@ -10,6 +10,7 @@ would have it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from math import ceil
@@ -20,7 +21,18 @@ from killcheck.kube import schedule
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, namespace_of
 from killcheck.kube.selectors import LabelSelector, SelectorError, parse_labels
 
-__all__ = ["ACTIVE", "KNOWN", "VALUE", "Reading", "counts", "live", "only_resources", "read", "triggers"]
+__all__ = [
+    "ACTIVE",
+    "KNOWN",
+    "VALUE",
+    "Reading",
+    "counts",
+    "is_zero_of_nothing",
+    "live",
+    "only_resources",
+    "read",
+    "triggers",
+]
 
 #: What the live triggers of a ScaledObject read here.
 VALUE = "killcheck.dev/trigger-value"
@@ -74,6 +86,17 @@ def triggers(scaled: Obj) -> list[Obj]:
 def live(scaled: Obj) -> list[str]:
     """Types of the triggers that only a live source knows."""
     return [str(t.get("type")) for t in triggers(scaled) if t.get("type") not in KNOWN]
+
+
+#: Sums, products and the like of readings: numbers stand behind ``*`` and ``/`` alone.
+_OF_NOTHING = re.compile(r"([A-Za-z_]\w*|[+(),\[\]\s]|\*\s*(?=[A-Za-z_])|[*/]\s*\d+(\.\d+)?)+")
+_FUNCTIONS = frozenset({"count", "len"})
+
+
+def is_zero_of_nothing(formula: str) -> bool:
+    """Whether a formula of ``scalingModifiers`` is zero where all that the triggers read is: as far as can be told."""
+    words = set(re.findall(r"[A-Za-z_]\w*", formula))
+    return _OF_NOTHING.fullmatch(formula) is not None and not words & _FUNCTIONS
 
 
 def only_resources(scaled: Obj) -> bool:
