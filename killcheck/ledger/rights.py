@@ -271,7 +271,7 @@ def _acting_as(stakes: Stakes, allows: Callable[..., bool], home: str, account: 
     if any(allows(verb=v, group="", resource="secrets", name=n, namespace=home) for n in tokens for v in _READS):
         yield "read the token of"
     standing = stakes.run_as(home, account)
-    for subresource, verbs in _INTO_PODS.items() if standing else ():
+    for subresource, verbs in _INTO_PODS.items():
         if any(allows(verb=v, group="", resource="pods", subresource=subresource, namespace=home) for v in verbs):
             yield "run commands in pods of"
     if standing and allows(verb="create", group="", resource="nodes", subresource="proxy", everywhere=True):
