@@ -407,7 +407,7 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
             "SleepInfo",
             {"weekdays": "1-5", "sleepAt": "20:00", "wakeUpAt": "22:10"},
             namespace=a.namespace,
-            group="kube-green.com",
+            group="sleep.example.io",
         )
     ],
     "without a spec": lambda a: [custom("Pinned", {}, namespace=a.namespace, target={"kind": a.kind, "name": a.name})],
