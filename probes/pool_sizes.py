@@ -27,7 +27,7 @@ class PoolSizes(Probe):
     id = "pool-sizes"
     claim = "An executor that sizes a pool by its cloud's command line is let do it, and the pool stays as it is."
     remedy = "Scale the workload to zero, and let the pool's autoscaler take the nodes: no cloud, no identity in it."
-    failures = (14, 50)
+    failures = (50,)
     sources = (
         "gcloud 528: surface/container/clusters/resize.py (PromptContinue, throw_if_unattended)",
         "azure-cli: acs/custom.py (aks_agentpool_scale)",
