@@ -123,7 +123,7 @@ class Downscaler(Struct, frozen=True):
     plurals: frozenset[str] = frozenset({"deployments"})
     uptime: str = "always"
     downtime: str = "never"
-    excluded_namespaces: tuple[str, ...] = ("kube-system",)
+    excluded_namespaces: tuple[re.Pattern[str], ...] = (re.compile("kube-system"),)
     excluded_names: frozenset[str] = frozenset(_BY_DEFAULT.split(","))
     replicas: int = 0
     interval_s: float = 30.0
@@ -163,11 +163,11 @@ class Downscaler(Struct, frozen=True):
             plurals=frozenset(words_of("INCLUDE_RESOURCES", "deployments")),
             uptime=given.get("DEFAULT_UPTIME") or "always",
             downtime=given.get("DEFAULT_DOWNTIME") or "never",
-            excluded_namespaces=tuple(words_of("EXCLUDE_NAMESPACES", "kube-system")),
+            excluded_namespaces=tuple(map(_pattern, words_of("EXCLUDE_NAMESPACES", "kube-system"))),
             excluded_names=frozenset(words_of("EXCLUDE_DEPLOYMENTS", _BY_DEFAULT)),
-            replicas=int(given.get("DOWNTIME_REPLICAS") or 0),
-            interval_s=float(given.get("INTERVAL") or 30),
-            grace_s=float(given.get("GRACE_PERIOD") or 900),
+            replicas=_number(given.get("DOWNTIME_REPLICAS") or "0"),
+            interval_s=_number(given.get("INTERVAL") or "30"),
+            grace_s=_number(given.get("GRACE_PERIOD") or "900"),
             dry_run="DRY_RUN" in said,
             environment=env,
             unread=tuple(unread),
@@ -179,7 +179,7 @@ class Downscaler(Struct, frozen=True):
         return (
             _PLURALS.get(str(obj.get("kind"))) in self.plurals
             and (not self.namespaces or home in self.namespaces)
-            and not any(re.fullmatch(pattern, home) for pattern in self.excluded_namespaces)
+            and not any(pattern.fullmatch(home) for pattern in self.excluded_namespaces)
             and name_of(obj) not in self.excluded_names
             and not any(_told(one, "exclude").lower() == "true" for one in (obj, namespace))
             and not any(_told(one, key) for one in (obj, namespace) for key in PERIODS)
@@ -201,7 +201,7 @@ class Downscaler(Struct, frozen=True):
     def replicas_of(self, obj: Obj, namespace: Obj) -> int:
         """How many replicas it leaves. Raises ValueError."""
         said = _told(obj, "downtime-replicas") or _told(namespace, "downtime-replicas")
-        return int(said) if said else self.replicas
+        return _number(said) if said else self.replicas
 
     def changes(self, obj: Obj, namespace: Obj, after: datetime) -> Iterator[datetime]:
         """The moments of the coming week at which that changes, to the quarter of an hour."""
@@ -232,6 +232,23 @@ class Downscaler(Struct, frozen=True):
         on_day = first <= day <= last if first <= last else day >= first or day <= last
         begun, end = (int(found[i]) * 60 + int(found[i + 1]) for i in (3, 5))
         return on_day and begun <= local.hour * 60 + local.minute < end
+
+
+def _pattern(said: str) -> re.Pattern[str]:
+    """A regular expression without groups that repeat: on no name does it go on for ever. Raises ValueError."""
+    if re.search(r"\)[*+{?]|[*+}]{2}", said):
+        raise ValueError(f"{said[:40]!r} repeats a group: it is not read here")
+    try:
+        return re.compile(said)
+    except re.error as error:
+        raise ValueError(f"{said[:40]!r} is no regular expression: {error}") from error
+
+
+def _number(said: str) -> int:
+    """A count or seconds, as argparse's ``int`` takes them. Raises ValueError."""
+    if not re.fullmatch(r" *[0-9]{1,9} *", said):
+        raise ValueError(f"{said[:40]!r} is no number")
+    return int(said)
 
 
 def _until(obj: Obj, now: datetime) -> bool:

@@ -163,7 +163,10 @@ class ByClock(IdleWorkload):
             wakes = [again.next(slept) for again in [downtimes.wakes_at(own)] if again is not None]
         else:
             held = self.stage.cluster.kube.list(r.CONFIGMAPS, self.ref.namespace).items
-            read = downtimes.Downscaler.of(own, held)
+            try:
+                read = downtimes.Downscaler.of(own, held)
+            except ValueError:
+                return None  # its model does nothing then
             for target in self.stage.kill_path.covered_by(self.layer):
                 for obj in self.stage.scene.objects_of(target):
                     space = self.stage.cluster.kube.find(r.NAMESPACES, namespace_of(obj)) or {"metadata": {}}

@@ -85,7 +85,14 @@ def test_one_whose_flags_are_not_all_read_is_none_of_ours() -> None:
     assert downtimes.is_downscaler(downscaler("--interval=30"))
     assert downtimes.is_downscaler(downscaler(image="hjacobs/kube-downscaler:23.2.0"))
     assert not downtimes.is_downscaler(downscaler("--matching-labels=a=b"))
-    assert not downtimes.is_downscaler(downscaler("--interval=often"))
+    for odd in (
+        "--interval=often",
+        "--interval=nan",
+        "--grace-period=1e999",
+        "--exclude-namespaces=(a+)+",
+        "--exclude-namespaces=(",
+    ):
+        assert not downtimes.is_downscaler(downscaler(odd)), odd
     one = downscaler("--interval=30")
     one["spec"]["template"]["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "cfg", "optional": True}}]
     held = {"metadata": {"name": "cfg", "namespace": "ops"}, "data": {"DEFAULT_UPTIME": "never"}}

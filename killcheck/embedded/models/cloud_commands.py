@@ -14,6 +14,7 @@ cluster" of GKE (nodes are drained, an hour at most); "Workload Identity" of AKS
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
@@ -31,6 +32,9 @@ __all__ = ["CloudCommands"]
 
 #: A pod that needs longer to stop keeps its node: how long that takes is not modelled here.
 GRACE_S = 60
+
+#: A number that can be one of nodes.
+_NUMBER = re.compile(r"[0-9]{1,6}")
 
 Answer = tuple[int, str]
 _DONE: Answer = (0, "")  # and nothing changes
@@ -87,7 +91,7 @@ class _Call(Struct):
     def number(self, flag: str) -> int | None:
         """A flag's value as a number; None: it is not there. Raises _Unanswered."""
         said = self.flags.get(flag)
-        if said is not None and not said.isdecimal():
+        if said is not None and not _NUMBER.fullmatch(said):
             raise _Unanswered(f"its --{flag} is no number")
         return None if said is None else int(said)
 
@@ -206,7 +210,7 @@ class CloudCommands(Struct):
         if call.words == ("eks", "update-nodegroup-config"):
             call.only("nodegroup-name", "scaling-config")
             sizes = dict(part.split("=", 1) for part in call.flags.get("scaling-config", "").split(",") if "=" in part)
-            if not sizes or not all(value.isdecimal() for value in sizes.values()):
+            if not sizes or not all(map(_NUMBER.fullmatch, sizes.values())):
                 raise _Unanswered("its --scaling-config is not understood")
             if int(sizes.get("maxSize", 1)) < 1:
                 return 252, f"{_INVALID} scalingConfig.maxSize, value: 0, valid min value: 1"
