@@ -59,8 +59,8 @@ _OF_NO_ACCOUNT = frozenset(
     }
 )
 _PARAMETER = re.compile(r"\{\{ *(=?)(.*?) *\}\}")
-#: Kubernetes' limits of what one object holds keep steps far below.
-_DEEPEST = 8
+#: How deep steps may call others, and how many calls there may be in all: a few lines of ``withItems`` make millions.
+_DEEPEST, _MOST_CALLS = 8, 200
 
 
 class _Beyond(Exception):
@@ -144,6 +144,7 @@ class _Flow:
         _no_more_than(spec, _OF_PODS)
         self.templates = {str(one.get("name")): one for one in mappings(spec.get("templates"))}
         self.known = _values(dig(spec, "arguments"), "workflow.parameters")
+        self.calls = 0
 
     def job(self) -> Obj:
         """The spec of the Job."""
@@ -174,6 +175,9 @@ class _Flow:
         template = self.templates.get(name)
         if template is None or depth > _DEEPEST:
             raise _Beyond(f"there is no template {name}" if template is None else "its steps call one another")
+        self.calls += 1
+        if self.calls > _MOST_CALLS:
+            raise _Beyond(f"it has more than {_MOST_CALLS} steps")
         _no_more_than(template, _OF_PODS)
         if dig(template, "inputs", "artifacts") or dig(template, "outputs"):
             raise _Beyond(f"template {name} takes or leaves more than parameters")

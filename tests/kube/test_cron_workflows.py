@@ -29,6 +29,10 @@ DAG = """
 - {name: one, container: {image: k, command: [one]}}
 - {name: two, container: {image: k, command: [two]}}
 """
+MANY = f"""
+- {{name: main, steps: [[{{name: a, template: b, withItems: {list(range(300))}}}]]}}
+- {{name: b, container: {{image: a, command: [b]}}}}
+"""
 
 
 def flow(templates: str = DAG, clock: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -81,6 +85,7 @@ def test_tasks_run_after_those_that_they_depend_on_and_a_template_is_found() -> 
         (flow(STEPS), "only a run of it knows {{workflow.parameters.word}}"),
         (flow("- {name: main, suspend: {}}"), "template main runs no container"),
         (flow("- {name: main, steps: [[{name: a, template: main}]]}"), "its steps call one another"),
+        (flow(MANY), "it has more than 200 steps"),
         (flow(DAG.replace("template: one", "template: one, when: 'false'")), "step a has when"),
     ],
 )
