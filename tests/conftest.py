@@ -49,6 +49,9 @@ LONGEST = (
     "safety/test_janitor",
     "cloud/test_cloud_over_the_wire",
     "layers/",
+    "ledger/",
+    "drill/",
+    "rehearsal/",
     "faults/",
     "safety/",
     "cloud/",
@@ -63,6 +66,10 @@ LONGEST = (
     "cli/",
     "reports/",
 )
+
+
+#: Drills that share nothing: any worker takes the next one.
+APART = ("drill/", "ledger/", "zoo/test_zoo_drilled")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -85,6 +92,8 @@ def pytest_xdist_make_scheduler(config, log):
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = nodeid.partition("::")[0]
+            if file.removeprefix("tests/").startswith(APART):
+                return nodeid
             return "tests/docker" if file.startswith("tests/docker/") else file
 
     if config.getvalue("dist") != "load":

@@ -49,6 +49,10 @@ _STAMPED = re.compile(
     r"(?<!sort-by=)(?<!sort-by=\.metadata\.)(?<!sort-by=\{\.metadata\.)\b(creationTimestamp|startTime|lastScheduleTime"
     r"|lastTransitionTime|cronjob-scheduled-timestamp)\b"
 )
+#: What says how late it is, to reckon ages from.
+_NOW = re.compile(_CLOCK.pattern + r"|\btime\.time\(|\bstrptime\b|\bnow\b")
+#: A part of a moment: its day, its hour.
+_PART = re.compile(r"\bcut\b|\bsubstr|\[\d*:\d*\]|\$\{\w+:\d|strftime|weekday|\.(hour|day|month)\b|%[aAdHjuw]")
 #: What tosses a coin, with or without a clock.
 _CHANCE = re.compile(r"\bRANDOM\b|\brand\(\)|/dev/u?random|\bshuf\b|\brandom\b|\brandint\b|Math\.random|Get-Random")
 #: A moment to the second is a stamp: nobody compares one with a day.
@@ -65,8 +69,16 @@ def asked(texts: Iterable[str]) -> frozenset[Asked]:
     known = list(texts)
     chance = frozenset({Asked.CHANCE} if any(map(_CHANCE.search, known)) else ())
     clocked = [_STAMPS.sub("+", text) for text in known if _CLOCK.search(text)]
-    stamped = frozenset({Asked.DATE} if any(map(_STAMPED.search, known)) else ())
+    stamped = frozenset({Asked.DATE} if _by_stamps(known) else ())
     return chance | stamped | frozenset(what for what, words in _ASKING.items() if any(map(words.search, clocked)))
+
+
+def _by_stamps(texts: list[str]) -> bool:
+    """Whether a program takes the time from what the API server wrote: one that has a clock reckons ages from that, but
+    where it takes a part of it.
+    """
+    lines = [line for text in texts for line in text.splitlines() if _STAMPED.search(line)]
+    return any(map(_PART.search, lines)) or (bool(lines) and not any(map(_NOW.search, texts)))
 
 
 def own_clock(texts: Iterable[str]) -> str | None:

@@ -59,7 +59,11 @@ def test_clock_that_nobody_here_sets_is_found() -> None:
     assert all(own_clock([one]) for one in asking)
     plain = ("printf '%(%F %T)T off\\n' -1", "began=$EPOCHSECONDS; echo $((EPOCHSECONDS - began))", "date +%u", *PLAIN)
     assert not any(own_clock([one]) for one in plain)
-    assert asked(["kubectl get pod $HOSTNAME -o jsonpath={.metadata.creationTimestamp}"]) == {Asked.DATE}
+    stamp = "kubectl get pod $HOSTNAME -o jsonpath={.metadata.creationTimestamp}"
+    assert asked([stamp]) == asked([f"date\nday=$({stamp} | cut -c1-10)"]) == {Asked.DATE}
+    assert asked([f"age=$(( $(date +%s) - $(date -d $({stamp}) +%s) ))"]) == frozenset()
+    monitor = 'datetime.now(UTC) - datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) > limit'
+    assert asked([monitor]) == frozenset()
 
 
 def test_dates_are_found_in_any_text() -> None:
