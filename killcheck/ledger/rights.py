@@ -248,7 +248,7 @@ def _may_do_to(call: ApiCall, verb: str, allows: Callable[..., bool]) -> bool:
 
 
 #: By what one gets into pods that are there, and the verbs of each (kubernetes.io, RBAC Good Practices).
-_INTO_PODS = {"exec": ("create", "get"), "attach": ("create", "get"), "ephemeralcontainers": _WRITES}
+_INTO_PODS = {"exec": ("create",), "attach": ("create",), "ephemeralcontainers": _WRITES}
 _CERTIFICATES = "certificates.k8s.io"
 _CLIENTS = "kubernetes.io/kube-apiserver-client"
 

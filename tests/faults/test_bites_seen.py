@@ -51,7 +51,11 @@ def quiet():
     ended = SimpleNamespace(state="terminated", terminated_by="spot", notice=NOW, rebalance=NOW, metadata_tells=True)
     capabilities.stand_in.portal = SimpleNamespace(cut_off=[], cut_short=lambda: ["dev"])
     capabilities.cloud = SimpleNamespace(
-        metadata_unheard=[], spot_refused=[], instances={"i-1": ended}, queue=SimpleNamespace(sent=[])
+        metadata_unheard=[],
+        spot_refused=[],
+        identities_refused=[],
+        instances={"i-1": ended},
+        queue=SimpleNamespace(sent=[]),
     )
     capabilities.machine = SimpleNamespace(looked_at=lambda path: {})
     capabilities.controllers = SimpleNamespace(stopped={"job-controller", "cronjob-controller", "karpenter"})
