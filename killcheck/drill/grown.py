@@ -22,11 +22,13 @@ def grow(kube: Kube, objects: Iterable[Obj]) -> None:
 
     Raises KubeError.
     """
+    grown = list(objects)
     most = {
-        (dig(hpa, "spec", "scaleTargetRef", "kind"), namespace_of(hpa), dig(hpa, "spec", "scaleTargetRef", "name")): hpa
-        for hpa in kube.list(r.HPAS).items
+        (dig(hpa, "spec", "scaleTargetRef", "kind"), namespace, dig(hpa, "spec", "scaleTargetRef", "name")): hpa
+        for namespace in sorted({namespace_of(obj) for obj in grown})
+        for hpa in kube.list(r.HPAS, namespace).items
     }
-    for obj in objects:
+    for obj in grown:
         hpa, resource = most.get((obj.get("kind"), namespace_of(obj), name_of(obj))), _SCALED.get(str(obj.get("kind")))
         if hpa is None or resource is None:
             continue

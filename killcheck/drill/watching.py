@@ -205,6 +205,8 @@ class Watched:
         ):
             with suppress(KubeError, UndoProblem):
                 take_back(self.cluster.kube, self.cluster.loop, entry, self.cluster.capabilities)
+        if self.cluster.real:
+            return
         with suppress(KubeError):
             grow(self.cluster.kube, [obj for target in off for obj in self.scene.objects_of(target)])
 
