@@ -201,6 +201,8 @@ def test_without_an_engine_it_says_so_and_does_not_drill(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     result = CliRunner().invoke(main, ["drill", "--example", "dead-man", "--preflight", "--json"])
-    assert (result.exit_code, result.stdout) == (4, "")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["exit_code"], document["drills"]) == (4, 4, [])
+    assert document["error"].startswith("no Docker Engine answers at")
     assert result.stderr.count("\n") == 2, "what is drilled, and why not"
     assert "no Docker Engine answers at" in result.stderr
