@@ -41,6 +41,7 @@ collect_seldom()
 #: Folders and files that take longest, in that order: begun first, they are never what everybody waits for at the end.
 LONGEST = (
     "docker/",
+    "docs/test_commands",
     "zoo/test_zoo_drilled",
     "faults/test_machine_faults",
     "safety/test_kills",
@@ -68,8 +69,8 @@ LONGEST = (
 )
 
 
-#: Drills that share nothing: any worker takes the next one.
-APART = ("drill/", "ledger/", "zoo/test_zoo_drilled")
+#: Drills and sessions that share nothing: any worker takes the next one.
+APART = ("docs/test_commands", "drill/", "ledger/", "zoo/test_zoo_drilled")
 
 
 def pytest_collection_modifyitems(config, items):
