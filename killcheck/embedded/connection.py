@@ -169,7 +169,8 @@ class Connection:
         """Break the connection, from any thread."""
         self._aborted = True
         with contextlib.suppress(OSError):
-            (self._sock or self._raw).shutdown(socket.SHUT_RDWR)
+            # Below TLS: an SSLSocket's own way takes the session from under the thread that may be reading its peer.
+            socket.socket.shutdown(self._sock or self._raw, socket.SHUT_RDWR)
 
     def join(self) -> None:
         """Wait for the thread to be gone."""
