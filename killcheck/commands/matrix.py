@@ -245,14 +245,12 @@ def failing(cells: Sequence[Cell]) -> Iterator[str]:
     alike: dict[tuple[str, tuple[str, ...]], list[Cell]] = {}
     for cell in cells:
         result = cell.result
+        why: tuple[str, ...] = (result.why,)
         if result.verdict != "inconclusive":
-            why: tuple[str, ...] = (cell.fault,)
+            why = (cell.fault,)
+        # What was not run may be beside the point: only a verdict that says so is for want of it.
         elif result.not_run and all(one in result.why for one in result.not_run):
-            why = (
-                result.not_run
-            )  # what was not run may be beside the point: only a verdict that says so is for want of it
-        else:
-            why = (result.why,)
+            why = result.not_run
         alike.setdefault((cell.layer, why), []).append(cell)
     for (layer, why), those in alike.items():
         cell, under = those[0], [one.fault for one in those if one.fault]

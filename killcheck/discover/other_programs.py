@@ -16,7 +16,7 @@ from killcheck.executor.api_calls import ApiCall, replicas_in
 from killcheck.executor.reading import ConfigMaps
 from killcheck.kube import cron_workflows
 from killcheck.kube.gpus import spec_devices
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
+from killcheck.kube.objects import Obj, dig, namespace_of, ref_of
 from killcheck.kube.plurals import plural_of
 from killcheck.text.yamlfile import YamlError, documents
 
@@ -50,10 +50,9 @@ class Elsewhere(Struct, frozen=True):
 
 def fired_elsewhere(stopping: Stopping, config_maps: ConfigMaps) -> Iterator[Elsewhere]:
     """Each object of which a program turns a target off, or may, whoever fires it."""
-    stood_for = {cron_workflows.stands_for(obj) for obj in stopping.objects}
+    stood_for = set(map(id, cron_workflows.stood_for(list(stopping.objects))))
     for obj in stopping.objects:
-        own = f"{namespace_of(obj) or 'default'}/{name_of(obj)}"
-        if cron_workflows.is_cron_workflow(obj) and own in stood_for:
+        if id(obj) in stood_for:
             continue
         if obj.get("kind") in _READ_AS_LAYERS | _NO_PROGRAMS or dig(obj, "metadata", "ownerReferences"):
             continue

@@ -81,7 +81,7 @@ class HttpCommand(Struct, frozen=True):
 
 _PATH = re.compile(r"/(?:api/(?P<core>v\d\w*)|apis/(?P<group>[^/]+)/(?P<version>v\d\w*))(?:/(?P<rest>.*))?$")
 #: In a patch, and in an operation of a JSON patch.
-_REPLICAS = re.compile(r"""["']?replicas["']?\s*(?:[:=]|,\s*["']?value["']?\s*:)\s*["']?(\d+)""")
+_REPLICAS = re.compile(r"""["']?replicas["']?\s*(?:[:=]|,\s*["']?value["']?\s*:)\s*["']?(\d{1,9})""")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 

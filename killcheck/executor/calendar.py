@@ -81,6 +81,10 @@ def _by_stamps(texts: list[str]) -> bool:
     return any(map(_PART.search, lines)) or (bool(lines) and not any(map(_NOW.search, texts)))
 
 
+#: Characters of a program's own words that are shown.
+_SHOWN = 60
+
+
 def own_clock(texts: Iterable[str]) -> str | None:
     """The words by which a program that goes by the calendar asks this host's clock; None: it does not.
 
@@ -90,7 +94,7 @@ def own_clock(texts: Iterable[str]) -> str | None:
         plain = _STAMPS.sub("+", text)
         found = next((word for word in _UNTOLD.finditer(plain) if _is_asked(word, plain)), None)
         if found is not None:
-            return found[0]
+            return " ".join(found[0].strip(";&|`( ").split())[:_SHOWN]
     return None
 
 
@@ -100,10 +104,13 @@ def _is_asked(word: re.Match[str], text: str) -> bool:
     return not word[0].startswith("EPOCH") or _DIVIDED.search(line) is not None
 
 
-#: By what programs ask for the time whose answer is this host's: bash's own words, and languages that are not Python.
+#: By what programs ask for the time whose answer is this host's: words of bash, and languages other than Python as
+#: the first word of a command (``node`` is a kind of Kubernetes', too). So far behind one its words are looked for.
 _UNTOLD = re.compile(
-    r"EPOCH(SECONDS|REALTIME)|%\((?!\+\))[^)\n]*\)T|\b[gmn]?awk\b[^\n]*\b(strftime|systime)\b|\bjq\b[^\n]*\b(now|strflocaltime)\b"
-    r"|\b(perl|ruby|node|php|lua)\b[^\n]*(time|Time|Date|date)|-newer[aBcm]t\b|-daystart\b"
+    r"EPOCH(?:SECONDS|REALTIME)|%\((?!\+\))[^)\n]{0,80}\)T|\b[gmn]?awk\b[^\n]{0,400}?\b(?:strftime|systime)\b"
+    r"|\bjq\b[^\n]{0,400}?\b(?:now|strflocaltime)\b|-newer[aBcm]t\b|-daystart\b"
+    r"|(?:^|[;&|`(]|\b(?:then|do|else|exec)\b)[ \t]*(?:perl|ruby|node|php|lua)\b[^\n]{0,400}?(?:time|Time|Date|date)",
+    re.M,
 )
 _DIVIDED = re.compile(r"[/%]\s*\d")
 

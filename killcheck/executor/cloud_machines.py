@@ -67,8 +67,8 @@ _MACHINE = {
     "gcloud": re.compile(r"(?!-)[\w./:-]+"),
     "az": re.compile(r"(?!-)[\w.()-]+"),
 }
-#: What a group can be called.
-_GROUP = re.compile(r"(?!-)[\w./:()-]+")
+#: What a group, or the cluster that it is of, can be called: in a filter it is no word of the filter's.
+_GROUP = re.compile(r"(?!-)[\w./:-]+")
 _NAMES = {"aws": ("--instance-ids",), "az": ("--name", "-n")}
 
 
@@ -115,7 +115,7 @@ def _group(group: Group, words: Sequence[str]) -> list[Asked]:
     of = next((value for option in group.of for value in options.get(option, ())), plain[0] if plain else "")
     size = group.size(options)
     name = given[0] if given else ""
-    if size is None or UNKNOWN in name + of or not _GROUP.fullmatch(name):
+    if size is None or UNKNOWN in name + of or not all(map(_GROUP.fullmatch, (name, *([of] if of else [])))):
         return []
     where = _where(options)
     account = tuple(word for pair in _pairs(where) for word in pair if pair[0] not in _PLACE)

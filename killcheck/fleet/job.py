@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,12 @@ MOUNTED, SECRETS, WORK = "/etc/killcheck-fleet", "/etc/killcheck-kubeconfigs", "
 MOST = 900_000
 #: Folders that no drill reads.
 _NOT_SENT = frozenset({".git", ".killcheck", ".venv", "node_modules", "__pycache__"})
+#: Files that no drill reads, and that hold what is to be kept: keys, Terraform's state, hidden ones. Whoever may read
+#: ConfigMaps would read them.
+_KEPT_BACK = re.compile(
+    r"(?i)\.(?!killcheckignore$).*|id_(rsa|dsa|ecdsa|ed25519)(\.pub)?|kubeconfig|credentials"
+    r"|.*\.(pem|key|p12|pfx|jks|keystore|kubeconfig|env|gpg|asc|tfstate|tfvars)(\.backup|\.json)?"
+)
 #: Tries of a shard whose pod was lost, or that could not finish.
 TRIES = 3
 
@@ -104,7 +111,7 @@ def _below(folder: Path, fleet: Fleet) -> list[Path]:
     roots = dict.fromkeys([folder, *(Path(one).parent for one in walk.reached)])  # a base may lie elsewhere
     for here, inside, files in (step for root in roots for step in os.walk(root)):
         inside[:] = sorted(n for n in inside if n not in _NOT_SENT and str(Path(here, n)) != fleet.results)
-        found += [Path(here, name) for name in sorted(files)]
+        found += [Path(here, name) for name in sorted(files) if not _KEPT_BACK.fullmatch(name)]
     above = [one for one in walk.skipped if one.cause is Cause.OUTSIDE and Path(one.file) not in found]
     if above:
         raise JobError(

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from killcheck.kube.objects import Obj, annotations_of, dig, items, mappings, name_of, namespace_of
 
-__all__ = ["STANDS_FOR", "as_cron_job", "is_cron_workflow", "stands_for", "template_of"]
+__all__ = ["STANDS_FOR", "as_cron_job", "is_cron_workflow", "stood_for", "template_of"]
 
 #: On such a CronJob: the CronWorkflow that it stands for.
 STANDS_FOR = "killcheck.dev/stands-for"
@@ -72,9 +73,18 @@ def is_cron_workflow(obj: Obj) -> bool:
     return obj.get("kind") == "CronWorkflow" and str(obj.get("apiVersion", "")).startswith("argoproj.io/")
 
 
-def stands_for(cron_job: Obj) -> str:
-    """The CronWorkflow that a CronJob stands for (``namespace/name``); empty for any other."""
-    return annotations_of(cron_job).get(STANDS_FOR, "") if cron_job.get("kind") == "CronJob" else ""
+def stood_for(objects: Sequence[Obj]) -> Iterator[Obj]:
+    """The CronWorkflows for which a CronJob among the objects stands, and does all that they do.
+
+    Whoever wrote the manifests may have written that mark: what it says is looked at again.
+    """
+    marked = {annotations_of(obj).get(STANDS_FOR): obj for obj in objects if obj.get("kind") == "CronJob"}
+    for obj in filter(is_cron_workflow, objects):
+        job = marked.get(f"{namespace_of(obj) or 'default'}/{name_of(obj)}")
+        with suppress(AttributeError, TypeError, ValueError, KeyError, IndexError):
+            made = as_cron_job(obj, objects) if job is not None else ""
+            if job is not None and isinstance(made, dict) and made["spec"] == job.get("spec"):
+                yield obj
 
 
 def as_cron_job(obj: Obj, objects: Iterable[Obj]) -> Obj | str:

@@ -71,7 +71,7 @@ def _walk(node: Any, path: Path, chain: list[Any], named: Named) -> Iterator[tup
         return
     if isinstance(node, Mapping):
         inside = [*chain, node]
-        if any(map(_is_machine, node.items())) or (node.get("kind"), node.get("name")) in named:
+        if any(map(_is_machine, node.items())) or _refers(node, named):
             yield path, inside
         for key, value in node.items():
             if not _CHOOSING.fullmatch(str(key)):
@@ -79,6 +79,12 @@ def _walk(node: Any, path: Path, chain: list[Any], named: Named) -> Iterator[tup
     elif isinstance(node, list):
         for i, value in enumerate(node):
             yield from _walk(value, (*path, i), [*chain, node], named)
+
+
+def _refers(node: Mapping[Any, Any], named: Named) -> bool:
+    """Whether a map is a reference to one of these; a schema has fields of such names that are no texts."""
+    kind, name = node.get("kind"), node.get("name")
+    return isinstance(kind, str) and isinstance(name, str) and (kind, name) in named
 
 
 def _is_machine(field: tuple[Any, Any]) -> bool:

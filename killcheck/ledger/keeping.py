@@ -144,13 +144,11 @@ def told_by_cluster(assumptions: Iterable[str]) -> Iterator[Entry]:
 
 def _stood_for(objects: Sequence[Obj]) -> Iterator[tuple[str, str, str]]:
     """Kind, namespace and name of what a CronJob stands for, and of the namespaced template that it is made of."""
-    own = {cron_workflows.stands_for(obj) for obj in objects}
-    for obj in filter(cron_workflows.is_cron_workflow, objects):
-        if f"{home_of(obj)}/{name_of(obj)}" in own:
-            yield str(obj["kind"]), home_of(obj), name_of(obj)
-            template = cron_workflows.template_of(obj)
-            if template is not None:
-                yield template[0], template[1] or "default", template[2]
+    for obj in cron_workflows.stood_for(objects):
+        yield str(obj["kind"]), home_of(obj), name_of(obj)
+        template = cron_workflows.template_of(obj)
+        if template is not None:
+            yield template[0], template[1] or "default", template[2]
 
 
 #: What a sentence of a cluster is about: an object's ref, an image.

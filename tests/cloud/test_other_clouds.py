@@ -59,9 +59,9 @@ def asked(served):
     clouds, url = served
     clouds.answers.clear()
     clouds.asked.clear()
-    apis = {name: replace(api, token=lambda: "t0ken") for name, api in APIS.items()}
+    apis = {name: replace(api, base=url, token=lambda: "t0ken") for name, api in APIS.items()}
     now = iter(range(0, 1000, 10))
-    return clouds, Instances(OwnClouds(Ec2(None), OtherClouds(url, apis)), lambda: next(now))
+    return clouds, Instances(OwnClouds(Ec2(None), OtherClouds(apis=apis)), lambda: next(now))
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,14 @@ def test_each_cloud_is_asked_by_the_provider_id_and_understood(asked, machine, a
     clouds.answers[PATHS[machine]] = (200, answer)
     assert (instances.state(machine), instances.problem) == (state, "")
     assert clouds.asked == [(PATHS[machine], "Bearer t0ken")]
+
+
+def test_a_stand_in_gets_nobodys_token(served):
+    clouds, url = served
+    clouds.asked.clear()
+    clouds.answers[PATHS[GCE]] = (200, {"status": "RUNNING"})
+    assert OtherClouds(url).states([GCE]) == {GCE: "RUNNING"}
+    assert clouds.asked == [(PATHS[GCE], "Bearer stand-in")]
 
 
 @pytest.mark.parametrize(

@@ -80,3 +80,14 @@ def test_its_account_may_hold_its_slots_and_nothing_else(applied):
     named = [rule for rule in role["rules"] if "resourceNames" in rule]
     assert [rule["verbs"] for rule in role["rules"] if rule not in named] == [["create"]]
     assert named[0]["resourceNames"] == ["killcheck-fleet-platform-0", "killcheck-fleet-platform-1"]
+
+
+def test_what_is_kept_back_is_in_no_config_map(tmp_path):
+    """Whoever may read ConfigMaps reads it: what a drill reads goes there, and no key."""
+    fleet = written(tmp_path)
+    for name in ("main.tf", "off.timer", "id_rsa", "tls.key", "terraform.tfstate", ".env", ".killcheckignore"):
+        (tmp_path / "two" / name).write_text(f"this is {name}\n")
+    made = job.manifests(load(fleet), namespace="ops", image="killcheck:0.1.0")
+    (held,) = [obj["data"].values() for obj in made if obj["kind"] == "ConfigMap"]
+    sent = {text.removeprefix("this is ").strip() for text in held if text.startswith("this is ")}
+    assert sent == {"main.tf", "off.timer", ".killcheckignore"}

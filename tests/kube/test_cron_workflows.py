@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from killcheck.kube import manifests
-from killcheck.kube.cron_workflows import as_cron_job
+from killcheck.kube.cron_workflows import as_cron_job, stood_for
 
 STEPS = """
 - name: main
@@ -100,3 +100,14 @@ def test_manifests_have_the_cron_job_at_the_place_of_what_it_stands_for() -> Non
         ("CronJob", "w.yaml:1"),
     ]
     assert loaded.notes == ("CronWorkflow/ops/off (w.yaml:1) is run as a CronJob: its clock, account and programs",)
+
+
+def test_a_mark_that_somebody_wrote_is_looked_at_again() -> None:
+    """A CronJob of a stranger's manifests may say that it stands for what it does not do."""
+    ours = as_cron_job(flow(), [])
+    assert isinstance(ours, dict)
+    assert list(stood_for([flow(), ours])) == [flow()]
+    other = {**ours, "spec": {**ours["spec"], "schedule": "0 1 * * *"}}
+    more = {"kind": "CronWorkflow", "apiVersion": "argoproj.io/v1alpha1", "metadata": ours["metadata"], "spec": "odd"}
+    for objects in ([flow(), other], [flow(onExit="again"), ours], [more, ours]):
+        assert list(stood_for(objects)) == []

@@ -94,7 +94,13 @@ def test_group_whose_machine_is_described_elsewhere_is_known_by_that() -> None:
     group["spec"] = {"replicas": 2, "template": {"spec": ref}}
     machine = {"apiVersion": api, "kind": template, "metadata": {"name": "gpu"}}
     machine["spec"] = {"template": {"spec": {"instanceType": "p4d.24xlarge"}}}
-    said = [entry.object for entry in _kept(path, [*one.objects, group, machine]).open if "machine(s)" in entry.because]
+    # A schema has fields of the names that a reference has, and they are no texts.
+    schema = {"openAPIV3Schema": {"properties": {"kind": {"type": "string"}, "name": {"type": "string"}}}}
+    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "a.b.c"}}
+    crd["spec"] = {"versions": [{"name": "v1", "schema": schema}]}
+    said = [
+        entry.object for entry in _kept(path, [*one.objects, group, machine, crd]).open if "machine(s)" in entry.because
+    ]
     assert said == ["MachineDeployment/g"]
     assert not [e for e in _kept(path, [*one.objects, group]).open if "machine(s)" in e.because]
 

@@ -59,6 +59,10 @@ def test_clock_that_nobody_here_sets_is_found() -> None:
     assert all(own_clock([one]) for one in asking)
     plain = ("printf '%(%F %T)T off\\n' -1", "began=$EPOCHSECONDS; echo $((EPOCHSECONDS - began))", "date +%u", *PLAIN)
     assert not any(own_clock([one]) for one in plain)
+    node = "kubectl annotate node gpu-1 off=$(date +%F)"  # a kind of Kubernetes', and a language
+    assert own_clock([node]) is None
+    assert own_clock(["true; node -e 'process.exit(new Date().getDay())'"]) == "node -e 'process.exit(new Date"
+    assert own_clock(["awk " * 20_000]) is None
     stamp = "kubectl get pod $HOSTNAME -o jsonpath={.metadata.creationTimestamp}"
     assert asked([stamp]) == asked([f"date\nday=$({stamp} | cut -c1-10)"]) == {Asked.DATE}
     assert asked([f"age=$(( $(date +%s) - $(date -d $({stamp}) +%s) ))"]) == frozenset()

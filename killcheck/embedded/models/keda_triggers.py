@@ -88,8 +88,9 @@ def live(scaled: Obj) -> list[str]:
     return [str(t.get("type")) for t in triggers(scaled) if t.get("type") not in KNOWN]
 
 
-#: Sums, products and the like of readings: numbers stand behind ``*`` and ``/`` alone.
-_OF_NOTHING = re.compile(r"([A-Za-z_]\w*|[+(),\[\]\s]|\*\s*(?=[A-Za-z_])|[*/]\s*\d+(\.\d+)?)+")
+#: Sums, products and the like of readings: numbers stand behind ``*`` and ``/`` alone. A word is taken whole, or a long
+#: one would be tried in all of its parts.
+_OF_NOTHING = re.compile(r"(?:[A-Za-z_]\w*+|[+(),\[\]\s]|\*\s*+(?=[A-Za-z_])|[*/]\s*+\d++(?:\.\d++)?)+")
 _FUNCTIONS = frozenset({"count", "len"})
 
 

@@ -18,7 +18,7 @@ from killcheck.instances.amounts import text, total
 from killcheck.instances.catalogue import InstanceType
 from killcheck.instances.launchable import Launchable, well_known
 from killcheck.instances.requirements import RequirementError, Requirements
-from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.kube.objects import Obj, dig, labels_of, namespace_of
 
 __all__ = ["Existing", "Fresh", "Packing", "allocatable", "daemon_specs", "distinct_values", "instance_type_names"]
 
@@ -110,7 +110,7 @@ def _like(pod: Obj, needs: Mapping[str, float]) -> str:
     """The same for pods that any node takes alike: what is asked of nodes, and of the pods on them."""
     spec = pod["spec"]
     asked = [spec.get(key) for key in ("nodeSelector", "affinity", "tolerations")]
-    return json.dumps([labels_of(pod), sorted(needs.items()), asked], sort_keys=True)
+    return json.dumps([namespace_of(pod), labels_of(pod), sorted(needs.items()), asked], sort_keys=True)
 
 
 class Packing:
