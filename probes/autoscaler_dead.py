@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.kube.objects import dig, name_of
+from killcheck.text import lazy_re
 
 __all__ = ["AutoscalerDead"]
 
@@ -40,4 +40,4 @@ class AutoscalerDead(Probe):
                 yield self.finding(world, obj, ("status", "readyReplicas"), "has no ready replica")
 
 
-_AUTOSCALERS = re.compile(r"(^|/)(karpenter(/controller)?|cluster-autoscaler[\w-]*|keda(-operator)?)([:@]|$)")
+_AUTOSCALERS = lazy_re.compile(r"(^|/)(karpenter(/controller)?|cluster-autoscaler[\w-]*|keda(-operator)?)([:@]|$)")

@@ -13,6 +13,7 @@ from killcheck.probes.where import command_path, complaints
 from killcheck.probes.world import SCALED, Executor, World
 
 from killcheck.kube.objects import name_of
+from killcheck.text import lazy_re
 from killcheck.text.suggestions import did_you_mean
 from killcheck.text.yamlfile import Path
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CallRefused", "is_gone", "is_own_limit", "mistaken"]
 
 #: What programs say of a file that is not there, and shells of a variable.
-_UNREAD = re.compile(r"no such file|can't open|cannot open|not found|permission denied|unbound variable", re.I)
+_UNREAD = lazy_re.compile(r"no such file|can't open|cannot open|not found|permission denied|unbound variable", re.I)
 #: Groups of Kubernetes' own that it has no more: nobody serves them.
 _FORMER = frozenset({"extensions"})
 #: How alike names are of which one is the other misspelt (0 to 1).

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Evidence, Finding, Probe
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World
+
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Rehearsed
@@ -63,14 +64,14 @@ class CloudStop(Probe):
 
 
 _PATTERNS = (
-    (re.compile(r"\baws\s+ec2\s+(stop|terminate)-instances\b.*\s--dry-run\b"), "--dry-run: nothing is stopped"),
-    (re.compile(r"\baz\s+vm(ss)?\s+stop\b"), "az vm stop leaves the VM allocated: it bills as if it ran"),
+    (lazy_re.compile(r"\baws\s+ec2\s+(stop|terminate)-instances\b.*\s--dry-run\b"), "--dry-run: nothing is stopped"),
+    (lazy_re.compile(r"\baz\s+vm(ss)?\s+stop\b"), "az vm stop leaves the VM allocated: it bills as if it ran"),
     (
-        re.compile(r"terminate-instance-in-auto-scaling-group(?!.*--should-decrement)(?!.*--no-should)"),
+        lazy_re.compile(r"terminate-instance-in-auto-scaling-group(?!.*--should-decrement)(?!.*--no-should)"),
         "ends an instance without lowering the group's desired capacity: the group launches another",
     ),
     (
-        re.compile(r"terminate-instance-in-auto-scaling-group.*--no-should-decrement"),
+        lazy_re.compile(r"terminate-instance-in-auto-scaling-group.*--no-should-decrement"),
         "ends an instance and keeps the group's desired capacity: the group launches another",
     ),
 )

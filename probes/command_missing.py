@@ -15,6 +15,7 @@ from killcheck.executor import Reading
 from killcheck.images.contents import Contents, contents_of
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import Obj
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CommandMissing", "fetched", "known", "not_found"]
 
-_NOT_FOUND = re.compile(
+_NOT_FOUND = lazy_re.compile(
     r"(?:^|: |\bexec: \")([\w./+-]+)(?:\": .*(?:not found in \$PATH|no such file)|: (?:command )?not found)",
     re.MULTILINE,
 )
 
 
 #: A script's first line that ends as Windows ends lines: the carriage return is taken for a part of the name.
-_RETURNS = re.compile(r"^#![^\n]*\r(?=\n)", re.M)
+_RETURNS = lazy_re.compile(r"^#![^\n]*\r(?=\n)", re.M)
 #: Who fetches a program while a script runs: a package manager, or a download that is written under its name.
 _FETCHES = (
     r"(?:\b(?:apk|apt|apt-get|yum|dnf|microdnf|tdnf|zypper|pip3?|npm|go|brew)\b[^\n;&|]*\b(?:add|install)\b"

@@ -13,6 +13,7 @@ from killcheck.probes.world import World
 from killcheck.executor.python_values import dotted
 from killcheck.kube.objects import Obj
 from killcheck.kube.workloads import templates
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
 
 __all__ = ["CreateLeaks"]
@@ -96,8 +97,8 @@ def _calls(statement: ast.AST) -> bool:
 
 
 _PYTHON = frozenset({"run_instances", "create_instances", "request_spot_instances", "create_fleet", "create_pod"})
-_SHELL = re.compile(
+_SHELL = lazy_re.compile(
     r"aws\s+ec2\s+(run-instances|request-spot-instances|create-fleet)|gcloud\s+compute\s+instances\s+create"
     r"|az\s+vm\s+create|vastai\s+create\s+instance|runpodctl\s+create\s+pod"
 )
-_CREATES = re.compile("|".join((*_PYTHON, _SHELL.pattern)))
+_CREATES = lazy_re.compile("|".join((*_PYTHON, _SHELL.pattern)))

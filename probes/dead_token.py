@@ -10,6 +10,7 @@ from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube.objects import dig
+from killcheck.text import lazy_re
 
 __all__ = ["DeadToken"]
 
@@ -76,5 +77,5 @@ def _kubeconfig(one: Executor) -> bool:
     return "KUBECONFIG" in str(one.spec) or "--kubeconfig" in one.text
 
 
-_READ = re.compile(r"/var/run/secrets/kubernetes\.io/serviceaccount/token")
-_LOOP = re.compile(r"\b(while\s+(true|:|True|1)|for\s*\(\(;;|until false)")
+_READ = lazy_re.compile(r"/var/run/secrets/kubernetes\.io/serviceaccount/token")
+_LOOP = lazy_re.compile(r"\b(while\s+(true|:|True|1)|for\s*\(\(;;|until false)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from killcheck.probes.base import Finding, Probe
@@ -10,6 +9,7 @@ from killcheck.probes.world import World
 
 from killcheck.kube.objects import Obj, annotations_of, dig
 from killcheck.spec.chargeback import DOWNLOADS
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
 
 __all__ = ["DownloadsAnew"]
@@ -76,12 +76,12 @@ def _fetched(container: Obj, *, servers: bool) -> str:
 
 
 #: Programs that fetch, with the store or the name that they fetch; what is sent to a store is no download.
-_COMMANDS = re.compile(
+_COMMANDS = lazy_re.compile(
     r"(?:huggingface-cli|\bhf) download\s+(?:-\S+\s+){0,30}([^\s\"']+)"
     r"|snapshot_download\(\s*(?:repo_id=)?[\"']([^\"']+)"
     r"|\b(?:cp|sync|rsync|copy)\s+(?:-\S+\s+){0,30}[\"']?((?:s3|gs|az)://[^\s\"']+|https://\w+\.blob\.core\.windows\.net/[^\s\"']+)"
 )
-_SERVERS = re.compile(r"vllm|text-generation-inference|sglang|lmdeploy")
+_SERVERS = lazy_re.compile(r"vllm|text-generation-inference|sglang|lmdeploy")
 _MODEL_FLAGS = frozenset({"serve", "--model", "--model-id", "--model-path"})
 #: A repository's name on the Hugging Face hub: an owner and a name, and no path of a disk.
-_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+_HUB = lazy_re.compile(r"[\w.-]+/[\w.-]+")

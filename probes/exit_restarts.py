@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
 from killcheck.kube.objects import dig
+from killcheck.text import lazy_re
 
 __all__ = ["ExitRestarts"]
 
@@ -34,4 +34,4 @@ class ExitRestarts(Probe):
                         yield self.finding(world, obj, path, message)
 
 
-_IDLE = re.compile(r"(?i)(idle.*(exit|timeout|shutdown|seconds|minutes|_s$)|self_?terminat|exit.*idle)")
+_IDLE = lazy_re.compile(r"(?i)(idle.*(exit|timeout|shutdown|seconds|minutes|_s$)|self_?terminat|exit.*idle)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -12,6 +11,7 @@ from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World
 
 from killcheck.rehearsal.record import Ending, Outcome
+from killcheck.text import lazy_re
 
 __all__ = ["FailsWhenFired"]
 
@@ -55,14 +55,14 @@ class FailsWhenFired(Probe):
         return self.finding(world, one.owner, command_path(one), message, remedy=_remedy(said))
 
 
-_OUT_OF_REACH = re.compile(r"(?i)timed? ?out|timeout|unreachable|refused|no route")
+_OUT_OF_REACH = lazy_re.compile(r"(?i)timed? ?out|timeout|unreachable|refused|no route")
 #: A request to the API server without TLS.
-_PLAIN_HTTP = re.compile(r"http://(?:\$\{?KUBERNETES_SERVICE_HOST|kubernetes(?:\.default)?[.:/])")
-_ADDRESS = re.compile(r"(?<![\w.])(?!127\.|0\.|169\.254\.)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
+_PLAIN_HTTP = lazy_re.compile(r"http://(?:\$\{?KUBERNETES_SERVICE_HOST|kubernetes(?:\.default)?[.:/])")
+_ADDRESS = lazy_re.compile(r"(?<![\w.])(?!127\.|0\.|169\.254\.)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
 #: How alike words are of which one is the other misspelt (0 to 1).
 _MISSPELT = 0.8
 #: How clients say that a type is not served.
-_NO_TYPE = re.compile(r"""doesn't have a resource type "([^"]+)"|no matches for kind "([^"]+)\"""")
+_NO_TYPE = lazy_re.compile(r"""doesn't have a resource type "([^"]+)"|no matches for kind "([^"]+)\"""")
 
 
 def _addresses(one: Executor) -> list[str]:

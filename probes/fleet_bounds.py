@@ -10,18 +10,19 @@ from killcheck.probes.world import World
 
 from killcheck.executor import scripts
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
+from killcheck.text import lazy_re
 
 __all__ = ["FleetBounds"]
 
 _WHAT = r"(?:WORKERS?|INSTANCES?|MACHINES?|REPLICAS?|GPUS?|PODS?|NODES?)"
 #: A bound as a program or its environment has it: ``MIN_WORKERS = 1``, ``os.environ.get("MAX_WORKERS", "4")``.
-_BOUND = re.compile(
+_BOUND = lazy_re.compile(
     rf"""(?<![A-Za-z])(?P<name>(?P<end>MIN|MAX)(?:IMUM)?_?{_WHAT}|(?:NUM_)?WARM_?{_WHAT})\b["']?\s*"""
     rf"""(?::\s*int\s*)?(?:=|:|,)\s*(?:int\(\s*)?(?:os\.(?:environ\.get|getenv)\([^,()]*,\s*)?["']?(?P<number>\d+)""",
     re.IGNORECASE,
 )
 #: What ends a machine: a market's own call, a cloud's, or the machine's own.
-_ENDS = re.compile(
+_ENDS = lazy_re.compile(
     r"DELETE|destroy|terminate[_-]?(?:instances?|pod)|podTerminate|\b(?:remove|stop|delete)[ _-](?:pods?|instances?)"
     r"|/stop\b|[\"']stopped[\"']|\b(?:poweroff|shutdown|halt)\b|runpodctl|vastai",
     re.IGNORECASE,

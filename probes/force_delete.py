@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path, kubectl
 from killcheck.probes.world import World
+
+from killcheck.text import lazy_re
 
 __all__ = ["ForceDelete"]
 
@@ -30,7 +31,7 @@ class ForceDelete(Probe):
                 yield self.finding(world, one.owner, command_path(one), message)
 
 
-_FORCE = re.compile(
+_FORCE = lazy_re.compile(
     r"grace_period_seconds\s*=\s*0\b"
     r"|gracePeriodSeconds[\"'\\]*\s*[:=]\s*0\b"
 )

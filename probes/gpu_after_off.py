@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
@@ -12,6 +11,7 @@ from killcheck.probes.world import World
 
 from killcheck.kube.objects import dig, name_of
 from killcheck.kube.workloads import devices_of
+from killcheck.text import lazy_re
 
 __all__ = ["GpuAfterOff"]
 
@@ -45,6 +45,6 @@ class GpuAfterOff(Probe):
                     break
 
 
-_TESTS = re.compile(r"(?i)valid|smoke|health|diag|vectoradd|cuda-sample|nccl-test|nvidia-smi|gpu-burn|canary")
+_TESTS = lazy_re.compile(r"(?i)valid|smoke|health|diag|vectoradd|cuda-sample|nccl-test|nvidia-smi|gpu-burn|canary")
 #: Seconds: a night.
 _NIGHT_S = 8 * 3600.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
@@ -10,6 +9,7 @@ from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World, namespace_or_default
 
 from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.text import lazy_re
 
 __all__ = ["HumanCredentials"]
 
@@ -56,5 +56,7 @@ def _mounts(world: World, config: Obj) -> bool:
     )
 
 
-_LOGIN = re.compile(r"\b(aws sso login|gcloud auth login|az login\b(?!.*(--identity|--service-principal|--federated)))")
-_EXEC = re.compile(r"(?s)kind:\s*Config\b.*\bexec:|\bexec:.*(aws|gke-gcloud-auth-plugin|kubelogin|oidc)")
+_LOGIN = lazy_re.compile(
+    r"\b(aws sso login|gcloud auth login|az login\b(?!.*(--identity|--service-principal|--federated)))"
+)
+_EXEC = lazy_re.compile(r"(?s)kind:\s*Config\b.*\bexec:|\bexec:.*(aws|gke-gcloud-auth-plugin|kubelogin|oidc)")

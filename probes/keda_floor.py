@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe, merge_patch
@@ -11,13 +10,14 @@ from killcheck.probes.world import Executor, World, namespace_or_default
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.plurals import plural_of
 from killcheck.spec.killpath import Target
+from killcheck.text import lazy_re
 
 __all__ = ["KedaFloor", "scales"]
 
 #: The annotation that pauses a ScaledObject where it is, as commands and patches write it.
-_PAUSED = re.compile(r"autoscaling\.keda\.sh/paused[\"'\\]*\s*[=:]\s*[\"'\\]*true\b")
+_PAUSED = lazy_re.compile(r"autoscaling\.keda\.sh/paused[\"'\\]*\s*[=:]\s*[\"'\\]*true\b")
 #: A floor of zero, as commands and patches write it.
-_LOWERED = re.compile(r"(?:min|idle)ReplicaCount[\"'\\]*\s*[=:]\s*[\"'\\]*0\b")
+_LOWERED = lazy_re.compile(r"(?:min|idle)ReplicaCount[\"'\\]*\s*[=:]\s*[\"'\\]*0\b")
 
 
 class KedaFloor(Probe):

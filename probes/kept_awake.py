@@ -11,6 +11,7 @@ from killcheck.probes.world import World
 
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import templates
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
 
 __all__ = ["KeptAwake"]
@@ -64,8 +65,8 @@ def _monitors(world: World) -> Iterator[tuple[Obj, Path, str]]:
 
 
 #: Counters of all requests that a server answers (Prometheus' conventions, Spring's, Starlette's).
-_ALL_REQUESTS = re.compile(
+_ALL_REQUESTS = lazy_re.compile(
     r"\b(http_requests?_total|http_request_duration_seconds_count|http_server_requests_seconds_count"
     r"|starlette_requests_total|flask_http_request_total)\b"
 )
-_EXCLUDES = re.compile(r"(path|handler|uri|route|endpoint|url_rule)\s*(!~|!=|=~|=)")
+_EXCLUDES = lazy_re.compile(r"(path|handler|uri|route|endpoint|url_rule)\s*(!~|!=|=~|=)")

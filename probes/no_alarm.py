@@ -12,6 +12,7 @@ from killcheck.discover.deadlines import go_duration_s
 from killcheck.kube.objects import dig, name_of
 from killcheck.promql import exporters
 from killcheck.promql.language import Unsupported, parse
+from killcheck.text import lazy_re
 
 __all__ = ["NoAlarm"]
 
@@ -143,13 +144,13 @@ def _some(operator: str, value: str, among: set[str]) -> bool:
 
 
 #: A label matcher of PromQL.
-_MATCHER = re.compile(r"""(\w+)\s*(=~|!~|!=|=)\s*["']([^"']*)["']""")
+_MATCHER = lazy_re.compile(r"""(\w+)\s*(=~|!~|!=|=)\s*["']([^"']*)["']""")
 #: So much of an expression is looked at, in characters.
 _LONGEST = 4000
 #: Histograms of how long workloads have waited, as series that there are.
-_WAITED = re.compile(r"kueue_\w*(?:admission|quota_reserved)_wait_time_seconds_(?:bucket|sum|count)")
+_WAITED = lazy_re.compile(r"kueue_\w*(?:admission|quota_reserved)_wait_time_seconds_(?:bucket|sum|count)")
 #: A share of spot nodes, by counting.
-_SHARE = re.compile(r"\bcount\s*(?:by\s*\([^)]*\)\s*)?\([^()]*spot[^()]*\)\s*/", re.IGNORECASE)
-_ABOUT = re.compile(r"DCGM_|gpu|kube_(cron)?job_|nvidia|neuron", re.IGNORECASE)
+_SHARE = lazy_re.compile(r"\bcount\s*(?:by\s*\([^)]*\)\s*)?\([^()]*spot[^()]*\)\s*/", re.IGNORECASE)
+_ABOUT = lazy_re.compile(r"DCGM_|gpu|kube_(cron)?job_|nvidia|neuron", re.IGNORECASE)
 #: Seconds: a night.
 _TOO_LATE_S = 6 * 3600.0

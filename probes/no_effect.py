@@ -11,13 +11,14 @@ from killcheck.probes.where import command_path, complaints
 from killcheck.probes.world import World
 
 from killcheck.spec.killpath import LayerType
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Call, Firing
 
 __all__ = ["NoEffect"]
 
-_WRONG = re.compile(
+_WRONG = lazy_re.compile(
     r"\b(error|fatal|unknown|unrecognized|not found|no such|cannot|denied|failed|traceback|unable|refused|certificate"
     r"|timed? ?out|forbidden|unauthorized|invalid|exception)\b",
     re.I,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World
+
+from killcheck.text import lazy_re
 
 __all__ = ["NodeObjectDeleted"]
 
@@ -39,4 +40,4 @@ class NodeObjectDeleted(Probe):
                 )
 
 
-_STRIPS = re.compile(r"(?s)(nodes?|nodeclaims?)\b.{0,300}finalizers[\"']*\s*[:=]\s*(null|\[\s*\])")
+_STRIPS = lazy_re.compile(r"(?s)(nodes?|nodeclaims?)\b.{0,300}finalizers[\"']*\s*[:=]\s*(null|\[\s*\])")

@@ -11,7 +11,6 @@ import base64
 import binascii
 import ipaddress
 import json
-import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +19,7 @@ from urllib.parse import urlencode, urlsplit
 from msgspec import Struct
 
 from killcheck.images.reference import Reference
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     import urllib3
@@ -31,7 +31,7 @@ TIMEOUT_S = 10.0
 _INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 _MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
 _ACCEPT = ", ".join((*_INDEXES, *_MANIFESTS))
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_CHALLENGE = lazy_re.compile(r'(\w+)="([^"]*)"')
 #: Bytes of a manifest or a config that are read at most.
 _MOST = 4 * 1024 * 1024
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
@@ -10,6 +9,7 @@ from killcheck.probes.world import World
 
 from killcheck.instances.launchable import KARPENTER_AZURE
 from killcheck.kube.objects import Obj, dig
+from killcheck.text import lazy_re
 
 __all__ = ["OpenFence"]
 
@@ -92,8 +92,8 @@ class OpenFence(Probe):
 
 
 #: Categories, families and types of EC2 with Neuron, Gaudi or Qualcomm devices.
-_ACCELERATORS = re.compile(r"(trn|inf|dl)(\d\w*)?(\.\w+)?")
-_NOT_GPUS = re.compile(r"aws\.amazon\.com/neuron|habana\.ai/|qualcomm\.com/")
+_ACCELERATORS = lazy_re.compile(r"(trn|inf|dl)(\d\w*)?(\.\w+)?")
+_NOT_GPUS = lazy_re.compile(r"aws\.amazon\.com/neuron|habana\.ai/|qualcomm\.com/")
 _KEYS = frozenset(
     """
     instance-category instance-family instance-generation instance-size instance-cpu instance-memory instance-gpu-name

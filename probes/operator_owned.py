@@ -11,6 +11,7 @@ from killcheck.probes.world import Executor, World, namespace_or_default
 
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
+from killcheck.text import lazy_re
 
 __all__ = ["OperatorOwned"]
 
@@ -112,5 +113,5 @@ def _written(world: World, call: ApiCall) -> Obj | None:
     )
 
 
-_MINIMUM = re.compile(r"""minReplicas["']?\s*[:=]\s*["']?0""")
+_MINIMUM = lazy_re.compile(r"""minReplicas["']?\s*[:=]\s*["']?0""")
 _KINDS = {"Deployment": "deployments", "StatefulSet": "statefulsets", "ReplicaSet": "replicasets", "Job": "jobs"}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe, merge_patch
 from killcheck.probes.world import World
 
 from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
 
 __all__ = ["PoolFloor"]
@@ -76,6 +76,6 @@ _MINIMA: dict[str, tuple[Path, ...]] = {
     "MachinePool": (("metadata", "annotations", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"),),
     "AWSManagedMachinePool": (("spec", "scaling", "minSize"),),
 }
-_GPU_TYPES = re.compile(
+_GPU_TYPES = lazy_re.compile(
     r"\b(p[2-6]\w*|g[4-7]\w*|gr6\w*|trn\d\w*|inf\d|dl\d\w*)\.\w+|\b(a2|a3|a4|g2)-|Standard_N[CDV]|nvidia|(?i:gpu)"
 )

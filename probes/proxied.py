@@ -13,6 +13,7 @@ from killcheck.probes.world import Executor, World
 
 from killcheck.executor import proxies
 from killcheck.kube.objects import Obj, dig
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
 
 __all__ = ["Proxied"]
@@ -20,7 +21,7 @@ __all__ = ["Proxied"]
 #: How a pod names the API server where it goes by address: what the kubelet gives it is filled in at run time.
 _BY_ADDRESS = "$KUBERNETES_SERVICE_HOST"
 #: A proxy for HTTPS that a script sets, or gives curl (curl(1): -x, --proxy), and what lets the API server past it.
-_IN_SCRIPT = re.compile(
+_IN_SCRIPT = lazy_re.compile(
     r"(?m)(?P<how>\b(?:https|all)_proxy(?==)|\b(?:HTTPS|ALL)_PROXY(?==)|\s(?:-x|--proxy)(?=[ =]))[= ]"
     r"[\"']?(?P<proxy>(?:\w+://)?[\w.-]+(?::\d+)?)"
 )

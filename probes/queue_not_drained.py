@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World
+
+from killcheck.text import lazy_re
 
 __all__ = ["QueueNotDrained"]
 
@@ -30,4 +31,4 @@ class QueueNotDrained(Probe):
                 yield self.finding(world, one.owner, command_path(one), message)
 
 
-_HOLD = re.compile(r"stopPolicy[\"'\\]*\s*[:=]\s*[\"'\\]*Hold\b")
+_HOLD = lazy_re.compile(r"stopPolicy[\"'\\]*\s*[:=]\s*[\"'\\]*Hold\b")

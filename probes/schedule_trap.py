@@ -16,6 +16,7 @@ from killcheck.probes.world import World, namespace_or_default
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.spec.killpath import LayerType
+from killcheck.text import lazy_re
 
 __all__ = ["ScheduleTrap"]
 
@@ -115,6 +116,6 @@ def _offsets(zone: str) -> set[timedelta | None]:
 
 #: Seconds that a control plane may take until another of its controllers has the lease, or an API server is back.
 _FAILOVER_S = 60
-_ETC = re.compile(r"Etc/GMT([+-])([1-9]\d?)")
+_ETC = lazy_re.compile(r"Etc/GMT([+-])([1-9]\d?)")
 #: How far the clocks move, and how often in a year.
 _SHIFT, _CHANGES = timedelta(hours=2), 2

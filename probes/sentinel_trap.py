@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World
+
+from killcheck.text import lazy_re
 
 __all__ = ["SentinelTrap"]
 
@@ -40,10 +41,10 @@ class SentinelTrap(Probe):
                     yield self.finding(world, one.owner, (*path, "volumeMounts", index, "subPath"), message)
 
 
-_SENTINEL = re.compile(r"(?i)hold|sentinel|maintenance|freeze|pause|keep|off\b|no-?start")
-_HELD = re.compile(
+_SENTINEL = lazy_re.compile(r"(?i)hold|sentinel|maintenance|freeze|pause|keep|off\b|no-?start")
+_HELD = lazy_re.compile(
     r"(?i)(\[\[?|test)\s+-[efs]\s+[^\n;]*(hold|sentinel|maintenance|freeze|pause|keep)[^\n]*?"
     r"(&&|then)\s*(\{\s*)?(echo[^\n;]*[;&\n]+\s*)?exit\s+0"
     r"|if\s+os\.path\.exists\([^)]*(hold|sentinel|maintenance|freeze|pause|keep)[^)]*\):\s*sys\.exit\((0|)\)"
 )
-_WRITES = re.compile(r"PATCH|scale|delete|terminate|replicas|HoldAndDrain")
+_WRITES = lazy_re.compile(r"PATCH|scale|delete|terminate|replicas|HoldAndDrain")

@@ -10,6 +10,7 @@ from killcheck.probes.world import Executor, World, namespace_or_default
 
 from killcheck.kube import secret_text
 from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
 
 __all__ = ["StoredElsewhere"]
@@ -64,7 +65,7 @@ _AGENT = "vault.hashicorp.com/agent-inject"
 #: Where a program says who it is: a header, kubectl's and curl's flags, a cloud's key.
 _LOGIN = r"Authorization|Bearer|--token|--kubeconfig|KUBECONFIG|--client-(certificate|key)|--cert\b|--key\b"
 #: Variables by which a client is let in, without its program naming them.
-_KEYS = re.compile(r"KUBECONFIG|AWS_(SECRET_)?ACCESS_KEY\w*|GOOGLE_APPLICATION_CREDENTIALS|AZURE_CLIENT_\w+")
+_KEYS = lazy_re.compile(r"KUBECONFIG|AWS_(SECRET_)?ACCESS_KEY\w*|GOOGLE_APPLICATION_CREDENTIALS|AZURE_CLIENT_\w+")
 
 
 def _let_in_with(one: Executor) -> Iterator[tuple[str, Path, str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from killcheck.probes.world import Executor, World
 from killcheck.discover.deadlines import go_duration_s, grace
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.workloads import templates
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Firing
@@ -176,4 +176,4 @@ def _longest_s(one: Executor) -> float:
 
 #: Seconds: schedule, pull of two minutes, start.
 _SHORTEST_S = 120
-_TIMEOUT = re.compile(r"--timeout[= ]\s*[\"']?(\d[\w.]*)")
+_TIMEOUT = lazy_re.compile(r"--timeout[= ]\s*[\"']?(\d[\w.]*)")

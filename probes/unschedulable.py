@@ -11,11 +11,12 @@ from killcheck.probes.world import Executor, World
 from killcheck.instances.requirements import RequirementError, Requirements
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.kube.quantities import parse
+from killcheck.text import lazy_re
 
 __all__ = ["Unschedulable"]
 
 #: Domains of labels that nodes of any pool carry: their system, their zone, their machine's type.
-_ANY_NODES = re.compile(r"(.*\.)?(kubernetes\.io|k8s\.io)|karpenter\..+")
+_ANY_NODES = lazy_re.compile(r"(.*\.)?(kubernetes\.io|k8s\.io)|karpenter\..+")
 
 
 class Unschedulable(Probe):

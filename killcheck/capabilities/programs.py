@@ -11,11 +11,12 @@ from msgspec import Struct
 
 from killcheck.clock import Loop
 from killcheck.spec.killpath import Command
+from killcheck.text import lazy_re
 
 __all__ = ["Files", "Firing", "Machine", "Programs", "Ran", "Timers"]
 
 #: Words of a line that says what went wrong.
-_TELLING = re.compile(
+_TELLING = lazy_re.compile(
     r"error|fail|denied|expired|refused|forbidden|unauthor|not found|not ready|no such|timed? ?out|exceeded",
     re.IGNORECASE,
 )

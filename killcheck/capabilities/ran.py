@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator
 
 from msgspec import Struct
 
 from killcheck.kube.objects import Obj, controller_of, name_of, namespace_of
+from killcheck.text import lazy_re
 
 __all__ = ["Ran"]
 
 #: What a CronJob puts behind its name for a Job, and a Deployment for a ReplicaSet: the minute, the template's hash.
-_MINUTE, _HASH = re.compile(r"-\d{8,}$"), re.compile(r"-[a-z0-9]+$")
+_MINUTE, _HASH = lazy_re.compile(r"-\d{8,}$"), lazy_re.compile(r"-[a-z0-9]+$")
 
 
 class Ran(Struct, frozen=True):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import selectors
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from killcheck.clock import wall_seconds
 from killcheck.cloud.other_clouds import DELETED, OtherClouds, names_machine
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.spec.cloud_access import CloudAccess
+from killcheck.text import lazy_re
 from killcheck.text.jsontext import from_text
 from killcheck.text.redaction import hide_environment, redact
 from killcheck.text.values import replace
@@ -84,8 +84,8 @@ PRINTED_MOST = 32 << 20
 #: Ids in one filter of DescribeInstances (EC2 API reference: at most 200 values a filter).
 BATCH = 200
 
-_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
-_ZONE = re.compile(r"^([a-z]{2}(?:-[a-z]+)+-\d+)[a-z]?")
+_INSTANCE = lazy_re.compile(r"i-[0-9a-f]{8,17}")
+_ZONE = lazy_re.compile(r"^([a-z]{2}(?:-[a-z]+)+-\d+)[a-z]?")
 
 
 class Command(Protocol):

@@ -12,7 +12,6 @@ cloud-provider-gcp and cloud-provider-azure (the forms of ``spec.providerID``).
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
@@ -24,13 +23,16 @@ from msgspec import Struct, field
 
 from killcheck.cloud.session import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, TRIES, AskError, Kind
 from killcheck.instances.reclaims import NAMES, cloud_of
+from killcheck.text import lazy_re
 
 __all__ = ["DELETED", "OtherClouds", "names_machine"]
 
 #: Said of a machine that its cloud had, and has no more.
 DELETED = "deleted"
-_GCE = re.compile(r"gce://(?P<project>[^/]+)/(?P<zone>[^/]+)/(?P<name>[^/]+)")
-_AZURE = re.compile(r"(?i)azure://(?P<id>/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute/.+)")
+_GCE = lazy_re.compile(r"gce://(?P<project>[^/]+)/(?P<zone>[^/]+)/(?P<name>[^/]+)")
+_AZURE = lazy_re.compile(
+    r"(?i)azure://(?P<id>/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft\.Compute/.+)"
+)
 _REFUSED: Mapping[int, tuple[Kind, str]] = {
     401: ("invalid-credentials", "the credentials were not taken"),
     403: ("denied", "access denied"),

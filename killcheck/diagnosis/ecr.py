@@ -9,12 +9,13 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.standins.ecr import registry_of
+from killcheck.text import lazy_re
 
 __all__ = ["ecr_login", "refreshers"]
 
-_PULL = re.compile(r'Failed to pull image "([^"]+)"')
+_PULL = lazy_re.compile(r'Failed to pull image "([^"]+)"')
 #: What a program does that renews a pull secret for ECR: the CLI, an SDK, the API, or by its name.
-_REFRESHES = re.compile(
+_REFRESHES = lazy_re.compile(
     r"get-login-password|get_authorization_token|GetAuthorizationToken|ecr[-_a-z]*(refresh|renew|cred|token|login)",
     re.IGNORECASE,
 )

@@ -14,6 +14,7 @@ from killcheck.executor import refusals
 from killcheck.executor.refusals import RefusalKind
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
 from killcheck.layers.base import Hindrance
+from killcheck.text import lazy_re
 
 __all__ = ["FAILURES", "RULES"]
 
@@ -30,7 +31,7 @@ CURL_EXITS = {
 
 #: How a shell says that it knows no such command (POSIX, Shell Command Language 2.8.2: 127; recorded of bash, dash and
 #: busybox). An API server that knows no such object says it in quotes, without the colon.
-_NO_COMMAND = re.compile(r"([^\s:\"']+): (?:command )?not found$", re.MULTILINE)
+_NO_COMMAND = lazy_re.compile(r"([^\s:\"']+): (?:command )?not found$", re.MULTILINE)
 
 _REFUSALS = (
     ("serviceaccount", "create the ServiceAccount that the template names"),
@@ -166,7 +167,7 @@ _PULL_HINTS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
 #: depends on the second, and an exposure is accepted by its cause. So they have one name.
 _TRYING = {"ImagePullBackOff": "ErrImagePull"}
 #: What stands before the registry's own words in a status or an event.
-_TOLD_BY_KUBELET = re.compile(
+_TOLD_BY_KUBELET = lazy_re.compile(
     r'^(?:Back-off pulling image "[^"]*"(?:: ErrImagePull: |$)|Failed to pull image "[^"]*": )'
 )
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from killcheck.diagnosis.case import Case, Diagnosis
 from killcheck.diagnosis.meanings import MEANINGS, gone_group
 from killcheck.executor import refusals
 from killcheck.kube.objects import name_of, namespace_of, uid_of
+from killcheck.text import lazy_re
 from killcheck.text.jsontext import from_text
 
 __all__ = ["false_green"]
 
 #: How kubectl says that nothing was changed (cli-runtime, printers: ``(dry run)``, ``(server dry run)``).
-_DRY = re.compile(r"\((?:server )?dry run\)|\(client dry run\)")
+_DRY = lazy_re.compile(r"\((?:server )?dry run\)|\(client dry run\)")
 
 _FAILS = "let the executor fail when its call fails (curl -f, set -eu, no '|| true')"
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from killcheck.executor.refusals import RefusalKind
+from killcheck.text import lazy_re
 
 __all__ = ["EGRESS", "MEANINGS", "forbidden", "gone_group"]
 
 _RIGHTS = "give the executor's ServiceAccount exactly this: verb, resource, subresource and name"
-_SCALES = re.compile(r"/scale|deployments|(?:stateful|replica)sets")
-_GROUP = re.compile(r'in API group \\?"([^"\\]*)\\?"')
+_SCALES = lazy_re.compile(r"/scale|deployments|(?:stateful|replica)sets")
+_GROUP = lazy_re.compile(r'in API group \\?"([^"\\]*)\\?"')
 #: Groups that no server has any more, and where their workloads are (Deprecated API Migration Guide, v1.16, v1.22).
 _MOVED = {"extensions": "apps/v1"}
 

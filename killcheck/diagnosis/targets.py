@@ -10,13 +10,14 @@ from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of, owners, uid_of
 from killcheck.layers.rivals import lighter
 from killcheck.spec.killpath import Target
+from killcheck.text import lazy_re
 from killcheck.watch import queues
 from killcheck.watch.scene import still_running
 
 __all__ = ["RULES"]
 
 #: How kubectl says that it has deleted or evicted a pod (kubectl/pkg/cmd/delete, drain).
-_DELETED = re.compile(r'^pod[/ ]"?[^"\s]+"? (?:force )?(?:deleted|evicted)', re.MULTILINE)
+_DELETED = lazy_re.compile(r'^pod[/ ]"?[^"\s]+"? (?:force )?(?:deleted|evicted)', re.MULTILINE)
 _BY_SCALE = "kubectl scale --replicas=0"
 #: How a workload is turned off whose replicas nobody scales, by kind.
 _OFF = {

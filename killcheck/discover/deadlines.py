@@ -13,6 +13,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, spec_key
+from killcheck.text import lazy_re
 from killcheck.text.durations import format_duration
 from killcheck.text.values import replace
 
@@ -24,7 +25,7 @@ _SCHEDULE_S, _PULL_S, _START_S, _MARGIN_S = 60.0, 120.0, 30.0, 60.0
 _EXECUTOR_S = 120.0
 #: The most that an executor may wait by itself, as its own ``sleep`` says, in seconds: longer is no end of a night.
 _SLEEPS_S = 3600.0
-_SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b")
+_SLEEP = lazy_re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b")
 #: Without Karpenter: cluster-autoscaler's defaults, 10 min unneeded (``--scale-down-unneeded-time``) and its scan.
 _AUTOSCALER_S = 660.0
 #: How long a drained node's instance takes to terminate, in seconds.
@@ -34,15 +35,15 @@ _WAVE_S = 120.0
 #: How long the pods of a target may take to stop, and an empty node to be taken, in seconds. A longer grace period,
 #: ``preStop`` or ``consolidateAfter`` is what such a deadline is there to find: it never grows with them.
 _GRACE_S, _EMPTY_S = 30, 300.0
-_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_PART = lazy_re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 _WORD_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 #: Words of a deadline for going off, and of durations that are none.
-_DEADLINE = re.compile(
+_DEADLINE = lazy_re.compile(
     r"(?i)(off|stop|stopped|shutdown|down|zero|kill|gone|release|freed?|drain)[-_.]?(within|by|after|deadline|max|slo|limit)"
     r"|(deadline|max|slo|within|limit)[-_.]?(to[-_.]?)?(gpu[-_.]?)?(off|stop|shutdown|down|zero|kill|gone|drain)"
     r"|time[-_.]?to[-_.]?(zero|off)|(off|kill|shutdown)[-_.]?deadline"
 )
-_NO_DEADLINE = re.compile(r"(?i)idle|keep|delay|cooldown|unneeded|grace|scale-down-after|autoscal|keda|karpenter")
+_NO_DEADLINE = lazy_re.compile(r"(?i)idle|keep|delay|cooldown|unneeded|grace|scale-down-after|autoscal|keda|karpenter")
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 

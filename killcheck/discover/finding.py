@@ -6,7 +6,6 @@ written here is a proposal for a person to read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, r
 from killcheck.kube.passed_over import Cause, Skipped, summed_up
 from killcheck.kube.workloads import devices_of, root_of, templates
 from killcheck.spec import killpath
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 #: What renders a chart or a kustomization by hand, as it is told.
 #: What containers of a Docker host are written in. Source: Compose Specification, 03-compose-file.
-_COMPOSE = re.compile(r"(?:^|/)(?:docker-)?compose(?:\.[\w.-]+)?\.ya?ml$")
-_RENDER = re.compile(r"(?:helm template|kubectl kustomize|envsubst <) (?!\.\.\. )\S[^()]*? > rendered\.yaml")
+_COMPOSE = lazy_re.compile(r"(?:^|/)(?:docker-)?compose(?:\.[\w.-]+)?\.ya?ml$")
+_RENDER = lazy_re.compile(r"(?:helm template|kubectl kustomize|envsubst <) (?!\.\.\. )\S[^()]*? > rendered\.yaml")
 
 __all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders", "next_step"]
 

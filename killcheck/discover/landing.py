@@ -17,6 +17,7 @@ from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.plurals import plural_of
 from killcheck.kube.workloads import templates
+from killcheck.text import lazy_re
 
 __all__ = ["Machines", "grows", "machines_of_call", "machines_of_command", "may_land"]
 
@@ -30,11 +31,13 @@ _NAMED_BY: Mapping[str, tuple[str, ...]] = {
 }
 #: Commands whose ``--name`` is such a group.
 _NAME_OF = (
-    (re.compile(r"^eksctl (scale|delete) (nodegroup|ng)\b"), "--nodegroup"),
-    (re.compile(r"^az aks nodepool\b"), "--nodepool-name"),
+    (lazy_re.compile(r"^eksctl (scale|delete) (nodegroup|ng)\b"), "--nodegroup"),
+    (lazy_re.compile(r"^az aks nodepool\b"), "--nodepool-name"),
 )
 #: Where a command says how many machines there shall be.
-_SIZE = re.compile(r"(?:--num-nodes|--size|--node-count|--desired-capacity|--nodes|--count|-N|desiredSize)[ =](\d+)\b")
+_SIZE = lazy_re.compile(
+    r"(?:--num-nodes|--size|--node-count|--desired-capacity|--nodes|--count|-N|desiredSize)[ =](\d+)\b"
+)
 #: Where the labels of the nodes that an object makes are.
 _NODE_LABELS = (
     ("spec", "template", "spec", "metadata", "labels"),  # MachineSets
@@ -48,7 +51,7 @@ _NODE_TAINTS = (("spec", "template", "spec", "taints"), ("spec", "taints"), ("sp
 #: What keeps a pod away that does not tolerate it.
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 #: Taints of a node's state, which come and go under pods that run there.
-_PASSING = re.compile(r"node\.(cloudprovider\.)?kubernetes\.io/|karpenter\.sh/|(ToBeDeleted|DeletionCandidate)")
+_PASSING = lazy_re.compile(r"node\.(cloudprovider\.)?kubernetes\.io/|karpenter\.sh/|(ToBeDeleted|DeletionCandidate)")
 #: Who is admitted by Kueue gets the tolerations of the flavor that it is given.
 _QUEUED = "kueue.x-k8s.io/queue-name"
 

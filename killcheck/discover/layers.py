@@ -33,6 +33,7 @@ from killcheck.kube.schedule import Schedule, ScheduleError, parse
 from killcheck.kube.time_limits import limit_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Layer, LayerType, Ref, Sentinel, Target
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ __all__ = ["Found", "find", "plural_of"]
 
 #: KEDA's ``cooldownPeriod`` and the HTTP add-on's ``scaledownPeriod`` where they are not given, in seconds.
 KEDA_COOLDOWN_S = 300.0
-_TERMINATION_HANDLERS = re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
-_IDLE = re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
+_TERMINATION_HANDLERS = lazy_re.compile(r"aws-node-termination-handler|spot-termination|node-termination-handler")
+_IDLE = lazy_re.compile(r"(?i).*(idle|self_?terminat|inactiv).*?(ms|millis|seconds|secs?|minutes|mins?|hours?)?$")
 _UNIT_S = {"m": 60.0, "h": 3600.0, "s": 1.0}
 #: What a notice leaves where Karpenter's machines are not AWS', by the group of their node classes, in seconds.
 _OTHER_NOTICES = {"karpenter.azure.com": NOTICE_S["azure"], "karpenter.k8s.gcp": NOTICE_S["gcp"]}

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator
 from killcheck.kube.objects import Obj, annotations_of, copy, dig, labels_of, name_of, namespace_of
 from killcheck.kube.workloads import devices_of, templates
 from killcheck.spec.killpath import Ref
+from killcheck.text import lazy_re
 
 __all__ = ["of", "started_by"]
 
 #: On such a Job: the CronJob that it is a run of.
 RUN_OF = "killcheck.dev/run-of"
-_JOBS = re.compile(r"\b(jobs?(\.batch)?|batch/v1|delete_collection_namespaced_job|BatchV1Api)\b", re.IGNORECASE)
+_JOBS = lazy_re.compile(r"\b(jobs?(\.batch)?|batch/v1|delete_collection_namespaced_job|BatchV1Api)\b", re.IGNORECASE)
 
 
 def of(objects: Iterable[Obj]) -> list[Obj]:

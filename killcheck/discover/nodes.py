@@ -14,6 +14,7 @@ from killcheck.kube.custom_holders import is_capacity, mention
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import NodePool
+from killcheck.text import lazy_re
 
 __all__ = ["Pools", "find", "has_gpus"]
 
@@ -29,7 +30,9 @@ _GROUPS = (
 )
 _TYPE = "node.kubernetes.io/instance-type"
 #: Families with accelerators of EC2, GCE and Azure: enough to recognise a pool (the catalogue knows each type).
-_FAMILIES = re.compile(r"(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?(\..+)?|(a2|a3|a4|g2|ct\d\w*)-.+|Standard_N[CDV].*")
+_FAMILIES = lazy_re.compile(
+    r"(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?(\..+)?|(a2|a3|a4|g2|ct\d\w*)-.+|Standard_N[CDV].*"
+)
 
 #: The ConfigMap that describes node groups to the embedded cluster.
 _NODE_GROUPS = "killcheck.dev/node-groups"

@@ -17,13 +17,14 @@ from killcheck.kube.custom_holders import is_capacity, mention
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, owners, ref_of
 from killcheck.kube.time_limits import MOST
 from killcheck.spec.killpath import Target
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path, format_path
 
 __all__ = ["others", "who_may_turn_off"]
 
 #: Annotations by which an operator is asked to turn their object off: kube-downscaler and py-kube-downscaler,
 #: kube-janitor, Snorlax, Sleepcycles; and whatever else says so in its own name.
-_ANNOTATION = re.compile(
+_ANNOTATION = lazy_re.compile(
     r"downscaler/.+|janitor/(ttl|expires)|.*(uptime|downtime|downscale|sleep|shutdown|turn-?off|power-?off|scale-?to-?zero"
     r"|hibernat).*",
     re.IGNORECASE,
@@ -47,7 +48,7 @@ _LEAVE_ALONE = frozenset(
     {"healthChecks", "ignoreDifferences", "dependsOn", "conditions", "status", "controllerRef", "ownerRef"}
 )
 #: Groups of the API server's own: none of their kinds scales anything (scheduling.k8s.io's Workload is scheduled).
-_BUILT_IN = re.compile(r"(?:[^/]*[^x/-])?\bk8s\.io/.*")
+_BUILT_IN = lazy_re.compile(r"(?:[^/]*[^x/-])?\bk8s\.io/.*")
 #: Fields by which what ended by itself is cleared away: of what does not end they turn nothing off.
 _CLEARED: Mapping[str, str] = {
     "shutdownAfterJobFinishes": "its cluster goes when its job ends",

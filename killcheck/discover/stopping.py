@@ -20,29 +20,30 @@ from killcheck.kube.permissions import Permissions
 from killcheck.kube.plurals import plural_of
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import Target
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 __all__ = ["Stopping"]
 
 #: Cloud commands that take capacity away.
-_STOPS = re.compile(
+_STOPS = lazy_re.compile(
     r"terminate|stop|delete|deallocate|scale|resize|set-desired|update-auto-scaling-group|update-nodegroup|drain"
 )
 #: What GPUs run on; where it goes, they go.
 _CAPACITY = frozenset({"nodes", "nodeclaims", "nodepools", "machines", "machinesets", "machinedeployments"})
 #: What an edit of capacity says where it takes some away: limits of Karpenter's, numbers of machines, evictions.
-_SHRINKS = re.compile(r"limits|replicas|NoExecute", re.I)
+_SHRINKS = lazy_re.compile(r"limits|replicas|NoExecute", re.I)
 #: Groups of workloads whose controllers read no labels or annotations of a person's.
 _BUILT_IN = frozenset({"apps", "batch", ""})
 #: An extended resource and its amount, as they are written: ``nvidia.com/gpu=1``, ``"nvidia.com/gpu": "1"``, and in a
 #: JSON patch ``.../nvidia.com~1gpu", "value": 1``.
-_AMOUNTS = re.compile(
+_AMOUNTS = lazy_re.compile(
     r"""([\w-]+(?:\.[\w-]+)+(?:/|~1)[\w.-]+)["'\\]*(?:\s*,\s*["'\\]*value["'\\]*)?\s*[:=]\s*["'\\]*(\d+)"""
 )
 #: A verb that nobody has, but who has all of them.
 _ANYTHING = "any-verb-at-all"
 #: Helm commands that take away what a release runs.
-_HELM_OFF = re.compile(
+_HELM_OFF = lazy_re.compile(
     r"^helm (?:.* )?(?:uninstall|delete)\b|^helm .*\bupgrade\b.*(?:replica\w*=0|enabled=false)", re.I
 )
 

@@ -6,7 +6,6 @@ What may *not* live here: waiting for anything.
 from __future__ import annotations
 
 import math
-import re
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -22,6 +21,7 @@ from killcheck.kube.objects import condition, format_time, name_of, namespace_of
 from killcheck.ledger import injection, keeping, left_on, unread
 from killcheck.spec.killpath import KillPath, Target
 from killcheck.spec.phases import words_of
+from killcheck.text import lazy_re
 from killcheck.text.durations import format_duration
 from killcheck.verdict import DrillResult, Verdict
 from killcheck.watch.cost import MONTH_H, bill
@@ -32,7 +32,7 @@ __all__ = ["Judged"]
 
 
 #: How the scheduler says that a claim is not there.
-_NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
+_NO_CLAIM = lazy_re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
 def _orchestrator(kill_path: KillPath) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
@@ -70,6 +69,7 @@ from killcheck.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFou
 from killcheck.kube.objects import Obj, copy, dig, namespace_of, ref_of
 from killcheck.kube.provider_pools import GKE_KIND, GKE_POOL
 from killcheck.kube.workloads import templates
+from killcheck.text import lazy_re
 
 __all__ = ["Cluster", "LoadError"]
 
@@ -469,7 +469,7 @@ class Cluster:
 
 
 #: What the API server warns of when it drops a field that the type does not have.
-_UNKNOWN = re.compile(r"unknown field '[^']+'")
+_UNKNOWN = lazy_re.compile(r"unknown field '[^']+'")
 #: The cloud's states as a bill knows them.
 _BILLING: dict[str, Literal["running", "stopping", "terminated"]] = {
     "pending": "running",

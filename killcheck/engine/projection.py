@@ -16,6 +16,7 @@ from typing import Any
 
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.resources import Resource
+from killcheck.text import lazy_re
 
 __all__ = [
     "CONSENT",
@@ -64,7 +65,7 @@ RESOURCE = f"{GROUP}/gpu"
 
 #: Runtimes that hand out devices to whoever sets the variable (the vendors' container toolkits, 2026).
 _RUNTIMES = {"nvidia": "NVIDIA_VISIBLE_DEVICES", "amd": "AMD_VISIBLE_DEVICES", "habana": "HABANA_VISIBLE_DEVICES"}
-_DEVICE = re.compile(r"/dev/(nvidia\d+|dri/(card|renderD)\d+|kfd|accel\d*|neuron\d+|vfio/\d+|dxg|davinci\d+)")
+_DEVICE = lazy_re.compile(r"/dev/(nvidia\d+|dri/(card|renderD)\d+|kfd|accel\d*|neuron\d+|vfio/\d+|dxg|davinci\d+)")
 _NOTHING = ("", "none", "void", "NoDevFiles")
 _NEVER = "0001-01-01T00:00:00Z"
 

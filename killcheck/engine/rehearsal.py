@@ -17,6 +17,7 @@ from killcheck.engine.connection import Engine, answered
 from killcheck.engine.firings import has, pull
 from killcheck.engine.projection import seconds
 from killcheck.kube.errors import KubeError, NotFound
+from killcheck.text import lazy_re
 
 __all__ = ["Rehearsal", "rehearse"]
 
@@ -26,9 +27,9 @@ PATIENCE_S = 20
 LABEL = "killcheck.dev/rehearsal"
 #: How old a rehearsal's container is, in seconds, when whoever made it must have been killed.
 LEFT_S = 120
-_LACKS = re.compile(r"(?:^|[\s:])([\w./-]+): (?:command )?not found", re.MULTILINE)
+_LACKS = lazy_re.compile(r"(?:^|[\s:])([\w./-]+): (?:command )?not found", re.MULTILINE)
 #: How shells say that a variable is not set, which a rehearsal has only where it is plain: bash ends with 127 then.
-_UNSET = re.compile(r"unbound variable|parameter (?:null or )?not set")
+_UNSET = lazy_re.compile(r"unbound variable|parameter (?:null or )?not set")
 #: What ends a command that has no network and no rights: it did start.
 _MEMORY = 256 * 1024 * 1024
 

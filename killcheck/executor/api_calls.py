@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qs, urlsplit
 
@@ -10,6 +9,7 @@ from msgspec import Struct
 
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube.selectors import SelectorError, parse_labels
+from killcheck.text import lazy_re
 from killcheck.text.jsontext import from_text
 
 __all__ = ["ApiCall", "HttpCommand", "call_of_url", "curl", "removes_only", "replicas_in", "wget"]
@@ -79,9 +79,9 @@ class HttpCommand(Struct, frozen=True):
     prints_status: bool = False
 
 
-_PATH = re.compile(r"/(?:api/(?P<core>v\d\w*)|apis/(?P<group>[^/]+)/(?P<version>v\d\w*))(?:/(?P<rest>.*))?$")
+_PATH = lazy_re.compile(r"/(?:api/(?P<core>v\d\w*)|apis/(?P<group>[^/]+)/(?P<version>v\d\w*))(?:/(?P<rest>.*))?$")
 #: In a patch, and in an operation of a JSON patch.
-_REPLICAS = re.compile(r"""["']?replicas["']?\s*(?:[:=]|,\s*["']?value["']?\s*:)\s*["']?(\d{1,9})""")
+_REPLICAS = lazy_re.compile(r"""["']?replicas["']?\s*(?:[:=]|,\s*["']?value["']?\s*:)\s*["']?(\d{1,9})""")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 
+from killcheck.text import lazy_re
+
 __all__ = ["Asked", "asked", "dates_named", "days_named", "own_clock"]
 
 
@@ -24,44 +26,46 @@ class Asked(StrEnum):
 
 
 #: What tells a program the time: date(1), Python, JavaScript, Go, PowerShell, bash's own printf.
-_CLOCK = re.compile(
+_CLOCK = lazy_re.compile(
     r"\bdate\b|datetime|strftime|localtime|gmtime|\bnew Date\b|Get-Date|time\.Now|%\([^)]*\)T|EPOCHSECONDS"
 )
 #: Formats of strftime(3), ``%-d`` and ``%_H`` of GNU too, and what languages call the same.
 _ASKING = {
-    Asked.HOUR: re.compile(r"%[-_0^#]?[HIklpPRr]|\.hour\b|getHours|getUTCHours|\.Hour\b"),
-    Asked.WEEK: re.compile(
+    Asked.HOUR: lazy_re.compile(r"%[-_0^#]?[HIklpPRr]|\.hour\b|getHours|getUTCHours|\.Hour\b"),
+    Asked.WEEK: lazy_re.compile(
         r"%[-_0^#]?[GgUVWj]|isocalendar|tm_yday|YearDay|ISOWeek|(?i:\bweek_?(of_?year|number|num|no)\b|\bgetWeek)"
     ),
-    Asked.WEEKDAY: re.compile(
+    Asked.WEEKDAY: lazy_re.compile(
         r"%[-_0^#]?[uwaA]|\b(iso)?weekday\b|isocalendar|tm_wday|day_name|getDay\b|getUTCDay|DayOfWeek|Weekday\("
         r"|\b(Sat|Sun|Mon|Tue|Wed|Thu|Fri)(day|urday|sday|nesday|rsday)?\b|\bweekends?\b",
         re.I,
     ),
-    Asked.DATE: re.compile(
+    Asked.DATE: lazy_re.compile(
         r"%[-_0^#]?[demjFDxbBhy]|\.(day|month|tm_mon|tm_mday|tm_yday)\b|date\.today|\.date\(\)|getDate|getMonth"
         r"|\.Month\b|\.YearDay|(?i:holiday)|\bdate\b\s*(\)|\||$)",
         re.M,
     ),
 }
 #: Moments that the API server writes on objects, other than to sort them.
-_STAMPED = re.compile(
+_STAMPED = lazy_re.compile(
     r"(?<!sort-by=)(?<!sort-by=\.metadata\.)(?<!sort-by=\{\.metadata\.)\b(creationTimestamp|startTime|lastScheduleTime"
     r"|lastTransitionTime|cronjob-scheduled-timestamp)\b"
 )
 #: What says how late it is, to reckon ages from.
-_NOW = re.compile(_CLOCK.pattern + r"|\btime\.time\(|\bstrptime\b|\bnow\b")
+_NOW = lazy_re.compile(_CLOCK.pattern + r"|\btime\.time\(|\bstrptime\b|\bnow\b")
 #: A part of a moment: its day, its hour.
-_PART = re.compile(r"\bcut\b|\bsubstr|\[\d*:\d*\]|\$\{\w+:\d|strftime|weekday|\.(hour|day|month)\b|%[aAdHjuw]")
+_PART = lazy_re.compile(r"\bcut\b|\bsubstr|\[\d*:\d*\]|\$\{\w+:\d|strftime|weekday|\.(hour|day|month)\b|%[aAdHjuw]")
 #: What tosses a coin, with or without a clock.
-_CHANCE = re.compile(r"\bRANDOM\b|\brand\(\)|/dev/u?random|\bshuf\b|\brandom\b|\brandint\b|Math\.random|Get-Random")
+_CHANCE = lazy_re.compile(
+    r"\bRANDOM\b|\brand\(\)|/dev/u?random|\bshuf\b|\brandom\b|\brandint\b|Math\.random|Get-Random"
+)
 #: A moment to the second is a stamp: nobody compares one with a day.
-_STAMPS = re.compile(
+_STAMPS = lazy_re.compile(
     r"\+?[\"']?%[YFG][-%md]*[T_ -]?(%H[-:]?%M[-:]?%S|%T)[%zZN]*|\+[\"']?%s\b|-I\w*|--iso-8601\S*|-R\b|--rfc-\S+"
 )
 #: A number that can be a day of a month, standing by itself.
-_DAY = re.compile(r"(?<![\w.:/%$=-])0?([1-9]|[12]\d|3[01])(?![\w.:/%-])")
-_NAMED = re.compile(r"(?<![\d.:-])(?:20\d\d-)?(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!-|[.:]?\d)")
+_DAY = lazy_re.compile(r"(?<![\w.:/%$=-])0?([1-9]|[12]\d|3[01])(?![\w.:/%-])")
+_NAMED = lazy_re.compile(r"(?<![\d.:-])(?:20\d\d-)?(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!-|[.:]?\d)")
 
 
 def asked(texts: Iterable[str]) -> frozenset[Asked]:
@@ -106,13 +110,13 @@ def _is_asked(word: re.Match[str], text: str) -> bool:
 
 #: By what programs ask for the time whose answer is this host's: words of bash, and languages other than Python as
 #: the first word of a command (``node`` is a kind of Kubernetes', too). So far behind one its words are looked for.
-_UNTOLD = re.compile(
+_UNTOLD = lazy_re.compile(
     r"EPOCH(?:SECONDS|REALTIME)|%\((?!\+\))[^)\n]{0,80}\)T|\b[gmn]?awk\b[^\n]{0,400}?\b(?:strftime|systime)\b"
     r"|\bjq\b[^\n]{0,400}?\b(?:now|strflocaltime)\b|-newer[aBcm]t\b|-daystart\b"
     r"|(?:^|[;&|`(]|\b(?:then|do|else|exec)\b)[ \t]*(?:perl|ruby|node|php|lua)\b[^\n]{0,400}?(?:time|Time|Date|date)",
     re.M,
 )
-_DIVIDED = re.compile(r"[/%]\s*\d")
+_DIVIDED = lazy_re.compile(r"[/%]\s*\d")
 
 
 def dates_named(texts: Iterable[str]) -> frozenset[tuple[int, int]]:

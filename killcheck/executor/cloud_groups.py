@@ -7,15 +7,16 @@ instance-groups managed resize``, ``gcloud container clusters resize``, ``az aks
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from killcheck.text import lazy_re
+
 __all__ = ["GROUPS", "Group"]
 
 #: A number of machines, and no number without end.
-_NUMBER = re.compile(r"[0-9]{1,6}")
+_NUMBER = lazy_re.compile(r"[0-9]{1,6}")
 
 
 class Group(Struct, frozen=True):

@@ -6,11 +6,12 @@ named here. Where botocore is not installed, nothing is known.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
+
+from killcheck.text import lazy_re
 
 __all__ = ["wrong_in"]
 
@@ -30,7 +31,7 @@ _OPERATIONS = {
 #: How alike a command and one of these are of which it is a misspelling: no two of the AWS CLI's are so alike (0 to 1).
 _MISSPELT = 0.95
 #: A number, and none without end.
-_NUMBER = re.compile(r"[0-9]{1,9}")
+_NUMBER = lazy_re.compile(r"[0-9]{1,9}")
 #: Options that every command takes (aws help; the generated ones of each operation).
 _GLOBAL = (
     "debug", "endpoint-url", "no-verify-ssl", "no-paginate", "output", "query", "profile", "region", "version", "color",

@@ -7,13 +7,13 @@ and its like, ``az vm deallocate|start``, by their reference pages. What may *no
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from killcheck.executor.cloud_groups import GROUPS, Group
 from killcheck.executor.shell_script import UNKNOWN
+from killcheck.text import lazy_re
 
 __all__ = ["Asked", "asked", "lacks_place"]
 
@@ -63,12 +63,12 @@ _PLACES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
 }
 #: What a machine can be called there: of a line that is no shell's, words that mean something to one name nothing.
 _MACHINE = {
-    "aws": re.compile(r"m?i-[\w-]+"),
-    "gcloud": re.compile(r"(?!-)[\w./:-]+"),
-    "az": re.compile(r"(?!-)[\w.()-]+"),
+    "aws": lazy_re.compile(r"m?i-[\w-]+"),
+    "gcloud": lazy_re.compile(r"(?!-)[\w./:-]+"),
+    "az": lazy_re.compile(r"(?!-)[\w.()-]+"),
 }
 #: What a group, or the cluster that it is of, can be called: in a filter it is no word of the filter's.
-_GROUP = re.compile(r"(?!-)[\w./:-]+")
+_GROUP = lazy_re.compile(r"(?!-)[\w./:-]+")
 _NAMES = {"aws": ("--instance-ids",), "az": ("--name", "-n")}
 
 

@@ -20,12 +20,13 @@ from killcheck.executor.python_values import Scope, Value, dotted
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube import resources
 from killcheck.kube.resources import Resource
+from killcheck.text import lazy_re
 
 __all__ = ["Program", "PythonReading", "read"]
 
 _METHODS = frozenset({"get", "post", "put", "patch", "delete", "head"})
 _HTTP = frozenset(method.upper() for method in _METHODS)
-_CLIENT_METHOD = re.compile(
+_CLIENT_METHOD = lazy_re.compile(
     r"(?P<verb>create|read|list|patch|replace|delete_collection|delete|get)_(?P<at>namespaced_|cluster_)?(?P<kind>\w+?)"
     r"(?:_(?P<sub>scale|status|eviction|log|token))?(?P<all>_for_all_namespaces)?(?:_with_http_info)?$",
 )

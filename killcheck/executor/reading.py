@@ -17,6 +17,7 @@ from killcheck.executor import kubectl_calls, python_calls, shell_script
 from killcheck.executor.api_calls import ApiCall, HttpCommand, call_of_url, curl, wget
 from killcheck.executor.shell_script import UNKNOWN, Command, ShellSyntaxError
 from killcheck.kube.objects import Obj, dig
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 __all__ = ["ApiCall", "ConfigMaps", "Reading", "read"]
@@ -25,7 +26,7 @@ __all__ = ["ApiCall", "ConfigMaps", "Reading", "read"]
 ConfigMaps = Mapping[tuple[str, str], Obj]
 
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"})
-_PYTHONS = re.compile(r"python(\d(\.\d+)?)?|pypy3?|uv")
+_PYTHONS = lazy_re.compile(r"python(\d(\.\d+)?)?|pypy3?|uv")
 #: Words of the shell itself: no program is needed for them.
 _BUILTINS = frozenset(
     """

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from killcheck.text import lazy_re
 from killcheck.text.jsontext import from_text
 
 __all__ = [
@@ -45,7 +46,7 @@ UNAUTHORIZED = (
     r"invalid bearer token"
 )
 #: What the API server does not take as it is (422): ``FIELD: Forbidden: ...`` is such a field's (apimachinery, field).
-_INVALID = re.compile(r"\bis invalid: |^\* \S+: (?:Forbidden|Invalid value|Required value|Unsupported value): ")
+_INVALID = lazy_re.compile(r"\bis invalid: |^\* \S+: (?:Forbidden|Invalid value|Required value|Unsupported value): ")
 #: Known, and not allowed to.
 FORBIDDEN = rf"\bforbidden\b|{_status(403)}"
 _PATH = r"/var/run/secrets/kubernetes\.io/serviceaccount"
@@ -87,18 +88,18 @@ _BUSY = (
 
 #: A shell's trace of a command that is yet to run (``set -x``), curl's progress, whose numbers are bytes, and frames of
 #: a stack (Python's, Node's, Go's).
-_NOISE = re.compile(
+_NOISE = lazy_re.compile(
     r"\s*\++ |\s*\d{1,3}\s+[\d.]+[kMG]?\s+\d{1,3}\s+[\d.]+[kMG]?\s|"
     r"\s*File \".*\", line \d+|\s+at .*:\d+:\d+\)?$|\s+/\S+\.go:\d+"
 )
 #: What klog writes before a message: when, its process, where in its source.
-_KLOG = re.compile(r"[IWEF]\d{4} [\d:.]+\s+\d+ \S+:\d+\] ")
+_KLOG = lazy_re.compile(r"[IWEF]\d{4} [\d:.]+\s+\d+ \S+:\d+\] ")
 #: Of several lines those tell most that say that they are an error.
-_TELLING = re.compile(r"error|exception|curl:|refused|unable", re.IGNORECASE)
+_TELLING = lazy_re.compile(r"error|exception|curl:|refused|unable", re.IGNORECASE)
 #: Where a program tells how it is to be called, after it has told what was wrong (cobra, argparse, getopt).
-_USAGE = re.compile(r"(?:see|try|run) ['\"`\u2018]?\S.*--?h(?:elp)?\b|usage:", re.IGNORECASE)
+_USAGE = lazy_re.compile(r"(?:see|try|run) ['\"`\u2018]?\S.*--?h(?:elp)?\b|usage:", re.IGNORECASE)
 #: The message of a Status in JSON, wherever a client shows the whole answer in one line.
-_MESSAGE = re.compile(r"\"message\"\s*:\s*(\"(?:[^\"\\]|\\.)*\")")
+_MESSAGE = lazy_re.compile(r"\"message\"\s*:\s*(\"(?:[^\"\\]|\\.)*\")")
 
 
 class RefusalKind(StrEnum):

@@ -12,25 +12,26 @@ from pathlib import Path
 from msgspec import Struct
 
 from killcheck.spec.killpath import Command
+from killcheck.text import lazy_re
 from killcheck.text.files import enclosed
 
 __all__ = ["CLIS", "Lock", "clis", "commands_of", "is_script", "locks", "own_script", "persistent", "texts", "writes"]
 
 #: Clouds' command lines: the program, and the words that make a call of it one that changes something.
 CLIS = ("gcloud", "aws", "az", "oci", "doctl", "runpodctl", "vastai")
-_CALL = re.compile(rf"(?:^|[\s;&|($`\"'\[,])({'|'.join(CLIS)})(?=[\s\"',]|$)", re.MULTILINE)
-_LOCK = re.compile(r"(?<![\w.])(/[\w./-]+\.(?:lock|pid|lck))(?![\w.])")
+_CALL = lazy_re.compile(rf"(?:^|[\s;&|($`\"'\[,])({'|'.join(CLIS)})(?=[\s\"',]|$)", re.MULTILINE)
+_LOCK = lazy_re.compile(r"(?<![\w.])(/[\w./-]+\.(?:lock|pid|lck))(?![\w.])")
 #: What writes to a disk, or may: of a shell redirections and programs that make or change files, of Python its calls.
-_SHELL_WRITES = re.compile(
+_SHELL_WRITES = lazy_re.compile(
     r"(?<![<&=-])>{1,2}\|?\s*(?!&|>|=|/dev/(null|stdout|stderr|tty)\b)[\w\"'$/.{~]"
     r"|\b(tee|mkdir|mktemp|touch|install|rsync|truncate|flock|logrotate|sqlite3?|sed\s+-i|dd|cp|mv|rm|ln|tar)\b"
 )
-_PYTHON_WRITES = re.compile(
+_PYTHON_WRITES = lazy_re.compile(
     r"open\([^)]*['\"][wax+]|write_(text|bytes)|FileHandler|mkdir|makedirs|tempfile|shutil|os\.open|subprocess|sqlite"
 )
 #: What compares numbers, and redirects nothing.
-_ARITHMETIC = re.compile(r"\(\(.*?\)\)|\[\[.*?\]\]", re.DOTALL)
-_WORD = re.compile(r"[\w./@-]+")
+_ARITHMETIC = lazy_re.compile(r"\(\(.*?\)\)|\[\[.*?\]\]", re.DOTALL)
+_WORD = lazy_re.compile(r"[\w./@-]+")
 _DEEP = 4
 #: Scripts larger than this are not read, in bytes.
 _LIMIT = 1 << 20

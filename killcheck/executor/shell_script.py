@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from killcheck.executor.shell_words import HereDocument, Lexer, Operator, ShellSyntaxError, Token, Word, lex
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 __all__ = ["UNKNOWN", "Command", "Script", "ShellSyntaxError", "parse"]
@@ -23,16 +24,16 @@ UNKNOWN = "\ufffd"
 _REDIRECTIONS = frozenset({"<", ">", ">>", ">|", ">&", "<&", "&>", "&>>", "<<<"})
 _OPENING = frozenset({"if", "then", "elif", "else", "while", "until", "do", "{", "!", "time"})
 _CLOSING = frozenset({"fi", "done", "esac", "}"})
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.S)
+_NAME = lazy_re.compile(r"[A-Za-z_]\w*")
+_ASSIGNMENT = lazy_re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.S)
 #: Programs between two others in a pipe that pass on what they read, or part of it.
 _FILTERS = frozenset({"grep", "egrep", "head", "tail", "sort", "uniq", "tee", "cat"})
 #: Arrays, and what is cut off a value's ends.
-_KEYED = re.compile(r"\[(.+?)\]=(.*)", re.S)
-_ALL = re.compile(r"(!?)([A-Za-z_]\w*)\[[@*]\]")
-_COUNT = re.compile(r"#([A-Za-z_]\w*)\[[@*]\]")
-_ELEMENT = re.compile(r"([A-Za-z_]\w*)\[([^@*\]]+)\]")
-_CUT = re.compile(r"([A-Za-z_]\w*|\d)(##?|%%?)(.+)", re.S)
+_KEYED = lazy_re.compile(r"\[(.+?)\]=(.*)", re.S)
+_ALL = lazy_re.compile(r"(!?)([A-Za-z_]\w*)\[[@*]\]")
+_COUNT = lazy_re.compile(r"#([A-Za-z_]\w*)\[[@*]\]")
+_ELEMENT = lazy_re.compile(r"([A-Za-z_]\w*)\[([^@*\]]+)\]")
+_CUT = lazy_re.compile(r"([A-Za-z_]\w*|\d)(##?|%%?)(.+)", re.S)
 _MAX_DEPTH = 8
 _MAX_COMMANDS = 2000
 #: Characters of a variable's value: one that is made of ten of itself, ten times over, would fill this machine.

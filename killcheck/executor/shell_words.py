@@ -5,10 +5,11 @@ What may *not* live here: what a word means when the script runs.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from msgspec import Struct, field
+
+from killcheck.text import lazy_re
 
 __all__ = ["HereDocument", "Lexer", "Operator", "ShellSyntaxError", "Token", "Word", "lex"]
 
@@ -35,13 +36,13 @@ _OPERATORS = (
 )
 _BEGINS_OPERATOR = frozenset(operator[0] for operator in _OPERATORS)
 #: Letters that are nothing but text, whatever comes before and after them.
-_LETTERS = re.compile(r"[A-Za-z0-9_./:,-]*")
-_VARIABLE = re.compile(r"\$(\w+|[@*#?$!-])")
+_LETTERS = lazy_re.compile(r"[A-Za-z0-9_./:,-]*")
+_VARIABLE = lazy_re.compile(r"\$(\w+|[@*#?$!-])")
 
 
 #: What an array is assigned to, and a conditional command on its line.
-_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=")
-_TEST = re.compile(r"\[\[\s[^\n]*?\s\]\](?=[\s;&|)]|$)")
+_ARRAY = lazy_re.compile(r"[A-Za-z_]\w*\+?=")
+_TEST = lazy_re.compile(r"\[\[\s[^\n]*?\s\]\](?=[\s;&|)]|$)")
 
 
 class ShellSyntaxError(Exception):

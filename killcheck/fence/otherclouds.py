@@ -17,14 +17,15 @@ from killcheck.fence.pools import Pool
 from killcheck.instances.catalogue import Catalogue, InstanceType
 from killcheck.instances.launchable import Launchable
 from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.text import lazy_re
 
 __all__ = ["aks_pool", "from_manifest", "gke_auto_provisioning", "gke_pool"]
 
 #: GCP families that come without devices (N1 takes them by guestAccelerators) and Azure's sizes that are not of N.
-_GCP_PLAIN = re.compile(
+_GCP_PLAIN = lazy_re.compile(
     r"(custom|e2|n1|n2|n2d|n4|n4a|n4d|c2|c2d|c3|c3d|c4|c4a|c4d|t2a|t2d|m1|m2|m3|m4|h3|h4d|z3|x4|f1|g1)-"
 )
-_AZURE_PLAIN = re.compile(r"Standard_([A-MO-Z]|N$)", re.IGNORECASE)
+_AZURE_PLAIN = lazy_re.compile(r"Standard_([A-MO-Z]|N$)", re.IGNORECASE)
 
 
 class _Shape(Struct):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from killcheck.fleet.file import Fleet, Shard
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.objects import Obj
 from killcheck.kube.passed_over import Cause
+from killcheck.text import lazy_re
 
 __all__ = ["MOUNTED", "JobError", "manifests", "text"]
 
@@ -28,7 +28,7 @@ MOST = 900_000
 _NOT_SENT = frozenset({".git", ".killcheck", ".venv", "node_modules", "__pycache__"})
 #: Files that no drill reads, and that hold what is to be kept: keys, Terraform's state, hidden ones. Whoever may read
 #: ConfigMaps would read them.
-_KEPT_BACK = re.compile(
+_KEPT_BACK = lazy_re.compile(
     r"(?i)\.(?!killcheckignore$).*|id_(rsa|dsa|ecdsa|ed25519)(\.pub)?|kubeconfig|credentials"
     r"|.*\.(pem|key|p12|pfx|jks|keystore|kubeconfig|env|gpg|asc|tfstate|tfvars)(\.backup|\.json)?"
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from killcheck.history.index import History
 from killcheck.history.nights import Night
+from killcheck.text import lazy_re
 from killcheck.text.shown import one_line
 
 __all__ = ["Break", "Series", "Stand", "Story", "day", "told"]
@@ -25,7 +25,7 @@ FEWEST, MOST = 5, 200
 #: Differences that are told of one break.
 MOST_CHANGES = 20
 #: A field of a snapshot that is too long to be in it.
-_DIGEST = re.compile(r"[0-9a-f]{12}")
+_DIGEST = lazy_re.compile(r"[0-9a-f]{12}")
 
 
 class Stand(StrEnum):

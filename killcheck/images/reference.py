@@ -10,15 +10,17 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from killcheck.text import lazy_re
+
 __all__ = ["NEVER_THERE", "InvalidReference", "Reference", "parse"]
 
 #: How tags begin that no registry has: what a drill asks for in place of one that is gone.
 NEVER_THERE = "killcheck-gone-"
 
-_TAG = re.compile(r"[\w][\w.-]{0,127}\Z", re.ASCII)
-_DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}\Z")
-_PATH = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*\Z")
-_DOMAIN = re.compile(
+_TAG = lazy_re.compile(r"[\w][\w.-]{0,127}\Z", re.ASCII)
+_DIGEST = lazy_re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}\Z")
+_PATH = lazy_re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*\Z")
+_DOMAIN = lazy_re.compile(
     r"(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*"
     r"|\[[a-fA-F0-9:]+\])(?::[0-9]+)?\Z"
 )

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from killcheck.text import lazy_re
+
 __all__ = ["amount", "amounts", "text", "total"]
 
-_FORM = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?", re.ASCII)
+_FORM = lazy_re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?", re.ASCII)
 _SUFFIX: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),

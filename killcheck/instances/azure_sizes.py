@@ -7,14 +7,15 @@ first letter alone (`N` of every size with GPUs), `sku-series` has the letters a
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from msgspec import Struct
 
+from killcheck.text import lazy_re
+
 __all__ = ["Size", "size_of"]
 
-_NAME = re.compile(
+_NAME = lazy_re.compile(
     r"(?:Standard_)?(?P<family>[A-Z])(?P<sub>[A-Z]{0,2})\d+(?:-\d+)?(?P<features>[a-zP]*)"
     r"(?:_NDR)?(?:_(?:xl_)?(?P<gpu>[A-Z]+\d+[A-Z]*))?(?:_v(?P<version>\d))?"
 )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -26,6 +25,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from killcheck.instances.azure_sizes import size_of
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 __all__ = ["Catalogue", "CatalogueError", "InstanceType", "Provider", "load", "parse", "shipped"]
@@ -45,7 +45,7 @@ _RESOURCES = {
 }
 
 #: `p5en.48xlarge` -> category p, generation 5; `u-6tb1.metal` -> u, 1 (karpenter-provider-aws' pattern).
-_SCHEME = re.compile(r"^([a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
+_SCHEME = lazy_re.compile(r"^([a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
 
 
 class CatalogueError(Exception):

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from killcheck.text import lazy_re
+
 __all__ = ["NORMALIZED", "OPERATORS", "Operator", "Requirement", "RequirementError", "Requirements"]
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"]
@@ -31,7 +33,7 @@ NORMALIZED = {
 }
 
 #: What Go's strconv.Atoi takes: no blanks, no underscores, ASCII digits.
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER = lazy_re.compile(r"[+-]?[0-9]+", re.ASCII)
 _MAX_INT = 2**63 - 1
 
 

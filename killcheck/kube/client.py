@@ -6,7 +6,6 @@ Every method raises a :class:`~killcheck.kube.errors.KubeError`; none answers 'n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -16,6 +15,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound, ServerFault, api_error
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.resources import Resource
+from killcheck.text import lazy_re
 
 __all__ = ["Answer", "Closer", "Kube", "Listing", "PatchType", "Transport", "WatchEvent", "next_page"]
 
@@ -29,7 +29,7 @@ _CONTENT_TYPES: dict[PatchType, str] = {
 }
 
 #: What a kubelet writes where a log should be.
-_NO_LOG = re.compile(
+_NO_LOG = lazy_re.compile(
     r"(?:failed to try resolving symlinks in path|failed to (?:open|read) log file"
     r'|failed to tail -?\d+ lines of log file|failed to seek -?\d+ in log file) "/[^\n]*'
     r"|unable to retrieve container logs for [a-z]+://[^\n]*"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from killcheck.kube.errors import CredentialsError
 from killcheck.kube.exec_plugin import ExecPlugin
 from killcheck.kube.kubeconfig import Section, read_file
 from killcheck.kube.objects import format_time
+from killcheck.text import lazy_re
 from killcheck.text.redaction import hide
 
 __all__ = ["Credentials", "ExecLogin", "Login", "StoredLogin", "TokenFile", "from_user", "impersonation"]
@@ -25,7 +25,7 @@ __all__ = ["Credentials", "ExecLogin", "Login", "StoredLogin", "TokenFile", "fro
 #: An exec plugin's credentials are renewed this long before they expire, so that none expires on its way.
 _AHEAD = timedelta(seconds=5)
 #: What may stand in a header: anything else would be quoted by the error that it causes.
-_HEADER_SAFE = re.compile(r"[\x21-\x7e]+")
+_HEADER_SAFE = lazy_re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from killcheck.text import lazy_re
+
 __all__ = ["CronError", "Every", "Fields", "parse_expression", "parse_go_duration"]
 
 _GO_SPACE = " \t\n\v\f\r\x85\xa0"
@@ -183,7 +185,7 @@ _UNITS_NS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_DURATION_PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^.0-9]*)")
+_DURATION_PART = lazy_re.compile(r"([0-9]*)(\.[0-9]*)?([^.0-9]*)")
 
 
 def parse_go_duration(text: str) -> int:

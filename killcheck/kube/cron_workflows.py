@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from killcheck.kube.objects import Obj, annotations_of, dig, items, mappings, name_of, namespace_of
+from killcheck.text import lazy_re
 
 __all__ = ["STANDS_FOR", "as_cron_job", "is_cron_workflow", "stood_for", "template_of"]
 
@@ -59,7 +60,7 @@ _OF_NO_ACCOUNT = frozenset(
         *("script", "steps", "dag", "failFast", "retryStrategy", "timeout", "plugin"),
     }
 )
-_PARAMETER = re.compile(r"\{\{ *(=?)(.*?) *\}\}")
+_PARAMETER = lazy_re.compile(r"\{\{ *(=?)(.*?) *\}\}")
 #: How deep steps may call others, and how many calls there may be in all: a few lines of ``withItems`` make millions.
 _DEEPEST, _MOST_CALLS = 8, 200
 

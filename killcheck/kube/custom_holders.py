@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from killcheck.kube.gpus import is_device, is_known_device
 from killcheck.kube.objects import Obj, dig
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path, format_path
 
 __all__ = [
@@ -152,7 +153,7 @@ HOLDS_NOTHING = frozenset(
 
 
 #: Kinds of machines, whoever manages them (Crossplane, Config Connector, Cluster API, clouds' operators).
-_MACHINE_KINDS = re.compile(
+_MACHINE_KINDS = lazy_re.compile(
     r".*(NodeGroup|Nodegroup|NodePool|NodeClass|MachinePool|MachineSet|MachineDeployment|MachineTemplate|AgentPool|LaunchTemplate"
     r"|AutoScalingGroup|AutoscalingGroup|ControlPlane)|ClusterConfig"
 )
@@ -217,22 +218,26 @@ REFERENCES: tuple[Reference, ...] = (
 )
 
 #: Machine types with accelerators of EC2, GCE and Azure (the catalogue knows each one).
-_MACHINES = re.compile(
+_MACHINES = lazy_re.compile(
     r"(ml\.)?(p\d|g\d|gr\d|trn\d|inf\d|dl\d)\w*(-\w+)?\.\d*\w+|(a2|a3|a4|a4x|g2|g4|ct\d\w*)-\S+|Standard_N[CDGV]\w+"
 )
 #: Words for accelerators in keys (not in maxOutputTokens), and the models of them in values.
-_GPU_KEY = re.compile(r"((^|[^A-Za-z])(?i:gpu|tpu|accelerator)|(?<=[a-z])(GPU|Gpu|TPU|Tpu|Accelerator))s?($|[^a-z])")
+_GPU_KEY = lazy_re.compile(
+    r"((^|[^A-Za-z])(?i:gpu|tpu|accelerator)|(?<=[a-z])(GPU|Gpu|TPU|Tpu|Accelerator))s?($|[^a-z])"
+)
 #: Lists of accelerators: KubeVirt's machines, Tanzu's, Cluster API's.
-_GPU_LIST = re.compile(r"(?i)[vp]?gpus|accelerators|gpu_?devices")
-_MODELS = re.compile(r"(?i)\b(nvidia[-_. ]?)?([ABH]\d00|GH200|GB[23]00|L40S?|L4|T4|V100|MI[23]\d\d[AX]?|tpu-v\d\w*)\b")
-_DEVICE_NAME = re.compile(
+_GPU_LIST = lazy_re.compile(r"(?i)[vp]?gpus|accelerators|gpu_?devices")
+_MODELS = lazy_re.compile(
+    r"(?i)\b(nvidia[-_. ]?)?([ABH]\d00|GH200|GB[23]00|L40S?|L4|T4|V100|MI[23]\d\d[AX]?|tpu-v\d\w*)\b"
+)
+_DEVICE_NAME = lazy_re.compile(
     r"(?i)\b(nvidia\.com/(gpu|mig-\S+)|amd\.com/gpu|google\.com/tpu|aws\.amazon\.com/neuron\w*"
     r"|habana\.ai/gaudi|gpu\.intel\.com/\w+)"
 )
 _KEYS = ("gpu", "gpus")
 #: Names of maps that count resources, and how a number is written there: also one that something else fills in.
-_RESOURCES = re.compile(r"(?i)(resources?|limits?|requests?|capacity|perNode)$")
-_QUANTITY = re.compile(r"\d+(\.\d+)?[A-Za-z]{0,2}|.*(\$|\{\{|<).*")
+_RESOURCES = lazy_re.compile(r"(?i)(resources?|limits?|requests?|capacity|perNode)$")
+_QUANTITY = lazy_re.compile(r"\d+(\.\d+)?[A-Za-z]{0,2}|.*(\$|\{\{|<).*")
 
 
 def is_gpu_machine(machine_type: str) -> bool:

@@ -27,6 +27,7 @@ from killcheck.kube.objects import (
     name_of,
     namespace_of,
 )
+from killcheck.text import lazy_re
 
 __all__ = [
     "DOWNSCALER",
@@ -46,7 +47,7 @@ _PREFIX = "downscaler/"
 #: Annotations whose meaning is not read here.
 PERIODS = ("upscale-period", "downscale-period")
 _DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-_SPAN = re.compile(r"([a-zA-Z]{3})-([a-zA-Z]{3}) (\d\d):(\d\d)-(\d\d):(\d\d) ([a-zA-Z/_]+)")
+_SPAN = lazy_re.compile(r"([a-zA-Z]{3})-([a-zA-Z]{3}) (\d\d):(\d\d)-(\d\d):(\d\d) ([a-zA-Z/_]+)")
 #: ``--include-resources``: those that hold pods and are scaled.
 _PLURALS = {"Deployment": "deployments", "StatefulSet": "statefulsets", "Rollout": "rollouts"}
 _BY_DEFAULT = "py-kube-downscaler,kube-downscaler,downscaler"
@@ -123,7 +124,7 @@ class Downscaler(Struct, frozen=True):
     plurals: frozenset[str] = frozenset({"deployments"})
     uptime: str = "always"
     downtime: str = "never"
-    excluded_namespaces: tuple[re.Pattern[str], ...] = (re.compile("kube-system"),)
+    excluded_namespaces: tuple[re.Pattern[str], ...] = (lazy_re.compile("kube-system"),)
     excluded_names: frozenset[str] = frozenset(_BY_DEFAULT.split(","))
     replicas: int = 0
     interval_s: float = 30.0

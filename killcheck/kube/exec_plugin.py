@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -24,6 +23,7 @@ from typing import Any
 from killcheck.kube.errors import CredentialsError, KubeConfigError
 from killcheck.kube.kubeconfig import Section
 from killcheck.kube.objects import Obj, dig, parse_time
+from killcheck.text import lazy_re
 from killcheck.text.redaction import redact
 
 __all__ = ["ExecPlugin", "Issued"]
@@ -34,7 +34,7 @@ ASKED_S = 300.0
 #: The end of a plugin's stderr that is told, in characters.
 _TOLD = 600
 _VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-_SECRET_NAME = re.compile(r"(?i)(secret|token|passw|pwd|api[-_]?key|private|credential)")
+_SECRET_NAME = lazy_re.compile(r"(?i)(secret|token|passw|pwd|api[-_]?key|private|credential)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from killcheck.kube.objects import Obj, controller_of, dig, namespace_of
+from killcheck.text import lazy_re
 
 __all__ = [
     "Claims",
@@ -39,7 +40,7 @@ __all__ = [
 Claims = Mapping[tuple[str, str, str], Obj]
 
 #: Extended resources that are accelerators, by vendor: each count is one device, slice or share of one.
-_DEVICES = re.compile(
+_DEVICES = lazy_re.compile(
     r"nvidia\.com/.+|amd\.com/.+|gpu\.intel\.com/.+|aws\.amazon\.com/neuron.*|google\.com/tpu|cloud-tpus\.google\.com/.+"
     r"|habana\.ai/.+|.*qualcomm\.com/.+|huawei\.com/.+|cambricon\.com/.+|hygon\.com/.+|iluvatar\.(ai|com)/.+"
     r"|mthreads\.com/.+|metax-tech\.com/.+|enflame\.com/.+|kunlunxin\.com/.+|rebellions\.ai/.+|furiosa\.ai/.+"
@@ -49,33 +50,35 @@ _DEVICES = re.compile(
     re.IGNORECASE,
 )
 #: Amounts *of* a device (memory, cores): beside a device they say nothing new; alone they mean that one is held.
-_PORTIONS = re.compile(r".*(mem(ory)?(\.max|-percentage)?|cores?|millicores|percentage|tiles|priority|ratio)")
+_PORTIONS = lazy_re.compile(r".*(mem(ory)?(\.max|-percentage)?|cores?|millicores|percentage|tiles|priority|ratio)")
 #: What is registered beside accelerators: network cards, read-only monitoring, the kernel's own devices.
-_OTHERS = re.compile(
+_OTHERS = lazy_re.compile(
     r".*(nics?|hostdev|rdma.*|.*_monitoring|roce.*|sriov.*|hca.*|mlnx.*|fabric.*)|(vfio-?)?(kvm|tun|fuse|vhost-net)"
     r"|(pod-)?eni(-ip)?|efa|erdma|nitro_enclaves|private-?ipv4address|qat.*|dsa.*|sgx.*|epc|provision|enclave"
     r"|(batch|mid)-(cpu|memory)|.*(tty|serial|video|camera|snd|usb|tpm|rtc|input|gpio|i2c|spi)[-_]?\w*",
     re.IGNORECASE,
 )
 #: Domains under which no accelerator is registered: networks, kernel devices, Kubernetes' own and its schedulers'.
-_OTHER_DOMAINS = re.compile(
+_OTHER_DOMAINS = lazy_re.compile(
     r"rdma|vpc\.amazonaws\.com|devices\.kubevirt\.io|(.*\.)?network\.kubevirt\.io|smarter-devices|squat\.ai"
     r"|generic-device-plugin|networking\.gke\.io.*|(.*\.)?kubernetes\.io|mellanox\.com|openshift\.io|akri\.sh"
     r"|(sgx|qat|dsa|iaa|dlb|cmk|power)\.intel\.com|aliyun|tke\.cloud\.tencent\.com|scheduling\.k8s\.io|aws\.ec2\.nitro|github\.com"
 )
 #: DRA device classes that are no accelerators. Any other class counts as one.
-_OTHER_CLASSES = re.compile(r".*(nic|net|rdma|cpu|memory|dranet|sriov|infiniband|roce|imex|channel|domain).*")
+_OTHER_CLASSES = lazy_re.compile(r".*(nic|net|rdma|cpu|memory|dranet|sriov|infiniband|roce|imex|channel|domain).*")
 #: Annotations (or labels, of old) by which KAI and run:ai's scheduler hand out parts of a GPU, KAI's source:
 #: pkg/common/constants. HAMi's shares are extended resources.
 _FRACTIONS = ("gpu-fraction", "gpu-memory", "runai/gpu-fraction", "run.ai/gpu-fraction", "runai-gpu-fraction")
 #: ...and those by which run:ai asks for a MIG instance, with its number.
 _MIG = "nvidia.com/mig-"
-_COUNT = re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|Ki|Mi|Gi)?")
+_COUNT = lazy_re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|Ki|Mi|Gi)?")
 _SCALE = {"m": 0.001, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
 #: A label by which nodes with accelerators are chosen.
-_GPU_LABEL = re.compile(r"(?i)(?<![a-z])(gpu|npu|tpu|accelerator|nvidia|neuron|gaudi)(?![a-z]|[^=]*=(false|none|0)$)")
+_GPU_LABEL = lazy_re.compile(
+    r"(?i)(?<![a-z])(gpu|npu|tpu|accelerator|nvidia|neuron|gaudi)(?![a-z]|[^=]*=(false|none|0)$)"
+)
 
 
 class Hold(StrEnum):
@@ -268,11 +271,11 @@ def shared(metadata: Obj) -> str | None:
 #: So long is a share or an amount at most, in characters: an annotation may have a quarter of a megabyte.
 _LONGEST_SHARE = 24
 #: A key that speaks of accelerators, and of no port, hour or version of what watches them; a value that is a part.
-_SHARER = re.compile(
+_SHARER = lazy_re.compile(
     r"(?i)(?<![a-z])v?(gpu|npu|tpu|mig|accelerator)s?(?![a-z])"
     r"(?!.*(port|interval|timeout|scrape|metric|version|revision|driver|priority|cost|price|checksum|updated|seconds))"
 )
-_SHARE = re.compile(r"(0?\.\d*[1-9]\d*|[1-9]\d{0,5}(\.\d+)?)\s*(%|[kKMGT]i?B?)?")
+_SHARE = lazy_re.compile(r"(0?\.\d*[1-9]\d*|[1-9]\d{0,5}(\.\d+)?)\s*(%|[kKMGT]i?B?)?")
 
 
 def claims_of(objects: Iterable[Obj]) -> dict[tuple[str, str, str], Obj]:

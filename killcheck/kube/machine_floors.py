@@ -14,6 +14,7 @@ from typing import Any
 from killcheck.kube.custom_holders import BY_MACHINE, is_capacity, is_gpu_machine, mention
 from killcheck.kube.objects import Obj
 from killcheck.kube.workloads import templates
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path, format_path
 
 __all__ = ["Named", "floors", "is_pattern"]
@@ -22,15 +23,17 @@ __all__ = ["Named", "floors", "is_pattern"]
 Named = Collection[tuple[str, str]]
 
 #: Fields that say how many there are at the least; without any of them, how many there are. Without ``-`` and ``_``.
-_LEAST = re.compile(r"(?i)(total)?min(imum)?(node|machine|instance|server)?s?(size|counts?|replicas|capacity|number)?")
-_FIXED = re.compile(
+_LEAST = lazy_re.compile(
+    r"(?i)(total)?min(imum)?(node|machine|instance|server)?s?(size|counts?|replicas|capacity|number)?"
+)
+_FIXED = lazy_re.compile(
     r"(?i)replicas|desired(size|capacity|count|nodes)|(initial|desired)?(node|machine|instance|server)count|numnodes"
 )
 #: ...and where they stand beside the machine's type itself.
-_BESIDE = re.compile(r"(?i)count|capacity|size|quantity")
+_BESIDE = lazy_re.compile(r"(?i)count|capacity|size|quantity")
 #: Fields that name a type of machine, and those below which one is only chosen.
-_TYPED = re.compile(r"(?i).*(type|types|size|sku|flavor|shape|machine|instance|profile)")
-_CHOOSING = re.compile(
+_TYPED = lazy_re.compile(r"(?i).*(type|types|size|sku|flavor|shape|machine|instance|profile)")
+_CHOOSING = lazy_re.compile(
     r"(?i)(node)?selector|.*affinity|requirements|labels|annotations|match\w+|tolerations|priorities|env"
 )
 _MOST_DEPTH = 24

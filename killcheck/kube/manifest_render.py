@@ -20,6 +20,7 @@ from msgspec import Struct
 from killcheck.kube.manifest_folders import helm_command, kustomization_in, kustomize_command
 from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import name_of
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, YamlError, documents
 
@@ -31,13 +32,13 @@ _MOST_BYTES = 64_000_000
 #: A port that nobody listens on: whoever would download something is refused at once.
 _NOWHERE = "http://127.0.0.1:9"
 #: What a reference to something elsewhere looks like.
-_REMOTE = re.compile(r"\w+://|^git@|^[\w.-]+\.(com|org|io|dev|net)[/:]|[?&]ref=|^git::")
+_REMOTE = lazy_re.compile(r"\w+://|^git@|^[\w.-]+\.(com|org|io|dev|net)[/:]|[?&]ref=|^git::")
 #: Where a kustomization names files, or what is to be fetched: lists of them, entries with a path, generators.
 _LISTED = ("resources", "bases", "components", "crds", "configurations", "patchesStrategicMerge")
 _BY_PATH = ("patches", "patchesJson6902", "replacements", "openapi")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 _RUN_THINGS = ("helmCharts", "helmChartInflationGenerator", "generators", "transformers", "validators")
-_SOURCE = re.compile(r"^# Source: (\S+)$", re.M)
+_SOURCE = lazy_re.compile(r"^# Source: (\S+)$", re.M)
 
 
 class Rendered(Struct, frozen=True):

@@ -15,6 +15,7 @@ from killcheck.kube import outside_schedules, provider_pools, secret_text
 from killcheck.kube.machine_floors import floors
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, kind_of, names_accelerators
+from killcheck.text import lazy_re
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, Gaps, Path, YamlError, documents, each_document, format_path
@@ -41,36 +42,36 @@ _TEXT_MAPS = frozenset({"labels", "annotations", "matchLabels", "nodeSelector", 
 #: Fields of containers that are text, or lists of it.
 _TEXT_IN_CONTAINERS = frozenset({"name", "image", "command", "args", "value", "workingDir", "imagePullPolicy"})
 #: Groups of files that configure programs: YAML with a kind, but nothing an API server keeps.
-_CONFIGURATION = re.compile(
+_CONFIGURATION = lazy_re.compile(
     r"kustomize\.config\.k8s\.io|kind\.x-k8s\.io|.*kubelet\.config\.k8s\.io|kubeadm\.k8s\.io|.*\.config\.k8s\.io"
     r"|skaffold|eksctl\.io|ctlptl\.dev|audit\.k8s\.io|config\.kueue\.x-k8s\.io",
 )
 #: A comment above a document, for what killcheck shall not look at.
 IGNORE = "killcheck:ignore"
 #: What a program of its own has too.
-_SHELL = ("'${', a variable of a shell or of Terraform", re.compile(r"\$\{|\$\(|\$[A-Za-z_]\w*"))
+_SHELL = ("'${', a variable of a shell or of Terraform", lazy_re.compile(r"\$\{|\$\(|\$[A-Za-z_]\w*"))
 #: A text of a shell's variables, which envsubst fills in; Terraform's have small letters.
-_VARIABLES = re.compile(r"(?:[^${}]*(?:\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*\}))+[^${}]*")
+_VARIABLES = lazy_re.compile(r"(?:[^${}]*(?:\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*\}))+[^${}]*")
 #: A variable where a value, an item or a key begins.
-_FOR_A_VALUE = re.compile(r"(?:^\s*|[:,\[{-]\s*)\$[{(]?[A-Za-z_]")
+_FOR_A_VALUE = lazy_re.compile(r"(?:^\s*|[:,\[{-]\s*)\$[{(]?[A-Za-z_]")
 #: The marks of template engines, the surest first.
 _ENGINES = (
-    ("'{{', Helm?", re.compile(r"\{\{")),
-    ("'{%', Jinja?", re.compile(r"\{%")),
-    ("'%{', Terraform?", re.compile(r"%\{")),
-    ("'<%', ERB?", re.compile(r"<%")),
-    ("'<<', a placeholder of the project's own", re.compile(r"<<[-\s\w.]+>>")),
+    ("'{{', Helm?", lazy_re.compile(r"\{\{")),
+    ("'{%', Jinja?", lazy_re.compile(r"\{%")),
+    ("'%{', Terraform?", lazy_re.compile(r"%\{")),
+    ("'<%', ERB?", lazy_re.compile(r"<%")),
+    ("'<<', a placeholder of the project's own", lazy_re.compile(r"<<[-\s\w.]+>>")),
     _SHELL,
-    ("'#@', ytt?", re.compile(r"^\s*#@", re.M)),
-    ("'@NAME@', a placeholder of the project's own", re.compile(r"@[A-Z_]{2,}@|__[A-Z_]{2,}__")),
+    ("'#@', ytt?", lazy_re.compile(r"^\s*#@", re.M)),
+    ("'@NAME@', a placeholder of the project's own", lazy_re.compile(r"@[A-Z_]{2,}@|__[A-Z_]{2,}__")),
 )
 #: Fields of custom resources that hold somebody else's configuration, of any type: a chart's values.
 _FREE_FORM = frozenset({"values", "valuesObject", "valuesInline", "parameters"})
 #: What a name must look like to be one; other texts may be somebody's placeholder.
-_NAME = re.compile(r"[A-Za-z0-9.:_-]+")
+_NAME = lazy_re.compile(r"[A-Za-z0-9.:_-]+")
 #: ``validation.IsDNS1123Label``; none is written as an empty text, too.
-_NAMESPACE = re.compile(r"(?:[a-z0-9]([-a-z0-9]*[a-z0-9])?)?")
-_PLACEHOLDER = re.compile(r".*<[^<>]+>.*|.*\[[^\[\]]+\].*|.*@\w+@.*|.*\(\(.+\)\).*|.*%\w+%.*|.*#\{.+\}.*")
+_NAMESPACE = lazy_re.compile(r"(?:[a-z0-9]([-a-z0-9]*[a-z0-9])?)?")
+_PLACEHOLDER = lazy_re.compile(r".*<[^<>]+>.*|.*\[[^\[\]]+\].*|.*@\w+@.*|.*\(\(.+\)\).*|.*%\w+%.*|.*#\{.+\}.*")
 #: What says which object it is, and how long that is at most (``validation.IsDNS1123Subdomain``, ``IsDNS1123Label``;
 #: a kind's name in lower case is such a label).
 _LONGEST = {
@@ -80,23 +81,23 @@ _LONGEST = {
     ("metadata", "namespace"): 253,
     ("metadata", "generateName"): 253,
 }
-_DEFINITION = re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$", re.M)
+_DEFINITION = lazy_re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$", re.M)
 _KEYS_OF_AN_OBJECT = [
-    re.compile(rf"(?:^[ \t]*(?:- )?{key}|[\"']{key}[\"'])[ \t]*:", re.M) for key in ("kind", "apiVersion")
+    lazy_re.compile(rf"(?:^[ \t]*(?:- )?{key}|[\"']{key}[\"'])[ \t]*:", re.M) for key in ("kind", "apiVersion")
 ]
 #: The schema of a version of one, as far in as that stands; what a schema says of a field ``schema`` is inside it.
-_SCHEMA = re.compile(r"\n( {2,6})schema: *(?=\n)")
+_SCHEMA = lazy_re.compile(r"\n( {2,6})schema: *(?=\n)")
 _ANY = "{openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}"
 #: The next line that is no further in than a field is that stands so many spaces in.
-_NO_FURTHER = {spaces: re.compile(rf"\n {{0,{spaces}}}[^ \s]") for spaces in range(2, 7)}
-_SPEC = re.compile(r"^apiVersion: *killcheck/", re.M)
+_NO_FURTHER = {spaces: lazy_re.compile(rf"\n {{0,{spaces}}}[^ \s]") for spaces in range(2, 7)}
+_SPEC = lazy_re.compile(r"^apiVersion: *killcheck/", re.M)
 _NO_GAPS: Gaps = ()
-_CONTENT = re.compile(r"^[ \t]*(?!---|\.\.\.)[^#\s]", re.M)
+_CONTENT = lazy_re.compile(r"^[ \t]*(?!---|\.\.\.)[^#\s]", re.M)
 #: How SOPS writes a value that it has encrypted.
 _ENCRYPTED = "ENC["
 #: A key that is written in escapes: ``"k\\u0069nd"``.
-_ESCAPED_KEY = re.compile(r"\\[ux]00(6|4)")
-_BUILTIN = re.compile(r"v1|(apps|batch|autoscaling|policy|extensions)/.*|[^/]*\.k8s\.io/.*")
+_ESCAPED_KEY = lazy_re.compile(r"\\[ux]00(6|4)")
+_BUILTIN = lazy_re.compile(r"v1|(apps|batch|autoscaling|policy|extensions)/.*|[^/]*\.k8s\.io/.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +256,7 @@ def _kept(text: str, file: str) -> tuple[tuple[str, int], ...]:
 
 
 #: The key under which they are.
-_RESOURCES = re.compile(r"""^["' ]*[Rr]esources["']?:""", re.MULTILINE)
+_RESOURCES = lazy_re.compile(r"""^["' ]*[Rr]esources["']?:""", re.MULTILINE)
 
 
 def _json_documents(text: str, file: str) -> list[Document | YamlError]:

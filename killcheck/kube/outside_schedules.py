@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from killcheck.text import lazy_re
+
 __all__ = [
     "above",
     "has_users",
@@ -43,26 +45,26 @@ _OWN_SCHEDULES = frozenset({".github", ".gitea", ".forgejo"})
 #: So many folders above what was named belong to its repository at the most.
 _HIGHEST = 12
 #: Types whose own name says that they wait for a time (aws_scheduler_schedule, google_cloud_scheduler_job...).
-_TERRAFORM = re.compile(r'^\s*resource\s+"(\w*(?:schedul|cron|recurrence)\w*)"\s+"([\w-]+)"', re.M)
+_TERRAFORM = lazy_re.compile(r'^\s*resource\s+"(\w*(?:schedul|cron|recurrence)\w*)"\s+"([\w-]+)"', re.M)
 #: Types that do so by one of their fields (aws_cloudwatch_event_rule, google_compute_resource_policy, azurerm_monitor_
 #: autoscale_setting, oci_autoscaling_auto_scaling_configuration).
-_BY_FIELD = re.compile(
+_BY_FIELD = lazy_re.compile(
     r'^\s*resource\s+"((?:aws_cloudwatch_event_rule|google_compute_resource_policy|azurerm_monitor_autoscale_setting'
     r'|oci_autoscaling_auto_scaling_configuration)\w*)"\s+"([\w-]+)"',
     re.M,
 )
-_FIELDS = re.compile(r"schedule_expression|instance_schedule_policy|recurrence|execution_schedule")
-_CLOUDFORMATION = re.compile(
+_FIELDS = lazy_re.compile(r"schedule_expression|instance_schedule_policy|recurrence|execution_schedule")
+_CLOUDFORMATION = lazy_re.compile(
     r"AWS::(?:Scheduler::Schedule|AutoScaling::ScheduledAction|Events::Rule|Serverless::Function)\b"
 )
-_EXPRESSION = re.compile(r"ScheduleExpression|Schedule: |Recurrence|rate\(|cron\(")
-_CI = re.compile(r"^\s*-?\s*[\"']?cron[\"']?\s*:\s*(.+)$", re.M)
+_EXPRESSION = lazy_re.compile(r"ScheduleExpression|Schedule: |Recurrence|rate\(|cron\(")
+_CI = lazy_re.compile(r"^\s*-?\s*[\"']?cron[\"']?\s*:\s*(.+)$", re.M)
 #: How a pipeline says that a schedule fires it which is kept elsewhere (GitLab's, Drone's), or what Jenkins calls one.
-_FIRED = re.compile(r"\bschedules?\b|\bcron\b")
+_FIRED = lazy_re.compile(r"\bschedules?\b|\bcron\b")
 #: Ansible's module that writes a line of a crontab.
-_ANSIBLE = re.compile(r"^\s*(?:-\s*)?(?:ansible\.builtin\.)?cron\s*:", re.M)
+_ANSIBLE = lazy_re.compile(r"^\s*(?:-\s*)?(?:ansible\.builtin\.)?cron\s*:", re.M)
 #: What a workflow runs where it may turn something on or off.
-_ACTS = re.compile(
+_ACTS = lazy_re.compile(
     r"(?<![\w./-])(kubectl|oc|helm|helmfile|argocd|flux|gcloud|aws|az|eksctl|doctl|oci|terraform|tofu|pulumi)\s[^\n]*\b"
     r"(scale|stop|start|delete|resize|drain|destroy|apply|upgrade|uninstall|patch|deallocate|suspend|resume|set|up"
     r"|terminate-\S+|stop-\S+|start-\S+|update-(?!kubeconfig)\S+|set-\S+)\b"
@@ -72,17 +74,17 @@ _ACTS = re.compile(
     r"|\b(?:make|just|task)\s+[\w-]*(?:scale|stop|shut|off|down|sleep|suspend|hibernat|wake|turn|gpu)[\w-]*"
 )
 #: A line of a crontab that fires something.
-_CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)")
+_CRON_LINE = lazy_re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)")
 #: What begins a command line, and is no user.
-_COMMAND = re.compile(
+_COMMAND = lazy_re.compile(
     r"[./~$(\[{]|\w*=|(?:kubectl|oc|helm|curl|wget|gcloud|aws|az|oci|doctl|terraform|env|test|cd|flock|timeout|nice|set|if"
     r"|ssh|docker|systemctl|(?:ba|da|z)?sh|python[\d.]*)$"
 )
 #: A command line of Kubernetes or a cloud, or a script of somebody's own.
-_OWN = re.compile(
+_OWN = lazy_re.compile(
     r"(?<![\w.-])(?:kubectl|oc|helm|curl|wget|gcloud|aws|az)\s|/(?:usr/local|opt|home|root|srv)/\S|\.(?:sh|py)\b"
 )
-_TIMER = re.compile(r"^\s*On(?:Calendar|BootSec|UnitActiveSec)\s*=\s*(.+)$", re.M)
+_TIMER = lazy_re.compile(r"^\s*On(?:Calendar|BootSec|UnitActiveSec)\s*=\s*(.+)$", re.M)
 
 
 def is_crontab(path: Path) -> bool:

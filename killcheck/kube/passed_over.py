@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from killcheck.kube.resources import by_kind
+from killcheck.text import lazy_re
 from killcheck.text.shown import brief
 
 __all__ = ["SPEC", "Cause", "Skipped", "kind_of", "names_accelerators", "summed_up"]
@@ -28,7 +29,7 @@ _WORDS = ("gpu", "tpu", "neuron", "accelerator", "gaudi", "ascend", "nvidia.com/
 _BESIDE = 128
 #: Accelerators as text of any kind writes them: extended resources, node labels, what managed services call them, and
 #: counts (a model's vocabulary has numbers of five digits beside its words).
-_ACCELERATORS = re.compile(
+_ACCELERATORS = lazy_re.compile(
     r"(?:nvidia|amd|gpu\.intel|habana|huawei)\.(?:com|ai)[/_](?:gpu|mig|gaudi|ascend|shared|pgpu)"
     r"|google\.com/tpu|aws\.amazon\.com/neuron|gke-(?:accelerator|tpu)|k8s\.amazonaws\.com/accelerator"
     r"|(?:\b(?:request|num|n)_?gpus?\b['\"]?\s*[:=]|\bgpus?(?:_?(?:count|per_?\w+))?['\"]?:)\s*['\"]?[1-9]\d{0,3}(?!\d)",

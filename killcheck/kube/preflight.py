@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from killcheck.kube.client import Kube
+from killcheck.text import lazy_re
 
 __all__ = ["Permission", "Rule", "by_namespace", "granting", "in_words", "missing", "rules"]
 
@@ -16,7 +16,7 @@ _NAMELESS = frozenset({"create", "deletecollection"})
 
 
 #: The words of RBAC for what nobody granted.
-_REFUSED = re.compile(
+_REFUSED = lazy_re.compile(
     r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)" (?:at the cluster scope|in the namespace "([^"]+)")'
 )
 

@@ -10,12 +10,14 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
+from killcheck.text import lazy_re
+
 __all__ = ["Form", "QuantityError", "canonical", "form_of", "format_quantity", "parse"]
 
 #: How a quantity is written: ``64M``, ``64Mi`` or ``64e6``.
 Form = Literal["decimal", "binary", "exponent"]
 
-_SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_SYNTAX = lazy_re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}

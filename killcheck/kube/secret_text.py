@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
+from killcheck.text import lazy_re
 
 __all__ = ["ANNOTATION", "KEEPERS", "OWNER", "TOKEN", "as_present", "kept", "made_by", "secrets_of", "unread"]
 
@@ -23,7 +24,7 @@ ANNOTATION = "killcheck.dev/unknown-content"
 TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secret
 OWNER = "kubernetes.io/service-account.name"
 _UNKNOWN = base64.b64encode(b"(not known here)").decode()
-_ENCRYPTED = re.compile(r"ENC\[.*\]", re.S)
+_ENCRYPTED = lazy_re.compile(r"ENC\[.*\]", re.S)
 #: Where objects that renew a Secret name it; one without a name gives it its own.
 KEEPERS = {
     "ExternalSecret": ("spec", "target", "name"),

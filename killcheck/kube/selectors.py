@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig
+from killcheck.text import lazy_re
 
 __all__ = [
     "EVERYTHING",
@@ -28,9 +29,9 @@ __all__ = [
     "parse_labels",
 ]
 
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME = lazy_re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_VALUE = lazy_re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_SUBDOMAIN = lazy_re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SPECIAL = "=!(),<>"
 _TOKENS = {")", ",", "!", "==", "=", ">", "in", "<", "!=", "notin", "("}
 _OPERATORS = {"in": "in", "=": "=", "==": "==", ">": "gt", "<": "lt", "notin": "notin", "!=": "!="}

@@ -11,17 +11,18 @@ import re
 from collections.abc import Iterator
 
 from killcheck.kube.custom_holders import is_gpu_machine
+from killcheck.text import lazy_re
 
 __all__ = ["floors"]
 
-_COMMENT = re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*|/\*.*?\*/", re.M | re.S)
-_EDGE = re.compile(r"[{}]")
-_TEXT = re.compile(r'"([\w.-]+)"')
-_GUEST = re.compile(r"\bguest_accelerator\b|\baccelerator_type\b")
+_COMMENT = lazy_re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*|/\*.*?\*/", re.M | re.S)
+_EDGE = lazy_re.compile(r"[{}]")
+_TEXT = lazy_re.compile(r'"([\w.-]+)"')
+_GUEST = lazy_re.compile(r"\bguest_accelerator\b|\baccelerator_type\b")
 #: The fields that say how many there are at the least; without any of them, how many there are.
-_LEAST = re.compile(r"\b(?:total_)?min(?:imum)?_?(?:node)?_?(?:size|count|nodes|capacity)\s*=\s*(\w+)")
-_FIXED = re.compile(r"\b(?:node_count|desired_(?:size|capacity)|initial_node_count)\s*=\s*(\d+)")
-_NAME = re.compile(r'(?:resource|module)\s+"([\w-]+)"(?:\s+"([\w-]+)")?\s*$|"?([\w.-]+)"?\s*[=:]?\s*$')
+_LEAST = lazy_re.compile(r"\b(?:total_)?min(?:imum)?_?(?:node)?_?(?:size|count|nodes|capacity)\s*=\s*(\w+)")
+_FIXED = lazy_re.compile(r"\b(?:node_count|desired_(?:size|capacity)|initial_node_count)\s*=\s*(\d+)")
+_NAME = lazy_re.compile(r'(?:resource|module)\s+"([\w-]+)"(?:\s+"([\w-]+)")?\s*$|"?([\w.-]+)"?\s*[=:]?\s*$')
 _MOST_DEPTH = 32
 
 

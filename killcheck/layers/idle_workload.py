@@ -6,7 +6,6 @@ before they have been idle for long enough was busy.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
@@ -19,6 +18,7 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, 
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.spec.killpath import Layer, LayerType
+from killcheck.text import lazy_re
 
 __all__ = ["IdleWorkload", "running_since"]
 
@@ -31,7 +31,7 @@ PROMPT_S = 900.0
 #: What of its log is kept, in characters.
 LOG_KEPT = 4_000
 #: How programs ask for the hour or the day of the week; not a time in a log (%H:%M).
-_BY_HOUR = re.compile(
+_BY_HOUR = lazy_re.compile(
     r"%-?[Hku](?![:.h-]?%-?M)\b|\.hour\b|\btm_hour\b|\bget(?:UTC)?Hours\(|\b(?:iso)?weekday\(\)|\.Hour\(\)"
 )
 #: Seconds in which every hour has been.

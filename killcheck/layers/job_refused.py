@@ -7,7 +7,6 @@ getJobFromTemplate2; its account is the one of --use-service-account-credentials
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 
 from killcheck.kube import resources as r
@@ -16,13 +15,14 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError
 from killcheck.kube.objects import Obj, copy, dig, format_time, name_of, namespace_of, uid_of
 from killcheck.layers.base import Hindrance, NotFired
+from killcheck.text import lazy_re
 
 __all__ = ["not_made"]
 
 _CONTROLLER = "system:serviceaccount:kube-system:cronjob-controller"
 _GROUP = "system:serviceaccounts"
 #: How admission says no: policies (ValidatingAdmissionPolicy, MutatingAdmissionPolicy) and webhooks.
-_DENIED = re.compile(r"denied (?:the )?request")
+_DENIED = lazy_re.compile(r"denied (?:the )?request")
 
 
 def not_made(kube: Kube, cron_job: Obj, error: ApiError, now: datetime) -> NotFired | None:

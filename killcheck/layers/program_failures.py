@@ -10,6 +10,7 @@ import re
 from msgspec import Struct
 
 from killcheck.capabilities.programs import Ran
+from killcheck.text import lazy_re
 
 __all__ = ["Reason", "reason_of"]
 
@@ -27,7 +28,7 @@ _OTHERWISE = Reason(
 )
 #: The first whose words are found is meant.
 _KNOWN: tuple[tuple[re.Pattern[str], Reason], ...] = tuple(
-    (re.compile(words, re.IGNORECASE), Reason(remedy, failures))
+    (lazy_re.compile(words, re.IGNORECASE), Reason(remedy, failures))
     for words, remedy, failures in (
         (
             r"read-only file system|no space left",

@@ -13,13 +13,16 @@ from collections.abc import Iterator
 
 from killcheck.kube.objects import Obj, dig
 from killcheck.ledger.stakes import Stakes
+from killcheck.text import lazy_re
 
 __all__ = ["asks"]
 
 #: Kinds of targets that wake by requests to a host of their own.
 _SERVED = frozenset({("serving.knative.dev", "Service"), ("serving.kserve.io", "InferenceService")})
 #: Fields that say that something comes again and again.
-_BY_THE_CLOCK = re.compile(r'(?i)"(scrape_?|probe_?|check_?)?(interval|schedule|period|frequency|cron)(_?seconds)?":')
+_BY_THE_CLOCK = lazy_re.compile(
+    r'(?i)"(scrape_?|probe_?|check_?)?(interval|schedule|period|frequency|cron)(_?seconds)?":'
+)
 
 
 def asks(obj: Obj, stakes: Stakes) -> str | None:

@@ -7,7 +7,6 @@ on, and with what it reads.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from killcheck.executor import ApiCall, Reading
@@ -15,12 +14,13 @@ from killcheck.kube.objects import Obj, labels_of, name_of, ref_of
 from killcheck.ledger import gitops
 from killcheck.ledger.rights import CUTS_OFF, LEANT_ON, MAKERS, STARTS
 from killcheck.ledger.stakes import Stakes, group_of, home_of, plural_of
+from killcheck.text import lazy_re
 from killcheck.watch.starts import undoes
 
 __all__ = ["making", "raising", "stopping"]
 
 #: Bodies that hold something off: a scaler's pause at none, a source that is suspended, a queue that is stopped.
-_HOLDS = re.compile(
+_HOLDS = lazy_re.compile(
     r"""paused-replicas["']?\s*[:=]\s*["']?0\b|["']?suspend["']?\s*:\s*true|HoldAndDrain|["']?active["']?\s*:\s*false"""
     r"""|reconcile["']?\s*[:=]\s*["']?disabled"""
 )

@@ -22,26 +22,27 @@ from killcheck.kube.permissions import Permissions
 from killcheck.ledger.kinds import INERT
 from killcheck.ledger.rights import may_create, may_write
 from killcheck.ledger.stakes import Stakes
+from killcheck.text import lazy_re
 from killcheck.text.files import text_of
 
 __all__ = ["concern", "rendered"]
 
-_KIND = re.compile(r"^\s*(?:- )?kind:\s*[\"']?([\w{][^\s\"']*)", re.M)
-_ROLE = re.compile(r"^kind:\s*(?:Cluster)?Role\s*$", re.M)
-_WRITES = re.compile(r"\b(?:patch|update)\b|[\"']\*[\"']")
-_BINDING = re.compile(r"^kind:\s*((?:Cluster)?RoleBinding)\s*$", re.M)
-_ROLE_REF = re.compile(r"^roleRef:[ \t]*\n((?:[ \t]+.*\n?)+)", re.M)
-_NAMESPACE = re.compile(r"^  namespace:\s*[\"']?([\w-]+)[\"']?\s*$", re.M)
-_SOURCE = re.compile(r"^# Source: ([^/\s]+)/((?:[^\s]+/)?(?:templates|crds)/\S+)", re.M)
-_NAME = re.compile(r"^name:\s*[\"']?([\w.-]+)", re.M)
-_DEPENDS = re.compile(r"^dependencies:(?!\s*\[\s*\])", re.M)
+_KIND = lazy_re.compile(r"^\s*(?:- )?kind:\s*[\"']?([\w{][^\s\"']*)", re.M)
+_ROLE = lazy_re.compile(r"^kind:\s*(?:Cluster)?Role\s*$", re.M)
+_WRITES = lazy_re.compile(r"\b(?:patch|update)\b|[\"']\*[\"']")
+_BINDING = lazy_re.compile(r"^kind:\s*((?:Cluster)?RoleBinding)\s*$", re.M)
+_ROLE_REF = lazy_re.compile(r"^roleRef:[ \t]*\n((?:[ \t]+.*\n?)+)", re.M)
+_NAMESPACE = lazy_re.compile(r"^  namespace:\s*[\"']?([\w-]+)[\"']?\s*$", re.M)
+_SOURCE = lazy_re.compile(r"^# Source: ([^/\s]+)/((?:[^\s]+/)?(?:templates|crds)/\S+)", re.M)
+_NAME = lazy_re.compile(r"^name:\s*[\"']?([\w.-]+)", re.M)
+_DEPENDS = lazy_re.compile(r"^dependencies:(?!\s*\[\s*\])", re.M)
 #: Of a template what makes nothing: comments, and where something begins and ends. An ``include`` may make anything.
 _COMMENT = r"\{\{-?\s*/\*.*?\*/\s*-?\}\}|^[ \t]*#[^\n]*$"
 _CONTROL = r"\{\{-?\s*(?:(?:if|else|end|with|range)\b|\$\w+\s*:?=)[^{}]*\}\}"
-_NOTHING = re.compile(f"{_COMMENT}|{_CONTROL}", re.M | re.S)
+_NOTHING = lazy_re.compile(f"{_COMMENT}|{_CONTROL}", re.M | re.S)
 #: What a chart labels its objects with is its name and version.
-_LABELLED = re.compile(r"(.+?)-v?\d")
-_CONDITION = re.compile(r"\{\{-?\s*(?:if|with|range|define)\b")
+_LABELLED = lazy_re.compile(r"(.+?)-v?\d")
+_CONDITION = lazy_re.compile(r"\{\{-?\s*(?:if|with|range|define)\b")
 #: The account that is asked in a chart's stead.
 _ANY = "killcheck-any"
 

@@ -17,6 +17,7 @@ from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.permissions import ANONYMOUS
 from killcheck.kube.secret_text import OWNER, TOKEN, secrets_of, unread
 from killcheck.ledger.stakes import Stakes, home_of
+from killcheck.text import lazy_re
 
 __all__ = ["named_in", "of_pod", "told", "unknown"]
 
@@ -24,16 +25,16 @@ __all__ = ["named_in", "of_pod", "told", "unknown"]
 _NAMING = frozenset({"serviceaccountname", "serviceaccount", "serviceaccountref"})
 _MOST_DEPTH = 16
 #: Where a node keeps kubeconfigs of its own, and by what a pod is known to use one that it is given.
-_ON_NODES = re.compile(r"^/etc/(kubernetes|rancher|k0s)(/|$)|/\.kube(/|$)|^/var/lib/(rancher|k0s)(/|$)")
+_ON_NODES = lazy_re.compile(r"^/etc/(kubernetes|rancher|k0s)(/|$)|/\.kube(/|$)|^/var/lib/(rancher|k0s)(/|$)")
 #: Below them, what is for others: sockets of plugins, features of nodes, images, volumes.
-_FOR_OTHERS = re.compile(
+_FOR_OTHERS = lazy_re.compile(
     r"^/etc/kubernetes/(azure\.json|cni|kubelet-plugins|node-feature-discovery|secrets-store-csi-providers|volumeplugins)"
     r"(/|$)|^/var/lib/rancher/(k3s|rke2)/(storage|agent/((etc/)?containerd|etc/cni|images|logs))(/|$)"
 )
-_KUBECONFIG = re.compile(r"kube-?config|\.kube\b", re.IGNORECASE)
+_KUBECONFIG = lazy_re.compile(r"kube-?config|\.kube\b", re.IGNORECASE)
 #: What they lie in: given to a pod whole, and told to it by name.
-_AROUND_THEM = re.compile(r"/|/etc|/root|/home(/[^/]+)?|/var(/lib)?")
-_ON_A_NODE = re.compile(
+_AROUND_THEM = lazy_re.compile(r"/|/etc|/root|/home(/[^/]+)?|/var(/lib)?")
+_ON_A_NODE = lazy_re.compile(
     r"kube-?config|/\.kube/|\b(admin|super-admin|kubelet|controller-manager)\.conf\b", re.IGNORECASE
 )
 

@@ -14,6 +14,7 @@ from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of,
 from killcheck.kube.workloads import templates
 from killcheck.ledger.stakes import Stakes, home_of
 from killcheck.spec.killpath import Ref
+from killcheck.text import lazy_re
 
 __all__ = ["brought", "entries", "is_bystander", "repository_of"]
 
@@ -70,12 +71,12 @@ def repository_of(image: str) -> str:
 #: Where Vault's agent puts what it fetched, unless an annotation says otherwise.
 _BROUGHT_TO = "/vault/secrets"
 #: What says another place (developer.hashicorp.com, Vault Agent Injector annotations).
-_PLACES = re.compile(r"(secret-volume-path|agent-inject-file)(-.*)?$")
+_PLACES = lazy_re.compile(r"(secret-volume-path|agent-inject-file)(-.*)?$")
 #: What is said of a file that is not there, and a file. Two patterns: one of both takes minutes for a long line.
-_NOT_THERE = re.compile(r"no such file|not found|cannot open|can.t open|does not exist|ENOENT", re.IGNORECASE)
-_FILE = re.compile(r"/[\w./-]+")
+_NOT_THERE = lazy_re.compile(r"no such file|not found|cannot open|can.t open|does not exist|ENOENT", re.IGNORECASE)
+_FILE = lazy_re.compile(r"/[\w./-]+")
 #: The pod's own address: where a sidecar's proxy listens.
-_OWN = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):\d+", re.IGNORECASE)
+_OWN = lazy_re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):\d+", re.IGNORECASE)
 
 
 def brought(objects: Iterable[Obj], ref: Ref, logs: Iterable[str]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time
 
@@ -45,6 +44,7 @@ from killcheck.ledger.references import bookkeeping, concern, gpus_in
 from killcheck.ledger.stakes import Held, Stakes, home_of, scaled_by
 from killcheck.safety.changes import LABEL
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.text import lazy_re
 from killcheck.watch import starts
 
 __all__ = ["keep", "of_drill", "told_by_cluster"]
@@ -56,7 +56,7 @@ _MENDED = "render it or mend it, leave it out with --exclude, or say under assum
 #: Built-in kinds that hold pods up, and with them a switch: with one more a Job may not start, or reach nobody.
 _BOUNDS = frozenset({"LimitRange", "ResourceQuota", "NetworkPolicy", "PodDisruptionBudget", "Namespace"})
 #: How a host tells of a container whose image alone says what it starts.
-_OF_AN_IMAGE = re.compile(r"what image (\S+) starts is not known")
+_OF_AN_IMAGE = lazy_re.compile(r"what image (\S+) starts is not known")
 #: Why a pod of a real cluster did not run its program.
 _HOLLOW = "its node has no machine"
 #: What programs make that goes on after them.
@@ -152,7 +152,7 @@ def _stood_for(objects: Sequence[Obj]) -> Iterator[tuple[str, str, str]]:
 
 
 #: What a sentence of a cluster is about: an object's ref, an image.
-_SUBJECT = re.compile(r"^node label \S+|\b[A-Z]\w+/[\w./-]+|\bimage \S+?(?=[:,]? |$)|\bnamespace \S+")
+_SUBJECT = lazy_re.compile(r"^node label \S+|\b[A-Z]\w+/[\w./-]+|\bimage \S+?(?=[:,]? |$)|\bnamespace \S+")
 
 
 class _Book:

@@ -21,12 +21,13 @@ from killcheck.kube.objects import Obj, dig, items, labels_of, mappings, name_of
 from killcheck.kube.selectors import from_match_labels
 from killcheck.kube.workloads import templates
 from killcheck.ledger.stakes import Stakes, group_of, home_of
+from killcheck.text import lazy_re
 
 __all__ = ["acts_elsewhere", "concern", "is_policy"]
 
 _KINDS = frozenset({"ClusterPolicy", "Policy"})
-_OPERATORS = re.compile(r"(>=|<=|>|<|!)?(.*)", re.DOTALL)
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_OPERATORS = lazy_re.compile(r"(>=|<=|>|<|!)?(.*)", re.DOTALL)
+_NUMBER = lazy_re.compile(r"-?\d+(\.\d+)?")
 
 
 class _Asked(Struct, frozen=True):

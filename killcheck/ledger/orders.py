@@ -16,13 +16,14 @@ from killcheck.executor import Reading
 from killcheck.kube.objects import name_of
 from killcheck.ledger import gitops
 from killcheck.ledger.stakes import Stakes
+from killcheck.text import lazy_re
 
 __all__ = ["elsewhere"]
 
 #: Whose orders are not read here, of those that a reading calls not understood.
 _ORDERS = frozenset({"argocd", "flux", "helm", "gh", "glab", "fly", "tkn", "argo"})
-_SENDS = re.compile(r"^(POST|PUT|PATCH|DELETE) ")
-_WORD_OF_GPUS = re.compile(r"(?i)(?<![a-z])(gpus?|tpus?|accelerators?|[ahb][12]00)(?![a-z])")
+_SENDS = lazy_re.compile(r"^(POST|PUT|PATCH|DELETE) ")
+_WORD_OF_GPUS = lazy_re.compile(r"(?i)(?<![a-z])(gpus?|tpus?|accelerators?|[ahb][12]00)(?![a-z])")
 
 
 def elsewhere(reading: Reading, stakes: Stakes) -> str | None:
@@ -62,7 +63,7 @@ _ASKS = {
 
 
 #: How a reading tells of what takes out of its input, and does nothing.
-_FILTERS = re.compile(r"(grep|sort|head|wc|cut|tr|uniq|column)\b")
+_FILTERS = lazy_re.compile(r"(grep|sort|head|wc|cut|tr|uniq|column)\b")
 
 
 def _asked(reading: Reading) -> set[str]:

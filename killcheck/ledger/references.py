@@ -16,29 +16,30 @@ from killcheck.kube.selectors import SelectorError, from_match_labels, parse_lab
 from killcheck.kube.workloads import templates
 from killcheck.ledger.kinds import INERT
 from killcheck.ledger.stakes import Held, Stakes, home_of
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path, format_path
 
 __all__ = ["bookkeeping", "concern", "gpus_in"]
 
 #: Keys and kinds of what acts on a whole namespace by the clock, or turns things on and off.
-_ACTS = re.compile(
+_ACTS = lazy_re.compile(
     r"replica|scal(e|ing)|sleep|wak(e|ing)|uptime|downtime|schedul|suspend|resum|hibernat|power|warm|idle|night|gpu"
     r"|turn|start|stop",
     re.IGNORECASE,
 )
-_MUTATES = re.compile(r"mutat|assign|modifyset|generat|patch", re.IGNORECASE)
+_MUTATES = lazy_re.compile(r"mutat|assign|modifyset|generat|patch", re.IGNORECASE)
 #: Keys by which an object says that it acts in other namespaces, or in other clusters, than its own.
-_SPACES = re.compile(r"namespace|tenant|cluster|project", re.IGNORECASE)
+_SPACES = lazy_re.compile(r"namespace|tenant|cluster|project", re.IGNORECASE)
 #: Keys whose values are accounts, their roles and words for people: never a workload's name. Accounts are asked for
 #: their rights by themselves.
-_OF_OTHERS = re.compile(r"(?i)\w*service-?accounts?(names?|refs?)?|role(name|ref)?|displayname|title|description")
+_OF_OTHERS = lazy_re.compile(r"(?i)\w*service-?accounts?(names?|refs?)?|role(name|ref)?|displayname|title|description")
 #: What joins the parts of a name that says whose it is: ``Deployment.ns.name``, ``apps/v1:Deployment:ns/name``.
-_JOINED = re.compile(r"[/.:]")
+_JOINED = lazy_re.compile(r"[/.:]")
 #: By what a text is known for a program that asks something of a cluster.
-_PROGRAM = re.compile(r"\b(kubectl|oc|helm|argocd|flux) |/apis?/|\bnamespaced_|_namespaced_")
+_PROGRAM = lazy_re.compile(r"\b(kubectl|oc|helm|argocd|flux) |/apis?/|\bnamespaced_|_namespaced_")
 #: A resource's name in a value, and keys whose values look like one and are none.
-_RESOURCE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[\w.-]+")
-_NO_RESOURCE = re.compile(r"image|repo|registry|ref|path|ur[il]|source|version", re.IGNORECASE)
+_RESOURCE = lazy_re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[\w.-]+")
+_NO_RESOURCE = lazy_re.compile(r"image|repo|registry|ref|path|ur[il]|source|version", re.IGNORECASE)
 _MOST_DEPTH = 16
 
 
@@ -209,9 +210,9 @@ def _chosen(body: Obj, held: Held, stakes: Stakes, home: str, *, acts: bool) -> 
 
 
 #: By their names: selectors of pods or workloads, of namespaces, and maps of labels that are called nothing else.
-_OF_PODS = re.compile(r"(?!namespace|node|service).*selector")
-_OF_SPACES = re.compile(r"namespace.*selector")
-_PLAIN = re.compile(r"(match|with)?-?labels")
+_OF_PODS = lazy_re.compile(r"(?!namespace|node|service).*selector")
+_OF_SPACES = lazy_re.compile(r"namespace.*selector")
+_PLAIN = lazy_re.compile(r"(match|with)?-?labels")
 #: What has labels or selectors of its own, and picks nothing by them.
 _NOT_INTO = ("affinity", "metadata", "template")
 
@@ -309,12 +310,12 @@ _KEEPERS = {
 }
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 #: What writes an object when somebody calls it, and then goes.
-_TOOLS = re.compile(
+_TOOLS = lazy_re.compile(
     r"(?i)helm|helmfile|kustomize(-v[\d.]+)?|kubectl|kpt|terraform|tofu|opentofu|pulumi|ansible|tilt|skaffold|werf|cdk8s"
     r"|jsonnet|tanka|timoni|cue|hand|manual(ly)?|none|github-actions|gitlab|jenkins|ci"
 )
 #: Annotations by which downscalers and the like turn workloads on again by the clock.
-_CLOCKED = re.compile(
+_CLOCKED = lazy_re.compile(
     r"uptime(?!-?(monitor|robot|kuma|check))|upscale|wake-?up|scale-?up|start-?(at|time)|on-?schedule|auto-?start",
     re.IGNORECASE,
 )

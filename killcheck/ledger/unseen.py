@@ -21,6 +21,7 @@ from killcheck.kube.objects import Obj, annotations_of, dig, items, labels_of, n
 from killcheck.kube.secret_text import kept, secrets_of
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger.stakes import Held, Stakes, home_of
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 __all__ = ["entries"]
@@ -107,9 +108,9 @@ _ADD = "add it to the manifests, or say under assume: that it is nowhere"
 
 
 #: Variables that say whom to tell. What programs heed by themselves (a proxy, a kubeconfig, a path) is none.
-_TO_TELL = re.compile(r"(?i)\w*(slack|teams|discord|webhook|pagerduty|opsgenie|sentry|notif|alert|mail|smtp)\w*")
+_TO_TELL = lazy_re.compile(r"(?i)\w*(slack|teams|discord|webhook|pagerduty|opsgenie|sentry|notif|alert|mail|smtp)\w*")
 #: What makes a script run otherwise than from its first line to its last.
-_NOT_IN_ORDER = re.compile(r"\b(while|until|for|trap|function|eval|source)\b|\(\)|&\s*$", re.MULTILINE)
+_NOT_IN_ORDER = lazy_re.compile(r"\b(while|until|for|trap|function|eval|source)\b|\(\)|&\s*$", re.MULTILINE)
 
 
 def _tells_too_late(stakes: Stakes, switch: Obj, template: PodTemplate, container: Obj, variable: str) -> bool:

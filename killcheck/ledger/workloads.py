@@ -25,6 +25,7 @@ from killcheck.ledger.rights import may_create, may_write
 from killcheck.ledger.stakes import Held, Stakes, home_of
 from killcheck.rehearsal import loops
 from killcheck.spec.killpath import KillPath, Ref
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 __all__ = ["CONTROLLERS", "KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of", "waker_of"]
@@ -57,7 +58,7 @@ CONTROLLERS = {
     "aws-ec2/aws-node-termination-handler": "aws-node-termination-handler",
 }
 #: The programs of those images: one that is given another, as a shell, is no controller.
-_PROGRAMS = re.compile(
+_PROGRAMS = lazy_re.compile(
     r"cp|manager|controller|autoscaler|karpenter|keda(-\w+)*|cluster-autoscaler|argocd-[a-z-]+|kuberay-operator"
 )
 #: Of a longer round of a loop a night shows nothing.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from killcheck.text import lazy_re
+
 __all__ = ["as_cron", "impossible", "is_over"]
 
 _WORDS = {
@@ -22,8 +24,8 @@ _WORDS = {
     "annually": "0 0 1 1 *",
 }
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_YEARS = re.compile(r"(?<![\d-])\d{4}[\d,./]*(?=-)")
-_EXPRESSION = re.compile(
+_YEARS = lazy_re.compile(r"(?<![\d-])\d{4}[\d,./]*(?=-)")
+_EXPRESSION = lazy_re.compile(
     r"(?:(?P<days>[A-Za-z][A-Za-z,.-]*)\s+)?(?:(?:\*-)?(?P<month>[\d*,]+)-(?P<day>[\d*,/]+)\s+)?"
     r"(?P<hour>[\d*,/]+|\d+\.\.\d+):(?P<minute>[\d*,/]+|\d+\.\.\d+)(?::[0-5]?\d)?(?:\s+(?P<zone>[A-Z][\w/+-]*))?"
 )

@@ -16,14 +16,15 @@ from killcheck.capabilities.programs import Ran
 from killcheck.entries import Becomes, leaves
 from killcheck.kube.errors import KubeError
 from killcheck.spec.machines import Machines
+from killcheck.text import lazy_re
 from killcheck.text.jsontext import from_text
 
 __all__ = ["Count", "CountUnknown", "Rented", "counted", "rented"]
 
 _ABSENT = object()
 #: How APIs that answer in pages say that another one follows, and how many entries there are in all.
-_MORE = re.compile(r"^next|next_?(?:page|token|cursor|link)|has_?more|truncated$|cursor$", re.IGNORECASE)
-_TOTAL = re.compile(r"^total(?:_?(?:count|items|results|instances|pods|records|elements))?$", re.IGNORECASE)
+_MORE = lazy_re.compile(r"^next|next_?(?:page|token|cursor|link)|has_?more|truncated$|cursor$", re.IGNORECASE)
+_TOTAL = lazy_re.compile(r"^total(?:_?(?:count|items|results|instances|pods|records|elements))?$", re.IGNORECASE)
 
 
 class CountUnknown(KubeError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from killcheck.embedded import Cluster, File, Mount, Volume
 from killcheck.machine import logins
 from killcheck.spec.killpath import Command
+from killcheck.text import lazy_re
 
 __all__ = ["ASSUMED", "mounts"]
 
@@ -21,7 +22,7 @@ ASSUMED = "the machine's kubeconfig is taken to lead to this cluster, and to be 
 _SERVER = "https://10.96.0.1:443"
 #: In place of an administrator's certificate where the machine's has ended: an API server answers 401 to either.
 _ENDED = "token: a-certificate-that-has-ended"
-_ADMIN = re.compile(r"client-certificate-data: \S+\s+client-key-data: \S+")
+_ADMIN = lazy_re.compile(r"client-certificate-data: \S+\s+client-key-data: \S+")
 
 
 def mounts(cluster: Cluster, commands: Iterable[Command], folder: Path) -> list[Mount]:

@@ -6,7 +6,6 @@ Nothing is run. What may *not* live here: what such a file leads to on the embed
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -14,12 +13,13 @@ from killcheck.clock import wall_now
 from killcheck.executor.scripts import texts
 from killcheck.kube.certificates import not_after, signed_in
 from killcheck.spec.killpath import Command
+from killcheck.text import lazy_re
 from killcheck.text.files import enclosed
 
 __all__ = ["has_ended", "homes", "kept", "paths"]
 
 _HOME = "/root/.kube"
-_NAMED = re.compile(r"(?:KUBECONFIG=|--kubeconfig[= ])[\"']?(/[\w./-]+)")
+_NAMED = lazy_re.compile(r"(?:KUBECONFIG=|--kubeconfig[= ])[\"']?(/[\w./-]+)")
 
 
 def kept(commands: Iterable[Command], folder: str | Path) -> Iterator[tuple[str, Path]]:

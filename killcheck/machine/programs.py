@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import selectors
 import shutil
 import signal
@@ -25,6 +24,7 @@ from killcheck.clock import Loop, wall_seconds
 from killcheck.machine.counting import CountUnknown, counted, rented
 from killcheck.spec.killpath import Command, Target
 from killcheck.spec.machines import Machines
+from killcheck.text import lazy_re
 from killcheck.text.redaction import hide_environment, redact
 
 __all__ = [
@@ -48,7 +48,7 @@ RUN = "KILLCHECK_RUN"
 #: In a folder of programs that a fault puts before others: its mark, the calls that were met, links to all the rest.
 OURS, CALLS, HIDING = ".killcheck", "calls", "rest"
 #: What redaction leaves in the place of a secret.
-_HIDDEN = re.compile(r"<(redacted|token|aws-access-key-id|private key)>")
+_HIDDEN = lazy_re.compile(r"<(redacted|token|aws-access-key-id|private key)>")
 #: Words of a command in a journal, its folder the last; what follows in a count's is how its list is read.
 _WHOLE = 5
 #: How long a target may take to be counted again after it was started, in seconds.

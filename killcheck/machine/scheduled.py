@@ -28,6 +28,7 @@ from killcheck.machine.trees import home as home_of
 from killcheck.machine.trees import is_root
 from killcheck.machine.units import environment_of, folders_below, is_crontab, is_masked, sections
 from killcheck.spec.killpath import Command
+from killcheck.text import lazy_re
 from killcheck.text.files import enclosed, text_of
 from killcheck.text.suggestions import did_you_mean
 from killcheck.text.values import replace
@@ -38,25 +39,25 @@ __all__ = ["Scheduled", "find"]
 LIMIT_S = 1800.0
 #: From how many seconds on a timer that is late at random is told of.
 LATE_S = 3600.0
-_ACTS = re.compile(rf"\b(kubectl|oc|helm|curl|wget|kubernetes|requests|httpx|boto3|{'|'.join(CLIS)})\b")
-_CRON = re.compile(r"\s*(@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(\S.*)$")
-_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*)$")
+_ACTS = lazy_re.compile(rf"\b(kubectl|oc|helm|curl|wget|kubernetes|requests|httpx|boto3|{'|'.join(CLIS)})\b")
+_CRON = lazy_re.compile(r"\s*(@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(\S.*)$")
+_ASSIGNED = lazy_re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*)$")
 #: An assignment that systemd and a shell read alike.
-_PLAIN = re.compile(r"[A-Za-z_]\w*=(?:[\w./:@%+,=-]*|\"[^\"\\$`]*\"|'[^']*')")
-_SPECIFIER = re.compile(r"%([iIpnN%])")
+_PLAIN = lazy_re.compile(r"[A-Za-z_]\w*=(?:[\w./:@%+,=-]*|\"[^\"\\$`]*\"|'[^']*')")
+_SPECIFIER = lazy_re.compile(r"%([iIpnN%])")
 #: How alike names of units are of which one is the other misspelt (0 to 1).
 _MISSPELT = 0.8
-_USER = re.compile(r"[a-z_][\w-]*")
+_USER = lazy_re.compile(r"[a-z_][\w-]*")
 #: Units that start a service by themselves.
 WAKING = (".timer", ".path", ".socket")
 #: An absolute path in a line of shell.
-_PATH = re.compile(r"(?<![\w./$}])/[\w./@-]+")
-_PERCENT = re.compile(r"(?<!\\)%")
+_PATH = lazy_re.compile(r"(?<![\w./$}])/[\w./@-]+")
+_PERCENT = lazy_re.compile(r"(?<!\\)%")
 _FIELDS = ("minute", "hour", "day", "month", "weekday")
 #: What Kubernetes' parser says of a number that no clock or calendar has; other words of cron it may not know.
-_OUT_OF_RANGE = re.compile(r"above maximum|below minimum|beyond end of range|value out of range")
+_OUT_OF_RANGE = lazy_re.compile(r"above maximum|below minimum|beyond end of range|value out of range")
 #: Words that only a shell takes for its own.
-_SHELLS_OWN = re.compile(r"&&|\|\||\||&|[12]?>>?\S*|2>&1|<\S*|\$\(.*|`.*")
+_SHELLS_OWN = lazy_re.compile(r"&&|\|\||\||&|[12]?>>?\S*|2>&1|<\S*|\$\(.*|`.*")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "flock"})
 #: So many files are named.
 _NAMED = 3

@@ -10,13 +10,15 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
+from killcheck.text import lazy_re
+
 __all__ = ["bare", "heeded", "limit_s", "passed_over", "span_s"]
 
 #: What may stand before a program; ``-`` has its failure passed over.
 _PREFIXES = "-@+!:|"
 #: From this exit code on a shell tells of a program that is not there.
 _NOT_THERE = 126
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]*)", re.IGNORECASE)
+_SPAN = lazy_re.compile(r"(\d+(?:\.\d+)?)\s*([a-zµ]*)", re.IGNORECASE)
 _UNITS = {
     "": 1.0, "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 0.001, "msec": 0.001,
     "m": 60.0, "min": 60.0, "minute": 60.0, "minutes": 60.0, "h": 3600.0, "hr": 3600.0, "hour": 3600.0,

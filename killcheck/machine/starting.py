@@ -14,6 +14,7 @@ from functools import cache
 from posixpath import basename
 
 from killcheck.executor.shell_script import UNKNOWN, ShellSyntaxError, parse
+from killcheck.text import lazy_re
 
 __all__ = ["DOUBT", "assignments", "called", "expanded", "start_in", "started_by", "unread_in"]
 
@@ -47,39 +48,39 @@ _STARTS = (
     "nomad job run",
 )
 #: Tools that make whatever a file says.
-_MAKES = re.compile(
+_MAKES = lazy_re.compile(
     r"\b(?:(?:terraform|tofu|terragrunt)\s+(?:\S+\s+)*?apply|pulumi\s+(?:\S+\s+)*?up|ansible-playbook)\b"
 )
-_ELSEWHERE = re.compile(r"(?:^|[;&|(]|\bthen\b|\bdo\b)\s*(?:timeout\s+\S+\s+)?(ssh)\s+(?=\S+.*\s\S)", re.MULTILINE)
+_ELSEWHERE = lazy_re.compile(r"(?:^|[;&|(]|\bthen\b|\bdo\b)\s*(?:timeout\s+\S+\s+)?(ssh)\s+(?=\S+.*\s\S)", re.MULTILINE)
 #: What an HTTP API is asked to start.
-_BY_HTTP = re.compile(
+_BY_HTTP = lazy_re.compile(
     r"""(?:https?://|/)[^\s"']*(?:instances?|virtualMachines|pods|servers|droplets)/[^\s"']*"""
     r"""(?:/|/actions?/)(?:start|resume|power_?on|powerOn)\b|\bAction=(?:Start|Run)Instances\b"""
 )
-_SCALES_UP = re.compile(r"kubectl[^\n;|&]*\bscale\b[^\n;|&]*--replicas[= ]+[1-9]")
-_SDK = re.compile(r"\.(start_instances|run_instances|instances\(\)\.start|begin_start)\s*\(")
+_SCALES_UP = lazy_re.compile(r"kubectl[^\n;|&]*\bscale\b[^\n;|&]*--replicas[= ]+[1-9]")
+_SDK = lazy_re.compile(r"\.(start_instances|run_instances|instances\(\)\.start|begin_start)\s*\(")
 #: Sets a group to nothing: the same call as one that starts.
-_TO_ZERO = re.compile(r"(--desired-capacity|desiredSize|--new-capacity|--size)[= ]+[\"']?0\b")
-_ASSIGNED = re.compile(
+_TO_ZERO = lazy_re.compile(r"(--desired-capacity|desiredSize|--new-capacity|--size)[= ]+[\"']?0\b")
+_ASSIGNED = lazy_re.compile(
     r"""^\s*(?:export\s+|readonly\s+|local\s+|declare\s+(?:-\w+\s+)*)?(\w+)=("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;&|]*)""",
     re.MULTILINE,
 )
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-_RUN_BY_VARIABLE = re.compile(
+_VARIABLE = lazy_re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_RUN_BY_VARIABLE = lazy_re.compile(
     r"""(?:^|[;&|(]|\bthen\b|\bdo\b|\belse\b|\bexec\b|\beval\b)[ \t]*["']?\$(?:(\w+|@)|\{(\w+)[^}]*\})""", re.MULTILINE
 )
 _PASSES = 4
 #: What is said of a call that is on no list.
 DOUBT = "is not known to start nothing"
 #: gcloud's release track, which any of its commands may be of.
-_TRACK = re.compile(rf"(\bgcloud{_GAP})(?:alpha|beta){_GAP}")
+_TRACK = lazy_re.compile(rf"(\bgcloud{_GAP})(?:alpha|beta){_GAP}")
 #: Command lines by which machines are started, of clouds and of hosts.
 _CLIS = frozenset(
     "gcloud aws az doctl oci runpodctl vastai hcloud linode-cli ibmcloud openstack vultr-cli scw aliyun eksctl "
     "docker podman virsh nomad".split()
 )
 #: Words of such a command that start no machine, and groups of commands that have to do with none.
-_STARTS_NOTHING = re.compile(
+_STARTS_NOTHING = lazy_re.compile(
     r"(?:list|ls|describe|get|show|stop|delete|terminate|deallocate|suspend|power-?off|shutdown|destroy|rm|remove|kill|"
     r"wait|auth|login|logout|config|configure|version|help|info|s3|s3api|storage|logging|logs|sts|cloudwatch|sns|sqs|"
     r"pubsub|monitoring|ecr|iam|account|inspect|ps|images|pull|push|cp|sync|search|status|export|exec|down|detach|metrics|"
@@ -89,12 +90,12 @@ _STARTS_NOTHING = re.compile(
 _SAYING = 5
 #: Programs that start the rest of their words, after their own.
 _WRAPPERS = frozenset("timeout sudo env nice nohup time exec command xargs setsid ionice chronic flock".split())
-_PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?")
-_SDKS = re.compile(
+_PYTHON = lazy_re.compile(r"python(?:\d(?:\.\d+)?)?")
+_SDKS = lazy_re.compile(
     r"\b(?:boto3|botocore|google\.cloud|googleapiclient|azure\.mgmt|openstack|libcloud|hcloud|digitalocean|runpod|vastai)\b"
 )
 #: Methods of an SDK that may put something on.
-_PUTS_ON = re.compile(
+_PUTS_ON = lazy_re.compile(
     r"\.(\w*(?:start|launch|resume|resize|insert|power_?on|run_instances|create_fleet|create_instances|create_pod|"
     r"set_desired|set_node_pool_size|modify|begin_update|begin_create)\w*)\s*\("
 )

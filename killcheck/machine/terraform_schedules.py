@@ -14,16 +14,19 @@ from msgspec import Struct
 
 from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.spec.killpath import Command
+from killcheck.text import lazy_re
 from killcheck.text.files import enclosed, text_of
 
 __all__ = ["Sized", "schedules"]
 
-_BLOCK = re.compile(r'^resource\s+"(aws_autoscaling_(?:schedule|group))"\s+"([\w-]+)"\s*\{(.{0,4000}?)^\}', re.M | re.S)
-_FIELD = re.compile(r'^  *(\w+) *= *("[^"\n$%]*"|-?\d+|[\w.\[\]]+) *(?:(?:#|//)[^\n]*)?$', re.M)
-_NUMBER = re.compile(r"[0-9]{1,6}")
-_WORD = re.compile(r'"([\w.-]+)"')
-_REGION = re.compile(r'^provider\s+"aws"\s*\{[^}]{0,4000}?^[ \t]*region[ \t]*=\s*"([\w-]+)"', re.M | re.S)
-_NAMED = re.compile(r"aws_autoscaling_group\.([\w-]+)\.(?:name|id)")
+_BLOCK = lazy_re.compile(
+    r'^resource\s+"(aws_autoscaling_(?:schedule|group))"\s+"([\w-]+)"\s*\{(.{0,4000}?)^\}', re.M | re.S
+)
+_FIELD = lazy_re.compile(r'^  *(\w+) *= *("[^"\n$%]*"|-?\d+|[\w.\[\]]+) *(?:(?:#|//)[^\n]*)?$', re.M)
+_NUMBER = lazy_re.compile(r"[0-9]{1,6}")
+_WORD = lazy_re.compile(r'"([\w.-]+)"')
+_REGION = lazy_re.compile(r'^provider\s+"aws"\s*\{[^}]{0,4000}?^[ \t]*region[ \t]*=\s*"([\w-]+)"', re.M | re.S)
+_NAMED = lazy_re.compile(r"aws_autoscaling_group\.([\w-]+)\.(?:name|id)")
 #: Terraform's fields and the options of the command, in its order.
 _SIZES = (("min_size", "--min-size"), ("max_size", "--max-size"), ("desired_capacity", "--desired-capacity"))
 

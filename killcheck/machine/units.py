@@ -17,6 +17,7 @@ from msgspec import Struct
 from killcheck.kube.outside_schedules import has_users, is_crontab
 from killcheck.machine.starting import assignments, called, expanded, start_in, started_by, unread_in
 from killcheck.spec.killpath import Command, KillPath
+from killcheck.text import lazy_re
 from killcheck.text.durations import parse_duration
 from killcheck.text.files import enclosed, text_of
 
@@ -44,8 +45,8 @@ _WAKING = (".timer", ".path", ".socket")
 _MAX_DEPTH = 6
 #: A program's limit where its unit sets none, in seconds.
 DEFAULT_TIMEOUT_S = 600.0
-_SYSTEMCTL = re.compile(r"systemctl\s+(?:--\S+\s+)*(?:start|restart|enable\s+--now)\s+([\w@.:-]+)")
-_CRON_LINE = re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)$")
+_SYSTEMCTL = lazy_re.compile(r"systemctl\s+(?:--\S+\s+)*(?:start|restart|enable\s+--now)\s+([\w@.:-]+)")
+_CRON_LINE = lazy_re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)$")
 
 
 class StartAuthority(Struct, frozen=True):

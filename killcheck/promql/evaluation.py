@@ -14,6 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from killcheck.promql import functions
+from killcheck.text import lazy_re
 
 __all__ = ["Labels", "Matching", "Matrix", "Run", "Source", "UnknownSeries", "Unsupported", "Vector"]
 
@@ -106,8 +107,8 @@ class Matching(Struct, frozen=True):
 
 
 #: What Prometheus' engine (RE2) matches in linear time and Python's may try for hours: a repeated group, many repeats.
-_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+{]")
-_REPEAT = re.compile(r"(?<!\\)(?:[*+]|\{\d*,)")
+_REPEATED_GROUP = lazy_re.compile(r"(?<!\\)\)[*+{]")
+_REPEAT = lazy_re.compile(r"(?<!\\)(?:[*+]|\{\d*,)")
 _REPEATS = 3
 
 

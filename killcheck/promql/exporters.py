@@ -6,17 +6,18 @@ belongs to no family nobody can say anything.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
+
+from killcheck.text import lazy_re
 
 __all__ = ["exported_as_shipped", "exporter_of", "missing"]
 
 #: How the names of a family begin, and who makes them. What is read by `kube_customresource_` is a user's own.
 _FAMILIES = (
-    (re.compile(r"DCGM_"), "dcgm-exporter"),
-    (re.compile(r"kube_(?!customresource)"), "kube-state-metrics"),
-    (re.compile(r"kueue_"), "kueue"),
+    (lazy_re.compile(r"DCGM_"), "dcgm-exporter"),
+    (lazy_re.compile(r"kube_(?!customresource)"), "kube-state-metrics"),
+    (lazy_re.compile(r"kueue_"), "kueue"),
 )
 _OF_HISTOGRAMS = ("_bucket", "_sum", "_count")
 

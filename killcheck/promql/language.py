@@ -19,10 +19,11 @@ from msgspec import Struct, field
 from killcheck.promql import evaluation as ev
 from killcheck.promql import functions
 from killcheck.promql.evaluation import Labels, Matching, Matrix, Run, Source, UnknownSeries, Unsupported, Vector
+from killcheck.text import lazy_re
 
 __all__ = ["Expr", "Labels", "Source", "UnknownSeries", "Unsupported", "Vector", "duration_s", "parse"]
 
-_TOKEN = re.compile(
+_TOKEN = lazy_re.compile(
     r"""\s*(?:
     (?P<duration>(?:\d+(?:ms|[smhdwy]))+(?!\w))
   | (?P<number>(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|Inf|NaN)(?!\w))

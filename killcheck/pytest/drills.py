@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from io import StringIO
@@ -42,6 +41,7 @@ from killcheck.safety.lease import Busy
 from killcheck.spec.killpath import Layer, Policy
 from killcheck.spec.phases import words_of
 from killcheck.spec.specfile import SpecError
+from killcheck.text import lazy_re
 from killcheck.text.redaction import redact
 from killcheck.text.suggestions import did_you_mean
 from killcheck.verdict import DrillResult, Verdict
@@ -174,7 +174,7 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
 
 
 #: What pytest says of a call that came to something false.
-_WHERE = re.compile(r"where False = (\w+\([^\n()]*\))")
+_WHERE = lazy_re.compile(r"where False = (\w+\([^\n()]*\))")
 #: Faults that the cluster has no lever for.
 LEFT_OUT: pytest.StashKey[list[str]] = pytest.StashKey()
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 from killcheck.embedded import Request, Response, route, verb_of
 from killcheck.rehearsal.record import Call, replicas_in
+from killcheck.text import lazy_re
 
 __all__ = ["Audit"]
 
 #: How much of a body is kept, in characters, and how much of an answer.
 BODY_KEPT = 4000
 ANSWER_KEPT = 300
-_WARNING = re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
+_WARNING = lazy_re.compile(r'299 - "((?:[^"\\]|\\.)*)"')
 
 
 class Audit:

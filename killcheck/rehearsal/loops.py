@@ -6,7 +6,6 @@ counts: of these nothing is known before the whole night was seen, which takes t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from killcheck import executor
@@ -14,14 +13,15 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.kube.plurals import plural_of
 from killcheck.rehearsal.programs import CONTROLLERS, watches_over
 from killcheck.spec.killpath import Target
+from killcheck.text import lazy_re
 from killcheck.text.durations import parse_duration
 
 __all__ = ["goes_round", "round_s", "watchers"]
 
-_LOOP = re.compile(r"\b(?:while|until)\b")
-_SLEEP = re.compile(r"\bsleep\s+(\S+?)(?=[\s;|&)]|$)")
+_LOOP = lazy_re.compile(r"\b(?:while|until)\b")
+_SLEEP = lazy_re.compile(r"\bsleep\s+(\S+?)(?=[\s;|&)]|$)")
 #: What makes one round differ from another: the time, a count, chance.
-_DIFFERS = re.compile(r"\bdate\b|time|SECONDS|RANDOM|\(\(|\bexpr\b|\blet\b|\bshuf\b")
+_DIFFERS = lazy_re.compile(r"\bdate\b|time|SECONDS|RANDOM|\(\(|\bexpr\b|\blet\b|\bshuf\b")
 
 
 def watchers(objects: Sequence[Obj], targets: Sequence[Target]) -> list[Obj]:

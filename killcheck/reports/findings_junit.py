@@ -5,9 +5,10 @@ What could not be proven is *skipped* with its reason, never passed; what is bel
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.lint.asking import LintResult
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["junit"]
 
 #: Characters that XML 1.0 cannot hold.
-_FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = lazy_re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(result: LintResult, fail_on: Severity) -> str:

@@ -6,17 +6,17 @@ dirty another; an exposure that the policy accepts is skipped: it neither passed
 
 from __future__ import annotations
 
-import re
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from killcheck.reports import rests
 from killcheck.reports.base import Written
 from killcheck.reports.story import DrillStory, RunStory
+from killcheck.text import lazy_re
 
 __all__ = ["JUNIT", "junit"]
 
 #: Characters that XML 1.0 cannot hold.
-_FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = lazy_re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(story: RunStory) -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from killcheck.reports.story import DrillStory, RunStory
 from killcheck.spec.killpath import Outcome, Rule
+from killcheck.text import lazy_re
 
 __all__ = ["Accepting", "accept", "lasting"]
 
@@ -73,7 +74,7 @@ def lasting(cause: str) -> str:
 
 
 #: Names made for one run, times of day and durations, digests, addresses with ports, counts.
-_CHANCE = re.compile(
+_CHANCE = lazy_re.compile(
     r"killcheck-|\d{1,2}:\d\d|sha256:|[0-9a-f]{10}|\d+[-.]\d+[-.]\d+[-.]\d+"
     r"|-[bcdf-hj-np-tv-z2456789]{5}\b|^\W*\d+(\.\d+)?\W*$"
 )

@@ -8,11 +8,11 @@ it (:mod:`killcheck.safety.seals`).
 from __future__ import annotations
 
 import hashlib
-import re
 from contextlib import suppress
 
 from killcheck.safety.keys import KeyProblem
 from killcheck.safety.seals import PREFIX, Purpose, Whose, seal, whose
+from killcheck.text import lazy_re
 
 __all__ = ["CHANGED", "FIELD", "SEAL", "Chain", "ChainBroken"]
 
@@ -25,8 +25,8 @@ FIELD = "chain"
 SEAL = "seal"
 #: What stands before the first line.
 _BEGIN = "killcheck run record v1"
-_LINK = re.compile(rf',"{FIELD}":"(sha256:[0-9a-f]{{64}})"\}}\Z')
-_SEALED = re.compile(rf',"{SEAL}":"({PREFIX}[0-9a-f]{{64}})"\Z')
+_LINK = lazy_re.compile(rf',"{FIELD}":"(sha256:[0-9a-f]{{64}})"\}}\Z')
+_SEALED = lazy_re.compile(rf',"{SEAL}":"({PREFIX}[0-9a-f]{{64}})"\Z')
 
 
 class ChainBroken(ValueError):

@@ -6,9 +6,9 @@ nobody can guess stay in, unless a name calls them a secret.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from killcheck.text import lazy_re
 from killcheck.text.redaction import called_secret
 
 __all__ = ["WITHHELD", "withheld", "withheld_text"]
@@ -22,17 +22,17 @@ _CALLED = (
 _WORD = r"(?![-/$<])[^\s\"'`$<>|&;(),{}]+"
 #: Each begins at a word's beginning or reaches a bounded way ahead: a text's length never counts twice.
 _TEXTS = (
-    re.compile(rf"(?i)((?<![\w-])--?(?:[a-z0-9]+-)*{_CALLED}(?:=|[ \t]+)[\"']?){_WORD}"),
-    re.compile(rf"(?i)((?<![\w.-])(?:[a-z0-9]+[_.-])*{_CALLED}[\"']?[ \t]*[:=][ \t]*[\"']?){_WORD}"),
-    re.compile(rf"(?i)((?:^|\s)(?:-u|--user|--proxy-user)[= ][\"']?[^\s:\"']+:){_WORD}"),
-    re.compile(rf"(?i)(\b(?:bearer|basic)[ \t]+){_WORD}"),
-    re.compile(
+    lazy_re.compile(rf"(?i)((?<![\w-])--?(?:[a-z0-9]+-)*{_CALLED}(?:=|[ \t]+)[\"']?){_WORD}"),
+    lazy_re.compile(rf"(?i)((?<![\w.-])(?:[a-z0-9]+[_.-])*{_CALLED}[\"']?[ \t]*[:=][ \t]*[\"']?){_WORD}"),
+    lazy_re.compile(rf"(?i)((?:^|\s)(?:-u|--user|--proxy-user)[= ][\"']?[^\s:\"']+:){_WORD}"),
+    lazy_re.compile(rf"(?i)(\b(?:bearer|basic)[ \t]+){_WORD}"),
+    lazy_re.compile(
         rf"((?<![\w-])(?:sshpass|mysql|mariadb)[\w-]{{0,20}}[^\w\n|;&-][^\n|;&]{{0,99}}?(?<=[ \t])-p[ =]?[\"']?){_WORD}"
     ),
-    re.compile(r"(\w://[^\s/:@]*:)[^\s/@$]+(?=@)"),
+    lazy_re.compile(r"(\w://[^\s/:@]*:)[^\s/@$]+(?=@)"),
 )
 #: What none of them is without: nearly every text of a manifest has none of these, and is looked at once.
-_MARKS = re.compile(r"(?i)pass|pwd|secret|token|credential|key|psk|-u|user|bearer|basic|mysql|mariadb|://")
+_MARKS = lazy_re.compile(r"(?i)pass|pwd|secret|token|credential|key|psk|-u|user|bearer|basic|mysql|mariadb|://")
 
 
 def withheld(value: Any) -> Any:

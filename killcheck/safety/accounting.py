@@ -9,7 +9,6 @@ It is told as left changed; nobody is told that it was put back. What the execut
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -30,6 +29,7 @@ from killcheck.safety.journal import Journal
 from killcheck.safety.undo import recreatable, retry
 from killcheck.safety.vocabulary import place_of
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.text import lazy_re
 
 __all__ = ["KINDS", "Account", "Difference", "Inventory", "differences", "left_changed", "taken"]
 
@@ -47,9 +47,9 @@ KINDS = (
     r.NODEPOOLS,
 )
 #: Who changes replicas as a matter of course.
-_CONTROLLERS = re.compile(r"(?i)kube-controller-manager|keda|karpenter|kueue|autoscaler|cluster-autoscaler")
+_CONTROLLERS = lazy_re.compile(r"(?i)kube-controller-manager|keda|karpenter|kueue|autoscaler|cluster-autoscaler")
 #: Annotations and labels that say nothing of what somebody wants.
-_NOISE = re.compile(
+_NOISE = lazy_re.compile(
     r"deployment\.kubernetes\.io/|kubectl\.kubernetes\.io/(?!restartedAt)|karpenter\.sh/nodepool-hash"
     r"|killcheck\.dev/|control-plane\.alpha|cronjob\.kubernetes\.io/|autoscaling\.alpha"
 )

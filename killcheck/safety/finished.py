@@ -7,15 +7,15 @@ for each run, beside the journal's key (:mod:`killcheck.safety.keys`), outside o
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from pathlib import Path
 
 from killcheck.safety.keys import KeyProblem, key_path
+from killcheck.text import lazy_re
 
 __all__ = ["finish", "is_finished"]
 
-_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_RUN = lazy_re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 def finish(run: str) -> None:

@@ -7,7 +7,6 @@ is not in this vocabulary is done on nobody's.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,17 +14,19 @@ from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
+from killcheck.text import lazy_re
+
 if TYPE_CHECKING:
     from killcheck.safety.changes import Undo
 
 __all__ = ["ENGINE", "TAKEN_BACK", "Place", "by_hand", "objection", "place_of"]
 
 #: A part of a path: names of RBAC's objects may have colons; nothing is only dots, nor read as an option.
-_WORD = re.compile(r"(?!\.+\Z|-)[A-Za-z0-9._:@+-]{1,253}")
+_WORD = lazy_re.compile(r"(?!\.+\Z|-)[A-Za-z0-9._:@+-]{1,253}")
 #: The API group of what a Docker Engine has.
 ENGINE = "docker.killcheck.dev"
 #: A Docker Engine's tags are named by their images, escaped; this is a part of one.
-_IMAGE_PART = re.compile(r"(?!\.+\Z)[A-Za-z0-9._:@\[\]-]{1,253}")
+_IMAGE_PART = lazy_re.compile(r"(?!\.+\Z)[A-Za-z0-9._:@\[\]-]{1,253}")
 #: Subresources that are a part of what an object says; what others do is not written down anywhere.
 _PARTS = ("", "status", "scale")
 #: What a later process can take back with a capability of a machine: the methods, and the kinds of their arguments.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 
+from killcheck.text import lazy_re
+
 __all__ = ["Noticed", "WorkingHours", "working_hours"]
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = "|".join(_DAYS)
-_TEXT = re.compile(rf"((?:{_DAY})(?:[-,](?:{_DAY}))*) (\d\d):(\d\d)-(\d\d):(\d\d)")
-_RUN = re.compile(rf"({_DAY})(?:-({_DAY}))?")
+_TEXT = lazy_re.compile(rf"((?:{_DAY})(?:[-,](?:{_DAY}))*) (\d\d):(\d\d)-(\d\d):(\d\d)")
+_RUN = lazy_re.compile(rf"({_DAY})(?:-({_DAY}))?")
 
 
 class WorkingHours(Struct, frozen=True):

@@ -13,7 +13,6 @@ forwarded are refused.
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -24,12 +23,13 @@ from msgspec import Struct, field
 
 from killcheck.clock import wall_now
 from killcheck.instances.reclaims import NOTICE_S
+from killcheck.text import lazy_re
 
 __all__ = ["ScheduledEvents"]
 
 _EVENTS = "/metadata/scheduledevents"
 _INSTANCE = "/metadata/instance/compute/"
-_VERSION = re.compile(r"20\d\d-\d\d-\d\d")
+_VERSION = lazy_re.compile(r"20\d\d-\d\d-\d\d")
 #: From which version of the API on a document has that.
 _PREEMPT, _DESCRIPTION, _SOURCE, _DURATION = "2017-11-01", "2019-04-01", "2019-08-01", "2020-07-01"
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed"}

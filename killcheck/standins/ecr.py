@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from killcheck.clock import wall_now
+from killcheck.text import lazy_re
 
 __all__ = ["LIFE", "USER", "TokenService", "docker_config", "registry_of"]
 
@@ -27,7 +27,9 @@ USER = "AWS"
 #: How long a token is good for.
 LIFE = timedelta(hours=12)
 
-_HOST = re.compile(r"(?P<account>\d{12})\.dkr[.-]ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.(amazonaws\.com(\.cn)?|on\.aws)")
+_HOST = lazy_re.compile(
+    r"(?P<account>\d{12})\.dkr[.-]ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.(amazonaws\.com(\.cn)?|on\.aws)"
+)
 
 
 def registry_of(image: str) -> str | None:

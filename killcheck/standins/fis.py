@@ -8,7 +8,6 @@ ListExperimentTemplates, DeleteExperimentTemplate, ListExperiments). An experime
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -16,9 +15,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from killcheck.text import lazy_re
+
 __all__ = ["Fis"]
 
-_MINUTES = re.compile(r"PT(\d+)M")
+_MINUTES = lazy_re.compile(r"PT(\d+)M")
 #: What AWS admits, in minutes.
 _SHORTEST, _LONGEST = 2, 15
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,13 +24,14 @@ from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 from killcheck.clock import wall_now
+from killcheck.text import lazy_re
 
 __all__ = ["Gate", "Lapse", "Seen", "code_of", "refusal", "text_of"]
 
 Lapse = Literal["expired", "revoked", "denied", "throttled", "unimplemented"]
 App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
-_CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request")
+_CREDENTIAL = lazy_re.compile(r"Credential=([^/,\s]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request")
 _EVERYTHING = "*"
 
 #: Protocol families. Everything that is not named speaks JSON.

@@ -22,6 +22,7 @@ from urllib.parse import parse_qs
 from msgspec import Struct, field
 
 from killcheck.entries import Becomes, leaves
+from killcheck.text import lazy_re
 
 __all__ = ["SHAPES", "Contract", "Ended", "Market"]
 
@@ -29,8 +30,8 @@ __all__ = ["SHAPES", "Contract", "Ended", "Market"]
 SHAPES = ("vast", "runpod")
 #: How long a machine loads until its program runs, where nobody says, in seconds.
 BOOTS_S = 60.0
-_VAST = re.compile(r"/api/v[01]/(bundles|asks|instances)(?:/(\d+))?/?")
-_RUNPOD = re.compile(r"/v1/pods(?:/([\w-]+))?(?:/(start|stop))?/?")
+_VAST = lazy_re.compile(r"/api/v[01]/(bundles|asks|instances)(?:/(\d+))?/?")
+_RUNPOD = lazy_re.compile(r"/v1/pods(?:/([\w-]+))?(?:/(start|stop))?/?")
 _TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": lambda found, wanted: bool(found == wanted),
     "neq": lambda found, wanted: bool(found != wanted),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from killcheck.text import lazy_re
+
 __all__ = ["PATTERN", "format_duration", "go_duration", "parse_duration"]
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -11,7 +13,7 @@ _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 PATTERN = r"^(\d+(\.\d+)?d)?(\d+(\.\d+)?h)?(\d+(\.\d+)?m)?(\d+(\.\d+)?s)?(\d+ms)?$"
 #: Longer than anything that anybody waits for, in seconds: ten years.
 _MOST_S = 3650 * 86400.0
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
+_PART = lazy_re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
 
 
 def parse_duration(text: str) -> float:

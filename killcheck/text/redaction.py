@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 from inspect import isabstract
 from typing import Any, TypeVar
 
+from killcheck.text import lazy_re
 from killcheck.text.shown import plain
 from killcheck.text.values import given, replace
 
@@ -25,32 +26,32 @@ __all__ = ["called_secret", "clean", "hide", "hide_environment", "hide_secrets",
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # JSON Web Tokens: three base64url parts, the first two being JSON objects ("eyJ" is '{"'); and those in base64.
-    (re.compile(r"eyJ[A-Za-z0-9_-]{5,1024}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"), "<token>"),
-    (re.compile(r"ZXlK[A-Za-z0-9+/_-]{40,}={0,2}"), "<token>"),
+    (lazy_re.compile(r"eyJ[A-Za-z0-9_-]{5,1024}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"), "<token>"),
+    (lazy_re.compile(r"ZXlK[A-Za-z0-9+/_-]{40,}={0,2}"), "<token>"),
     # Not what containerd says of a pull that was refused: "... may require authorization: authorization failed: ...".
     (
-        re.compile(
+        lazy_re.compile(
             r"(?i)(authorization[\"']?\s*[:=]\s*[\"']?(?:(?:bearer|basic|token|[a-z]+key)\s+)?)"
             r"(?!authorization failed:|server message:)[^\s\"']+"
         ),
         r"\1<redacted>",
     ),
-    (re.compile(r"(?i)(bearer\s+)[A-Za-z0-9._~+/=-]{8,}"), r"\1<redacted>"),
-    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), "<aws-access-key-id>"),
+    (lazy_re.compile(r"(?i)(bearer\s+)[A-Za-z0-9._~+/=-]{8,}"), r"\1<redacted>"),
+    (lazy_re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), "<aws-access-key-id>"),
     # GitHub, GitLab, Slack, Google, Hugging Face, OpenAI-like keys by their own prefixes.
     (
-        re.compile(
+        lazy_re.compile(
             r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}"
             r"|ya29\.[\w-]{20,}|AIza[\w-]{30,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,})"
         ),
         "<token>",
     ),
-    (re.compile(r"(:_authToken\s*=\s*)[^\s\"']+"), r"\1<redacted>"),  # .npmrc
-    (re.compile(r"(hooks\.slack\.com/services/)[\w/]+"), r"\1<redacted>"),
-    (re.compile(r"(discord(?:app)?\.com/api/webhooks/)[\w/-]+"), r"\1<redacted>"),
+    (lazy_re.compile(r"(:_authToken\s*=\s*)[^\s\"']+"), r"\1<redacted>"),  # .npmrc
+    (lazy_re.compile(r"(hooks\.slack\.com/services/)[\w/]+"), r"\1<redacted>"),
+    (lazy_re.compile(r"(discord(?:app)?\.com/api/webhooks/)[\w/-]+"), r"\1<redacted>"),
     # By their prefixes, as their makers document them (and gitleaks' rules gather them).
     (
-        re.compile(
+        lazy_re.compile(
             r"(?<![\w-])(?:"
             r"npm_[A-Za-z0-9]{30,}|AKC[A-Za-z0-9]{10,}|pypi-AgE[\w-]{30,}|do[por]_v1_[a-f0-9]{32,}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"
             r"|sq0[a-z]{3}-[\w-]{20,}|(?:[srp]k|whsec)_(?:live_|test_)?[A-Za-z0-9]{20,}|SG\.[\w-]{16,}\.[\w-]{16,}"
@@ -71,57 +72,57 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         "<token>",
     ),
-    (re.compile(r"(?i)((?:Account|SharedAccess|Access)Key(?:Name)?=)[^\s;\"']{8,}"), r"\1<redacted>"),
+    (lazy_re.compile(r"(?i)((?:Account|SharedAccess|Access)Key(?:Name)?=)[^\s;\"']{8,}"), r"\1<redacted>"),
     (
-        re.compile(
+        lazy_re.compile(
             r"(?i)([?&](?:x-amz-(?:signature|security-token|credential)|sig|signature|token|access_token|key)=)"
             r"[^\s&\"']+"
         ),
         r"\1<redacted>",
     ),
     (
-        re.compile(
+        lazy_re.compile(
             r"(?i)((?:aws_)?(?:secret(?:_?access)?_?key|session_?token|password|passwd|client_?secret|api_?key)"
             r"\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\s\"',;\\]+"
         ),
         r"\1<redacted>",
     ),
-    (re.compile(r"(?i)(--(?:password|token|secret|api-key|client-secret)[= ])[^\s\"']+"), r"\1<redacted>"),
+    (lazy_re.compile(r"(?i)(--(?:password|token|secret|api-key|client-secret)[= ])[^\s\"']+"), r"\1<redacted>"),
     (
-        re.compile(r"(?i)((?:\b|_)token\\?[\"']?\s*[:=]\s*\\?[\"']?)(?=[^\s\"',;\\]*\d)[^\s\"',;\\]{16,}"),
+        lazy_re.compile(r"(?i)((?:\b|_)token\\?[\"']?\s*[:=]\s*\\?[\"']?)(?=[^\s\"',;\\]*\d)[^\s\"',;\\]{16,}"),
         r"\1<redacted>",
     ),
-    (re.compile(r"(\\?\"(?:auth|identitytoken)\\?\"\s*:\s*\\?\")[A-Za-z0-9+/=_.-]{8,}"), r"\1<redacted>"),
+    (lazy_re.compile(r"(\\?\"(?:auth|identitytoken)\\?\"\s*:\s*\\?\")[A-Za-z0-9+/=_.-]{8,}"), r"\1<redacted>"),
     (
-        re.compile(
+        lazy_re.compile(
             r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
             re.S,
         ),
         "<private key>",
     ),
-    (re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/_-]{20,}={0,2}"), "<pem>"),  # "-----BEGIN" in base64
-    (re.compile(r"(\w://[^\s/:@]*:)[^\s/@]+@"), r"\1<redacted>@"),
-    (re.compile(r"(\w://)[^\s/:@]{16,}@"), r"\1<redacted>@"),
+    (lazy_re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/_-]{20,}={0,2}"), "<pem>"),  # "-----BEGIN" in base64
+    (lazy_re.compile(r"(\w://[^\s/:@]*:)[^\s/@]+@"), r"\1<redacted>@"),
+    (lazy_re.compile(r"(\w://)[^\s/:@]{16,}@"), r"\1<redacted>@"),
 )
 #: A word as chance makes it: digits, letters of both cases, three of each at least.
 _CHANCE = r"(?=(?:[A-Za-z]*\d){3})(?=(?:[a-z\d]*[A-Z]){3})(?=(?:[A-Z\d]*[a-z]){3})[A-Za-z\d]{20,}"
 #: What looks like a key whoever made it: no list of prefixes is ever whole. Names and digests of Kubernetes, which has
 #: neither capitals nor long hexadecimal words after a dash, stay.
 _UNKNOWN_MAKERS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(rf"(?<![A-Za-z\d]){_CHANCE}(?:[+/_=.~-]+[A-Za-z\d]+)*=*"), "<redacted>"),
+    (lazy_re.compile(rf"(?<![A-Za-z\d]){_CHANCE}(?:[+/_=.~-]+[A-Za-z\d]+)*=*"), "<redacted>"),
     (
-        re.compile(
+        lazy_re.compile(
             r"(?<![A-Za-z\d])(?!sha\d{1,3}[_-])([A-Za-z][A-Za-z\d]{0,19}(?:[_-][A-Za-z\d]{1,8}){0,8}[_-])"
             r"(?=(?:[A-Za-z]*\d){3})(?:[a-z\d]{32,}|[A-Z\d]{32,}|[a-f\d]{32,})(?:[_-][A-Za-z\d]+)*(?![A-Za-z\d])"
         ),
         r"\1<redacted>",
     ),
-    (re.compile(r"(https?://\S*/)[\da-f]{32,}(?![\w-])"), r"\1<redacted>"),
-    (re.compile(r"(\\?\"[\w-]*key\\?\"\s*:\s*\\?\")[A-Za-z\d]{20,}"), r"\1<redacted>"),
+    (lazy_re.compile(r"(https?://\S*/)[\da-f]{32,}(?![\w-])"), r"\1<redacted>"),
+    (lazy_re.compile(r"(\\?\"[\w-]*key\\?\"\s*:\s*\\?\")[A-Za-z\d]{20,}"), r"\1<redacted>"),
     # Hashes of passwords (crypt(5)), netrc, kubeadm's bootstrap tokens.
-    (re.compile(r"\$(?:2[abxy]|[156y]|gy|argon2\w*|scrypt|pbkdf2[\w-]*)\$[^\s:\"']{8,}"), "<redacted>"),
-    (re.compile(r"(\blogin\s+\S+\s+password\s+)\S+"), r"\1<redacted>"),
-    (re.compile(r"(?<![\w.-])[a-z\d]{6}\.(?=[a-z]*\d)[a-z\d]{16}(?![\w.-])"), "<token>"),
+    (lazy_re.compile(r"\$(?:2[abxy]|[156y]|gy|argon2\w*|scrypt|pbkdf2[\w-]*)\$[^\s:\"']{8,}"), "<redacted>"),
+    (lazy_re.compile(r"(\blogin\s+\S+\s+password\s+)\S+"), r"\1<redacted>"),
+    (lazy_re.compile(r"(?<![\w.-])[a-z\d]{6}\.(?=[a-z]*\d)[a-z\d]{16}(?![\w.-])"), "<token>"),
 )
 #: Part of a name by which a variable, an argument, a field or a header says that it is secret.
 _SAYS = (
@@ -131,7 +132,7 @@ _SAYS = (
 )
 _SAYS_LOUD = _SAYS.upper()
 #: No text without one of these has anything of what follows.
-_SAID = re.compile(
+_SAID = lazy_re.compile(
     r"(?i)pass|pwd|secret|token|credential|auth|cookie|dsn|otp|session|webhook|string|key|salt|signature"
     r"|pat|-u|user|psk|bindpw|mysql|mariadb|login|response|bundle_"
 )
@@ -140,64 +141,65 @@ REMEMBERED = 4096
 #: What is given to such a name: in an environment, on a command line, as a header, and as a container's variable.
 _NAMED: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile(  # PGPASS=x, MY_AUTH="x y"; not PWD=/here, nor what only names another variable
+        lazy_re.compile(  # PGPASS=x, MY_AUTH="x y"; not PWD=/here, nor what only names another variable
             rf"(?<![\w-])((?!PWD=|OLDPWD=)(?:[A-Z0-9]+_)*(?:{_SAYS_LOUD}|KEY)(?:_[A-Z0-9]+)*="
             r"\\?[\"']?)(?![\"']|\$|<|/)[^\s\"'\\]+"
         ),
         r"\1<redacted>",
     ),
     (
-        re.compile(  # a flag begins a word: what follows the name of an object (Secret/web/app-token is...) is no value
+        # A flag begins a word: what follows the name of an object (Secret/web/app-token is...) is no value.
+        lazy_re.compile(
             rf"(?i)(?<![a-z0-9])(--?(?:[a-z0-9]{{1,40}}-){{0,8}}{_SAYS}(?:=|\s+)[\"']?)(?!-|\$|<|/)[^\s\"']+"
         ),
         r"\1<redacted>",
     ),
     (
-        re.compile(
+        lazy_re.compile(
             rf"(?i)((?<![\w-])(?:x|proxy|private|set|www|deploy|job)-(?:[a-z0-9]+-)*{_SAYS}(?:-[a-z0-9]+)*\s*:\s*)"
             r"(?!<)[^\s\"',][^\"'\n]*"
         ),
         r"\1<redacted>",
     ),
     (
-        re.compile(
+        lazy_re.compile(
             r"(?i)((?<![\w-])(?:cookie|authorization)\s*:\s*)(?!<|authorization failed:|server message:)"
             r"[^\s\"'][^\"'\n]*"
         ),
         r"\1<redacted>",
     ),
     (
-        re.compile(
+        lazy_re.compile(
             rf"(?i)(\\?\"name\\?\"\s*:\s*\\?\"(?:[A-Za-z0-9]+[_.-])*{_SAYS}(?:[_.-][A-Za-z0-9]+)*\\?\"\s*,\s*\\?\"value\\?\""
             r"\s*:\s*\\?\")(?!\\?\")(?:[^\"\\]|\\[^\"])+"
         ),
         r"\1<redacted>",
     ),
     (
-        re.compile(
+        lazy_re.compile(
             rf"(?im)(^[ \t]*(?:-[ \t]+)?name:\s*[\"']?(?:[A-Za-z0-9]+[_.-])*{_SAYS}(?:[_.-][A-Za-z0-9]+)*[\"']?\s*\n"
             r"\s*value:[ \t]*)\S.*$"
         ),
         r"\1<redacted>",
     ),
     (  # as files and messages write it: a_secret: x1, Pwd=x1; what has no digit may be a word
-        re.compile(
+        lazy_re.compile(
             r"(?i)((?<![\w-])(?:[a-z0-9]{1,40}[_.-]){0,8}(?:secret(?:_key_base)?|pass(?:wor[dt]|wd|phrase)?|pwd|psk|bindpw"
             r"|otp|private_?key(?:_id)?|[a-z0-9]{1,40}[_-]key|bundle_\w{1,60})"
             r"(?:\\?[\"']?\s*[:=]\s*\\?[\"']?|(?<=bindpw)\s+))(?![\"'$</-])(?=[^\s\"',;&\\]{0,200}\d)[^\s\"',;&\\]{8,}"
         ),
         r"\1<redacted>",
     ),
-    (re.compile(r"(?i)(\b(?:response|signature)=\\?\"?)[\da-f]{32,}"), r"\1<redacted>"),
-    (re.compile(r"(?i)(\bgeniekey\s+)[\w-]{12,}"), r"\1<redacted>"),
+    (lazy_re.compile(r"(?i)(\b(?:response|signature)=\\?\"?)[\da-f]{32,}"), r"\1<redacted>"),
+    (lazy_re.compile(r"(?i)(\bgeniekey\s+)[\w-]{12,}"), r"\1<redacted>"),
     (  # programs that take a password by a letter
-        re.compile(
+        lazy_re.compile(
             r"(\b(?:sshpass|login|(?:mysql|mariadb)[\w-]*)\b(?:[ \t]+[^\s|;&]+){0,12}?[ \t]+-p[ =]?[\"']?)"
             r"[^\s\"'-]\S*"
         ),
         r"\1<redacted>",
     ),
-    (re.compile(r"(?i)((?:^|\s)(?:-u|--user|--proxy-user)[= ][\"']?[^\s:\"']+:)[^\s\"']+"), r"\1<redacted>"),
+    (lazy_re.compile(r"(?i)((?:^|\s)(?:-u|--user|--proxy-user)[= ][\"']?[^\s:\"']+:)[^\s\"']+"), r"\1<redacted>"),
 )
 #: Of detect-secrets what finds things that are no secrets, or what is found above with what it stands in.
 _LEFT_OUT = frozenset(
@@ -212,25 +214,25 @@ _LEFT_OUT = frozenset(
 )
 #: Only a text with something like this in it can hold what detect-secrets looks for. No name in Kubernetes does, and no
 #: digest: a night that tells no more than those never loads it.
-_TOKENISH = re.compile(
+_TOKENISH = lazy_re.compile(
     r"(?<![A-Za-z\d])(?<!sha256:)(?=[A-Za-z]*\d)[A-Za-z\d]{16,}"  # one long word with a digit
     # Or of parts, with a capital and a long part that has a digit: no model or type of machine is called that.
     r"|(?<![\w.-])(?=[\w.-]{20})(?=[a-z\d_.-]*[A-Z])[\w.-]*?(?=[A-Za-z]{0,8}\d)[A-Za-z\d]{9}"
     r"|://[^\s/]+@|\d{8}:[\w-]{35}|(?i:xox|AccountKey=|cloudant|softlayer|aws.{0,20}(?:key|pw|pass|token))"
 )
 #: A Secret as a client prints it, also inside a string: nothing that it holds.
-_SECRET_KIND = re.compile(r"\\?\"kind\\?\"\s*:\s*\\?\"Secret\\?\"|^[ \t]*kind:[ \t]*Secret[ \t]*$", re.M)
-_SECRET_DATA = re.compile(r"(\\?\"(?:data|stringData)\\?\"\s*:\s*\{)[^{}]*(\})")
-_SECRET_YAML = re.compile(r"^([ \t]*(?:data|stringData):[ \t]*\n)((?:[ \t]+\S.*\n?)+)", re.M)
+_SECRET_KIND = lazy_re.compile(r"\\?\"kind\\?\"\s*:\s*\\?\"Secret\\?\"|^[ \t]*kind:[ \t]*Secret[ \t]*$", re.M)
+_SECRET_DATA = lazy_re.compile(r"(\\?\"(?:data|stringData)\\?\"\s*:\s*\{)[^{}]*(\})")
+_SECRET_YAML = lazy_re.compile(r"^([ \t]*(?:data|stringData):[ \t]*\n)((?:[ \t]+\S.*\n?)+)", re.M)
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy_re.compile(
     r"(?i)(secret|token|passw|passphrase|pgpass|_pwd$|^pass$|_pass$|(api|private|access|signing|encryption|master|license"
     r"|account|ssh|hmac|jwt)_?key|credential|webhook|(^|_)auth($|_)|cookie|dsn$|connection_?string|_salt$|_pat$)"
 )
 #: Variables that say where a secret is, and not what it is.
-_PLACES = re.compile(r"(?i)(_file|_path|_dir|_url|_uri|_endpoint|_id|_name|_arn)$")
+_PLACES = lazy_re.compile(r"(?i)(_file|_path|_dir|_url|_uri|_endpoint|_id|_name|_arn)$")
 #: What is a secret even where it is a plain word.
-_PLAIN_TOO = re.compile(r"(?i)pass|secret|_pwd$")
+_PLAIN_TOO = lazy_re.compile(r"(?i)pass|secret|_pwd$")
 #: Shorter values are hidden nowhere: they would take ordinary words out of every report. Of those that are shorter than
 #: :data:`LEAST` only what stands alone and is neither a word nor a number.
 SHORTEST = 5

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from killcheck.text import lazy_re
+
 __all__ = ["brief", "one_line", "plain", "plain_in", "shown"]
 
 #: Characters of one sentence about somebody's file, and of one line on a terminal.
@@ -20,14 +22,14 @@ LINE = 4000
 
 #: Control sequences and operating system commands (ECMA-48, 5.4 and 5.6; xterm's ctlseqs), and carriage returns before
 #: a line's end; what only changes how the rest is laid out (Unicode Standard Annex 9, 2; invisible spaces, marks).
-_SEQUENCES = re.compile(
+_SEQUENCES = lazy_re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)|\r+(?=\n)"
     r"|[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
 )
 #: What is left of control characters, C0 and C1, but for the tab and the line's end; and Unicode's own line ends.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROLS = lazy_re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 #: What a runner takes for a command of the pipeline's.
-_ORDERS = re.compile(
+_ORDERS = lazy_re.compile(
     r"(#)(#(?:vso)?\[)"
     r"|(:)(:(?:add-mask|add-matcher|add-path|debug|echo|endgroup|group|remove-matcher|save-state|set-env|set-output"
     r"|stop-commands)\b)",

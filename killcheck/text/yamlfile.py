@@ -20,6 +20,8 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
+from killcheck.text import lazy_re
+
 if TYPE_CHECKING:
     import yaml
 
@@ -33,8 +35,8 @@ Gaps = Sequence[tuple[int, int]]
 _TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 _FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
+_FLOAT = lazy_re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INT = lazy_re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|0|[1-9][0-9]*)")
 _SPECIAL = {
     ".nan": float("nan"),
     ".NaN": float("nan"),
@@ -56,15 +58,15 @@ _MAX_REPEATED = 50_000
 _MAX_REPEATED_TEXT = 32 * 2**20
 #: What may be an anchor: ``&name`` where a value begins. (Patterns begin with a plain character where they can: a text
 #: of megabytes is then passed over at the speed of a search for that.)
-_ANCHOR = re.compile(r"&(?<![^\s\[{,:-]&)[^\s&]")
+_ANCHOR = lazy_re.compile(r"&(?<![^\s\[{,:-]&)[^\s&]")
 #: API servers take no deeper objects either; Python's own stack ends at a thousand.
 _MAX_DEPTH = 100
 #: So many open brackets, or so far an indentation, may mean that something is nested deeper than a stack is.
 _SUSPECT = 500
-_BRACKETS = re.compile(r"[\[\]{}]")
+_BRACKETS = lazy_re.compile(r"[\[\]{}]")
 #: Where one document ends and the next begins: the line before.
-_PARTS = re.compile(r"\n(?=---(?:\s|\Z))")
-_FAR_IN = re.compile(rf"\n[ ?:-]{{{_SUSPECT}}}")
+_PARTS = lazy_re.compile(r"\n(?=---(?:\s|\Z))")
+_FAR_IN = lazy_re.compile(rf"\n[ ?:-]{{{_SUSPECT}}}")
 #: The digits of a whole number that is read as one: an int64 has 19, written in base two 64.
 _MAX_DIGITS = 70
 _UNTAGGED = "!untagged"

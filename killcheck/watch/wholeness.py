@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from killcheck.kube.objects import Obj, condition, dig, name_of, namespace_of
 from killcheck.kube.workloads import holds, templates
 from killcheck.spec.killpath import Target
+from killcheck.text import lazy_re
 from killcheck.watch import queues
 from killcheck.watch.scene import Scene, asked_for, event_time
 
@@ -41,7 +42,7 @@ _EXACT = frozenset(
     }
 )
 #: How the scheduler says that a node lacks what a pod asks for (kube-scheduler, noderesources/fit.go).
-_NO_ROOM = re.compile(r"\bInsufficient \S+")
+_NO_ROOM = lazy_re.compile(r"\bInsufficient \S+")
 #: How Karpenter (its scheduling/events.go) and the cluster autoscaler say that they make no node for a pod.
 _NO_NODE = ("Failed to schedule pod, ", "pod didn't trigger scale-up")
 #: What to add where a message says what is absent.

@@ -20,6 +20,7 @@ from killcheck.entries import Becomes, leaves
 from killcheck.promql import exporters
 from killcheck.promql.evaluation import EVALUATED, Matrix
 from killcheck.promql.language import Expr, Labels, UnknownSeries, Unsupported, Vector, parse
+from killcheck.text import lazy_re
 from killcheck.witnesses import promtool
 from killcheck.witnesses.rules import Evaluated, Record, Rule
 from killcheck.witnesses.series import BEFORE_S, STEP_S, History
@@ -32,7 +33,7 @@ LOOK_BACK_S = 3 * 3600.0
 _MAX_DEPTH = 8
 
 #: Labels that programs on a node give it, of which nothing is known unless one of them was seen.
-_DISCOVERED = re.compile(r"\blabel_(?:nvidia_com|feature_node_kubernetes_io)_\w+")
+_DISCOVERED = lazy_re.compile(r"\blabel_(?:nvidia_com|feature_node_kubernetes_io)_\w+")
 
 
 @leaves("alerts", "whether Alertmanager tells anybody", Becomes.SAID)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, parse_time
+from killcheck.text import lazy_re
 
 __all__ = ["ABOUT_GPUS", "BUSY", "GPU_METRICS", "KNOWN", "Exporters", "Sample", "allowed_labels", "samples"]
 
@@ -30,8 +31,8 @@ GPU_METRICS = (
 )
 #: What a series is worth while the GPUs are busy: percent; of the others a share.
 BUSY: Mapping[str, float] = {"DCGM_FI_DEV_GPU_UTIL": 100.0, "DCGM_FI_DEV_MEM_COPY_UTIL": 100.0}
-_OF_RESOURCE = re.compile(r"(\w+)=\[([^\]]*)\]")
-_NOT_IN_A_LABEL = re.compile(r"[^a-zA-Z0-9_]")
+_OF_RESOURCE = lazy_re.compile(r"(\w+)=\[([^\]]*)\]")
+_NOT_IN_A_LABEL = lazy_re.compile(r"[^a-zA-Z0-9_]")
 
 
 class Exporters(Struct, frozen=True):

@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 
 from killcheck.promql import exporters
+from killcheck.text import lazy_re
 from killcheck.witnesses.rules import Evaluated, Record, Rule
 from killcheck.witnesses.series import STEP_S, History
 
@@ -27,18 +28,18 @@ _LEAD_S = 6 * 3600.0
 #: How finely the moment of firing is told, in seconds.
 _LOOK_S = 60.0
 _LIMIT_S = 30.0
-_OF_THE_CLOCK = re.compile(
+_OF_THE_CLOCK = lazy_re.compile(
     r"\b(?:time|timestamp|minute|hour|day_of_\w+|month|year|days_in_month)\s*\(|_(?:time|created)\b"
 )
-_WORDS = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*(?!\w*\s*\()")
-_APART = re.compile(
+_WORDS = lazy_re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*(?!\w*\s*\()")
+_APART = lazy_re.compile(
     r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|`[^`]*`|\{[^}]*\}|\[[^\]]*\]"
     r"|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)|#.*"
 )
 _KEYWORDS = frozenset(
     "and or unless by without on ignoring group_left group_right bool offset inf nan start end".split()
 )
-_FIRED = re.compile(r"alertname: Asked, time: ([\dhms.]+),")
+_FIRED = lazy_re.compile(r"alertname: Asked, time: ([\dhms.]+),")
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 

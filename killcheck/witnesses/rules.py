@@ -14,10 +14,11 @@ from msgspec import Struct
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.promql.language import Unsupported, duration_s
 from killcheck.spec.cloud_access import Alarm
+from killcheck.text import lazy_re
 
 __all__ = ["Evaluated", "Record", "Rule", "records_of", "rules_of"]
 
-_ABOUT = re.compile(r"DCGM_|nvidia|gpu|neuron", re.IGNORECASE)
+_ABOUT = lazy_re.compile(r"DCGM_|nvidia|gpu|neuron", re.IGNORECASE)
 
 
 class Rule(Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Any
 from killcheck.embedded.api.bounds import check_depth, check_yaml_depth, repeats_too_much
 from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.status import StatusError, bad_request, unsupported_media_type
+from killcheck.text import lazy_re
 
 __all__ = ["PROTOBUF", "GoJSONError", "Parsed", "dumps", "parse_json", "parse_yaml", "read_object", "read_protobuf"]
 
@@ -131,10 +132,10 @@ def _yaml_words(error: Any, text: str) -> str:
 
 
 #: go-yaml's resolution of plain scalars (v2, which sigs.k8s.io/yaml carries on).
-_BOOLS = re.compile(r"^(?:y|Y|yes|Yes|YES|on|On|ON|true|True|TRUE|n|N|no|No|NO|off|Off|OFF|false|False|FALSE)$")
-_INTS = re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)$")
-_FLOATS = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
-_NULLS = re.compile(r"^(?:~|null|Null|NULL|)$")
+_BOOLS = lazy_re.compile(r"^(?:y|Y|yes|Yes|YES|on|On|ON|true|True|TRUE|n|N|no|No|NO|off|Off|OFF|false|False|FALSE)$")
+_INTS = lazy_re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)$")
+_FLOATS = lazy_re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
+_NULLS = lazy_re.compile(r"^(?:~|null|Null|NULL|)$")
 _TRUE = frozenset({"y", "yes", "on", "true"})
 
 

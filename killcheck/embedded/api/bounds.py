@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from killcheck.embedded.api.status import StatusError
+from killcheck.text import lazy_re
 
 __all__ = ["MOST_DEEP", "MOST_OBJECTS", "check_depth", "check_yaml_depth", "repeats_too_much", "too_deep", "too_many"]
 
@@ -21,7 +22,7 @@ MOST_OBJECTS = 5_000
 #: Values of a YAML text with its aliases written out (go-yaml v2, decode.go: allowedAliasRatio from 400,000 on).
 _MOST_VALUES = 400_000
 #: A string of JSON, which is passed over, or a bracket.
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_BRACKETS = lazy_re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 def too_deep() -> StatusError:

@@ -14,6 +14,7 @@ from typing import Any
 
 from killcheck.embedded.api import celsyntax
 from killcheck.embedded.api.celtypes import TypeProblem, type_of
+from killcheck.text import lazy_re
 
 __all__ = ["DEVICE", "Declared", "policy", "problem"]
 
@@ -30,8 +31,8 @@ _KNOWN = frozenset(
 _OPERAND = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
-_QUOTED = re.compile(r"""\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'""")
-_UNFINISHED = re.compile(r"(?:&&|\|\||[=!<>]=|[-+*/%<>!?:,(\[])$")
+_QUOTED = lazy_re.compile(r"""\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'""")
+_UNFINISHED = lazy_re.compile(r"(?:&&|\|\||[=!<>]=|[-+*/%<>!?:,(\[])$")
 
 
 def policy(params: bool, variables: Iterable[str] | None = None, *, authorizer: bool = True) -> Declared:

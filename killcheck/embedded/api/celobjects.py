@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from killcheck.text import lazy_re
+
 __all__ = ["TYPE", "plain", "readable", "type_errors", "type_of"]
 
 #: The member of a map that says as which type it was written.
 TYPE = "@type"
-_TOKEN = re.compile(
+_TOKEN = lazy_re.compile(
     r"""(?P<text>[rR]?(?:\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'))"""
     r"|(?P<note>//[^\n]*)|(?P<object>(?<![\w.])(?:Object(?:\.\w+)*|JSONPatch)\s*\{)|(?P<open>[\[({])|(?P<close>[\])}])"
     r"|(?P<field>(?<![\w.])[A-Za-z_]\w*(?=\s*:))|(?P<comma>,)|(?P<rest>\w+|\s+|.)",

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from killcheck.embedded.api import celsyntax
 from killcheck.embedded.api.celfunctions import FUNCTIONS
 from killcheck.kube.objects import Obj
+from killcheck.text import lazy_re
 
 __all__ = ["NOT_CHECKED", "blocks", "broken", "check", "unread"]
 
@@ -60,7 +61,7 @@ _KEYWORDS = frozenset(
         "return",
     }
 )
-_OLD = re.compile(r"\boldSelf\b")
+_OLD = lazy_re.compile(r"\boldSelf\b")
 _NOTHING: Any = object()
 
 
@@ -119,7 +120,7 @@ def broken(schema: Obj, path: str) -> list[Obj]:
 
 
 #: Kubernetes' own syntax, which ``celpy`` lacks.
-_OPTIONAL = re.compile(r"\.\?|\[\?|[{,]\s*\?")
+_OPTIONAL = lazy_re.compile(r"\.\?|\[\?|[{,]\s*\?")
 
 
 @lru_cache(maxsize=4096)

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from killcheck.text import lazy_re
+
 __all__ = ["KNOWN", "in_words", "parted", "readable"]
 
 #: Whether there is an old value: stands for ``oldSelf.hasValue()`` of a rule with ``optionalOldSelf``.
 KNOWN = "oldSelf_known"
-_LITERAL = re.compile(r"""\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'""")
-_HELD = re.compile(r"\x00(\d+)\x00")
-_NAMESPACED = re.compile(r"(?<![\w.])(sets|math)\.(\w+)\(")
-_CHAIN = re.compile(
+_LITERAL = lazy_re.compile(r"""\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'""")
+_HELD = lazy_re.compile(r"\x00(\d+)\x00")
+_NAMESPACED = lazy_re.compile(r"(?<![\w.])(sets|math)\.(\w+)\(")
+_CHAIN = lazy_re.compile(
     r"(?<![\w.\])])([A-Za-z_]\w*(?:\.\w+)*)((?:\.\?\w+)(?:\.\??\w+(?!\w*\())*)\.(orValue|hasValue|value)\("
 )
-_OLD = re.compile(r"(?<![\w.])oldSelf\.(orValue|hasValue|value)\(")
+_OLD = lazy_re.compile(r"(?<![\w.])oldSelf\.(orValue|hasValue|value)\(")
 
 
 def in_words(error: Exception) -> str:

@@ -17,6 +17,7 @@ from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.patch import go_value
 from killcheck.embedded.api.validation import meta, names
 from killcheck.kube.objects import Obj, copy
+from killcheck.text import lazy_re
 
 __all__ = ["apply_defaults", "has_rules", "prune", "schema_of", "validate"]
 
@@ -355,8 +356,8 @@ def _check_combined(value: Any, schema: Obj, path: str) -> Iterator[Obj]:
         yield _invalid(path, shown, f"{path} in body must not validate the schema (not)")
 
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
-_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:z|[+-]\d\d:\d\d)")
+_DATE = lazy_re.compile(r"\d{4}-\d\d-\d\d")
+_CLOCK = lazy_re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:z|[+-]\d\d:\d\d)")
 
 
 def _any_text(_: str) -> bool:

@@ -10,9 +10,11 @@ import re
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from killcheck.text import lazy_re
+
 __all__ = ["find"]
 
-_TOKEN = re.compile(
+_TOKEN = lazy_re.compile(
     r"""\.\.(?P<deep>[\w-]+)
       | \.(?P<field>(?:\\.|[^.\[\]\\])+)
       | \[\?\(\s*@(?P<left>(?:\.(?:\\.|[^.\[\]\\=!<>\s)])+)+)\s*

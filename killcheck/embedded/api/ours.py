@@ -7,7 +7,6 @@ behind ``proxy`` and containers in its pods.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from killcheck.embedded.api.call import Route, route
@@ -15,12 +14,13 @@ from killcheck.embedded.api.http import Request, Response, User
 from killcheck.embedded.api.kinds import Registry
 from killcheck.embedded.api.resourcemetrics import is_figure
 from killcheck.embedded.limits import DRILL_IT
+from killcheck.text import lazy_re
 
 __all__ = ["limit_of", "who"]
 
 #: What a real API server answers beside its resources (k8s.io/apiserver/pkg/server/routes).
 _PAGES = ("metrics", "logs", "debug", "configz", "flagz", "statusz")
-_NO_SERVICE = re.compile(r'failed calling webhook "(?P<name>[^"]+)".*service "(?P<service>[^"]+)" not found')
+_NO_SERVICE = lazy_re.compile(r'failed calling webhook "(?P<name>[^"]+)".*service "(?P<service>[^"]+)" not found')
 _POD = "authentication.kubernetes.io/pod-name"
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from killcheck.kube.objects import Obj
 from killcheck.kube.quantities import form_of, format_quantity, parse
+from killcheck.text import lazy_re
 
 __all__ = ["claim_spec", "containers_of", "pod", "pod_spec", "pull_policy", "round_resources", "template"]
 
@@ -19,7 +20,7 @@ _MODE = 420  # 0644
 _PROBE = (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3))
 _SOURCELESS = frozenset({"name"})
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_IMAGE = re.compile(
+_IMAGE = lazy_re.compile(
     rf"(?:(?:localhost|[\w.-]*[A-Z.][\w.-]*|[\w.-]+(?=:[0-9]+/))(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*"
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>[A-Za-z][\w+.-]*:[0-9a-fA-F]{32,}))?",
     re.ASCII,

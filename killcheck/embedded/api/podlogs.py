@@ -6,7 +6,6 @@ pkg/kubelet/kuberuntime/logs/logs.go, of Kubernetes v1.36.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.containerlog import ContainerLog, Line
 from killcheck.embedded.limits import DRILL_IT
 from killcheck.kube.objects import Obj, dig, parse_time
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.embedded.api.core import Core
@@ -31,7 +31,7 @@ _HEADERS = {"Content-Type": "text/plain"}
 #: Seconds between looks at a log that is followed; at one that has been silent: a part of that time, and no more.
 LOOK_S, SILENT_PART, LOOK_MOST_S = 0.5, 16.0, 30.0
 #: time.RFC3339 of Go, which takes fractions of a second, too.
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)")
+_RFC3339 = lazy_re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 class Options(Struct, frozen=True):

@@ -7,7 +7,6 @@ CustomResourceDefinitions are left alone, as the cluster's own may be others; so
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 
@@ -20,6 +19,7 @@ from killcheck.embedded.api.strategy import prepare_for_create
 from killcheck.kube import releases
 from killcheck.kube.objects import Obj, copy, format_time
 from killcheck.kube.quantities import parse as quantity
+from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
 
 __all__ = ["Refusal", "refusals", "unreadable"]
@@ -28,7 +28,7 @@ __all__ = ["Refusal", "refusals", "unreadable"]
 _GATED = {("HorizontalPodAutoscaler", "spec.minReplicas")}
 #: Fields whose values are quantities by name.
 _QUANTITIES = ("limits", "requests", "hard", "capacity", "allocatable", "min", "max", "default", "defaultRequest")
-_STRUCT_FIELD = re.compile(r"cannot unmarshal (\w+)(?: [^ ]+)? into Go (?:struct field \w+\.([\w.]+)|value)")
+_STRUCT_FIELD = lazy_re.compile(r"cannot unmarshal (\w+)(?: [^ ]+)? into Go (?:struct field \w+\.([\w.]+)|value)")
 _JSON_TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "number": (int, float),
@@ -36,7 +36,7 @@ _JSON_TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
     "array": list,
 }
-_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_STEP = lazy_re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
 class Refusal(Struct, frozen=True):

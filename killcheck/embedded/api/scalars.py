@@ -15,6 +15,7 @@ from typing import Any
 
 from killcheck.kube.objects import copy
 from killcheck.kube.quantities import QuantityError, canonical
+from killcheck.text import lazy_re
 
 __all__ = ["NEVER_EMPTY", "OMIT", "Mismatch", "reader"]
 
@@ -144,8 +145,8 @@ def _bytes(value: Any) -> Any:
         raise Mismatch(value, "", plain=f"illegal base64 data at input byte {wrong}") from error
 
 
-_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-_MICRO = re.compile(r"[.,]\d{6}(Z|[+-])")
+_RFC3339 = lazy_re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)([.,]\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_MICRO = lazy_re.compile(r"[.,]\d{6}(Z|[+-])")
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 

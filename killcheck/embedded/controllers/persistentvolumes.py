@@ -5,8 +5,6 @@ A minimal form of pkg/controller/volume/persistentvolume of Kubernetes v1.36; pr
 
 from __future__ import annotations
 
-import re
-
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.embedded.controllers.scheduler.scheduler import STORAGECLASSES
 from killcheck.embedded.controllers.scheduler.volumes import SELECTED_NODE
@@ -15,11 +13,12 @@ from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time, key_of, name_of, namespace_of, uid_of
 from killcheck.kube.quantities import parse
+from killcheck.text import lazy_re
 
 __all__ = ["PersistentVolumeBinder"]
 
 #: What of a host the controller deletes (pkg/volume/hostpath).
-_DELETABLE = re.compile("/tmp/.+")  # noqa: S108 - a rule about others' paths
+_DELETABLE = lazy_re.compile("/tmp/.+")  # noqa: S108 - a rule about others' paths
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _OWN_CHOICE = "pv.kubernetes.io/bound-by-controller"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"

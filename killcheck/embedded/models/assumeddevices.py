@@ -8,7 +8,6 @@ AMD's k8s-gpu-dra-driver and of Intel's resource drivers (their classes and attr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 from killcheck.embedded.controllers.scheduler import cel
 from killcheck.kube.objects import Obj, dig, namespace_of
+from killcheck.text import lazy_re
 
 __all__ = ["KNOWN_CLASSES", "Devices", "claims_at", "device_class", "devices_for", "slice_of"]
 
@@ -40,11 +40,11 @@ _PRODUCTS = (
     "NVIDIA A10G",
     "Tesla T4",
 )
-_DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([^\"']+)[\"']")
-_EQUAL = re.compile(
+_DRIVER = lazy_re.compile(r"device\.driver\s*==\s*[\"']([^\"']+)[\"']")
+_EQUAL = lazy_re.compile(
     r"device\.attributes\[[\"']([^\"']+)[\"']\]\.(\w+)\s*==\s*(?:[\"']([^\"']*)[\"']|(true|false)\b|(\d+))"
 )
-_CAPACITY = re.compile(r"device\.capacity\[[\"']([^\"']+)[\"']\]\.(\w+)")
+_CAPACITY = lazy_re.compile(r"device\.capacity\[[\"']([^\"']+)[\"']\]\.(\w+)")
 #: So much of whatever a device has a capacity of.
 _MUCH = "80Gi"
 

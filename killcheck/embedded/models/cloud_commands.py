@@ -14,7 +14,6 @@ cluster" of GKE (nodes are drained, an hour at most); "Workload Identity" of AKS
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
@@ -27,6 +26,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import dig, labels_of, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.selectors import from_match_labels
+from killcheck.text import lazy_re
 
 __all__ = ["CloudCommands"]
 
@@ -34,7 +34,7 @@ __all__ = ["CloudCommands"]
 GRACE_S = 60
 
 #: A number that can be one of nodes.
-_NUMBER = re.compile(r"[0-9]{1,6}")
+_NUMBER = lazy_re.compile(r"[0-9]{1,6}")
 
 Answer = tuple[int, str]
 _DONE: Answer = (0, "")  # and nothing changes

@@ -8,7 +8,6 @@ controllers/nodelifecycle; on AWS an instance that is shutting down still exists
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,13 +19,14 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, dig, name_of
+from killcheck.text import lazy_re
 
 __all__ = ["CloudNodes", "node_object"]
 
 #: How often the cloud controller manager looks at nodes that are not ready.
 MONITOR_S = 5.0
 
-_NO_NAME = re.compile(r"[^a-z0-9]+")
+_NO_NAME = lazy_re.compile(r"[^a-z0-9]+")
 
 
 def node_object(instance: Instance, name: str, version: str) -> Obj:

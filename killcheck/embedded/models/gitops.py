@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, NotFound
 from killcheck.kube.objects import Obj, annotations_of, copy, dig, labels_of, name_of, namespace_of
+from killcheck.text import lazy_re
 
 __all__ = ["Drift", "Git", "Tracked", "jq_reaches", "marked", "owned_by", "path_of_pointer", "restore"]
 
@@ -192,9 +193,9 @@ def path_of_pointer(pointer: str) -> Path:
 
 
 #: A step of a jq path: ``.key``, ``."key"``, ``["key"]``, or one into a list (``[]``, ``[0]``), with or without ``?``.
-_STEP = re.compile(r"""\s*(?:\.?\["([^"]+)"\]|\."([^"]+)"|\.([A-Za-z_]\w*)|\.?(\[(?:-?\d+)?\]))\??\s*""")
+_STEP = lazy_re.compile(r"""\s*(?:\.?\["([^"]+)"\]|\."([^"]+)"|\.([A-Za-z_]\w*)|\.?(\[(?:-?\d+)?\]))\??\s*""")
 #: What only chooses among the items of a list.
-_CHOICE = re.compile(r"\s*select\(.*\)\s*", re.DOTALL)
+_CHOICE = lazy_re.compile(r"\s*select\(.*\)\s*", re.DOTALL)
 
 
 def jq_reaches(expression: str, path: Path) -> bool | None:

@@ -20,6 +20,7 @@ from msgspec import Struct
 from killcheck.kube import schedule
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, namespace_of
 from killcheck.kube.selectors import LabelSelector, SelectorError, parse_labels
+from killcheck.text import lazy_re
 
 __all__ = [
     "ACTIVE",
@@ -90,7 +91,7 @@ def live(scaled: Obj) -> list[str]:
 
 #: Sums, products and the like of readings: numbers stand behind ``*`` and ``/`` alone. A word is taken whole, or a long
 #: one would be tried in all of its parts.
-_OF_NOTHING = re.compile(r"(?:[A-Za-z_]\w*+|[+(),\[\]\s]|\*\s*+(?=[A-Za-z_])|[*/]\s*+\d++(?:\.\d++)?)+")
+_OF_NOTHING = lazy_re.compile(r"(?:[A-Za-z_]\w*+|[+(),\[\]\s]|\*\s*+(?=[A-Za-z_])|[*/]\s*+\d++(?:\.\d++)?)+")
 _FUNCTIONS = frozenset({"count", "len"})
 
 

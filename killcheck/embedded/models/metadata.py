@@ -10,7 +10,6 @@ EC2NodeClass (``spec.metadataOptions``: httpPutResponseHopLimit 1, httpTokens re
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -28,11 +27,12 @@ from killcheck.standins.application import UNANSWERED, App
 from killcheck.standins.azure_metadata import ScheduledEvents
 from killcheck.standins.ec2_metadata import Metadata
 from killcheck.standins.gce_metadata import Preempted
+from killcheck.text import lazy_re
 
 __all__ = ["InstanceMetadata"]
 
 NODE_CLASS = "karpenter.k8s.aws/ec2nodeclass"
-_EC2_TYPE = re.compile(r"[a-z]+[0-9][a-z0-9-]*\.[a-z0-9-]+")
+_EC2_TYPE = lazy_re.compile(r"[a-z]+[0-9][a-z0-9-]*\.[a-z0-9-]+")
 #: The hop limit of machines that no EC2NodeClass describes.
 HOPS = 2
 

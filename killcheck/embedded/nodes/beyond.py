@@ -14,6 +14,7 @@ from posixpath import join, normpath
 from killcheck.embedded.api.kinds import Registry
 from killcheck.embedded.limits import DRILL_IT
 from killcheck.embedded.nodes.execution import Launch
+from killcheck.text import lazy_re
 
 __all__ = ["asked_of_kubectl", "lacked", "named_program"]
 
@@ -37,18 +38,18 @@ _VALUED = frozenset(
 _SLIP = 0.86
 #: How shells and Python say that something is not there: dash, bash, busybox; env; Python's subprocess and import.
 _NOT_THERE = (
-    re.compile(r"(?:^|: )(?P<name>[\w.+-]+): (?:command )?not found\s*$"),
-    re.compile(r"env: [\u2018']?(?P<name>[\w.+-]+)[\u2019']?: No such file or directory"),
-    re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<name>[\w.+-]+)'"),
-    re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'"),
+    lazy_re.compile(r"(?:^|: )(?P<name>[\w.+-]+): (?:command )?not found\s*$"),
+    lazy_re.compile(r"env: [\u2018']?(?P<name>[\w.+-]+)[\u2019']?: No such file or directory"),
+    lazy_re.compile(r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<name>[\w.+-]+)'"),
+    lazy_re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'"),
 )
 #: How programs say that a file is not there: dash, busybox, Python, and the words of strerror(3).
 _NO_FILE = (
-    re.compile(r"(?:^|: )(?P<name>[\w.+-]*/[\w.+/-]+): (?:command )?not found\s*$"),
-    re.compile(r"cannot open (?P<name>\S+): No such file"),
-    re.compile(r"can't open (?:file )?'(?P<name>[^']+)'"),
-    re.compile(r"No such file or directory: '(?P<name>[^']+)'"),
-    re.compile(r"(?:^|[\s'\"\u2018])(?P<name>[\w.+-]*[./][\w.+/-]*)['\"\u2019]?: No such file or directory"),
+    lazy_re.compile(r"(?:^|: )(?P<name>[\w.+-]*/[\w.+/-]+): (?:command )?not found\s*$"),
+    lazy_re.compile(r"cannot open (?P<name>\S+): No such file"),
+    lazy_re.compile(r"can't open (?:file )?'(?P<name>[^']+)'"),
+    lazy_re.compile(r"No such file or directory: '(?P<name>[^']+)'"),
+    lazy_re.compile(r"(?:^|[\s'\"\u2018])(?P<name>[\w.+-]*[./][\w.+/-]*)['\"\u2019]?: No such file or directory"),
 )
 #: So many of the last lines tell why a program ended.
 _LAST = 5
@@ -60,7 +61,7 @@ _DISTRIBUTED = (
     *("/lib/", "/usr/lib/", "/usr/libexec/", "/usr/local/lib/", "/usr/share/", "/var/lib/"),
 )
 #: What dash says of what the sh of Alpine's and Red Hat's images knows.
-_UNSHELLED = re.compile(
+_UNSHELLED = lazy_re.compile(
     r"(?m): \d+: (?:set: Illegal option -o (?P<option>\w+)|(?P<word>\[\[|source): not found|Bad substitution)\s*$"
 )
 

@@ -19,11 +19,12 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, uid_of
 from killcheck.kube.quantities import parse
+from killcheck.text import lazy_re
 
 __all__ = ["ConfigError", "Context", "command_line", "environment", "expand", "field_value", "service_environment"]
 
-_KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
-_REFERENCE = re.compile(r"\$(?:\$|\(([^()]*)\))")
+_KEYED = lazy_re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
+_REFERENCE = lazy_re.compile(r"\$(?:\$|\(([^()]*)\))")
 
 
 class ConfigError(Exception):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from killcheck.embedded.nodes import startable
+from killcheck.text import lazy_re
 
 __all__ = ["BINARY_DIRS", "CLOUD_CLIS", "INSTALLERS", "OPERATORS_CLIS", "HostPrograms", "clouds_by_path"]
 
@@ -37,7 +37,7 @@ CLOUD_CLIS = frozenset(
     }
 )
 #: The same by their whole paths, where machines and images have them.
-_CLOUD_BY_PATH = re.compile(
+_CLOUD_BY_PATH = lazy_re.compile(
     rf"(?<![\w./-])((?:/usr(?:/local)?)?/bin|/snap/bin|/opt/[\w./-]+/bin)/({'|'.join(sorted(CLOUD_CLIS))})(?![\w./-])"
 )
 #: What fetches programs and libraries: nothing can be fetched here, and this host's own would look at this host.

@@ -7,7 +7,6 @@ Kubernetes v1.36.
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
 import ssl
 import threading
@@ -25,6 +24,7 @@ from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.pki import Pki
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import parse_time
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.kubelet import Kubelet
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KubeletApi", "Trust"]
 
-_LOG = re.compile(r"/containerLogs/([^/]+)/([^/]+)/([^/]+)/?")
+_LOG = lazy_re.compile(r"/containerLogs/([^/]+)/([^/]+)/([^/]+)/?")
 #: Seconds that a peer may take for its next word.
 PATIENCE_S = 30
 #: How long it may take to notice that it is to stop, in seconds.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,6 +32,7 @@ from killcheck.kube.objects import (
     uid_of,
 )
 from killcheck.kube.secret_text import secrets_of, unread
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.host_runtime import Isolation
@@ -47,8 +47,8 @@ class Endpoints(Protocol):
 
 
 #: How a kubelet says that a Secret is not there, and that it has not the key (recording 33).
-_NO_SECRET = re.compile(r'secret "([^"]+)" not found$')
-_NO_KEY = re.compile(r"(?:couldn't find key (?=\S+ in Secret)|references non-existent secret key: )(\S+)")
+_NO_SECRET = lazy_re.compile(r'secret "([^"]+)" not found$')
+_NO_KEY = lazy_re.compile(r"(?:couldn't find key (?=\S+ in Secret)|references non-existent secret key: )(\S+)")
 
 
 def runs(pod: Obj) -> bool:

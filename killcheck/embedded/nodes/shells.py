@@ -9,19 +9,19 @@ what only bash knows: that goes to dash, which stumbles over it as ash does. Sou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from killcheck.embedded.nodes import startable
 from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.hostprograms import HostPrograms
+from killcheck.text import lazy_re
 
 __all__ = ["program"]
 
 #: For each shell of an image the host's programs that may stand for it, the best first.
 _STAND_INS = {"ash": ("bash", "sh"), "dash": ("dash", "sh"), "bash": ("bash",)}
 #: What bash understands and ash does not: arrays, here-strings, process substitution, arithmetic commands, indirection.
-_BASH_ONLY = re.compile(
+_BASH_ONLY = lazy_re.compile(
     r"""(?m)\w\+?=\(|<<<|[<>]\(|(?:^|[;&|]|\bthen|\bdo|\bif|\bwhile)[ \t]*\(\(|\bfor\s*\(\("""
     r"""|\$\{!|\$\{\w+(?:\[|\^|,|@)|\b(?:declare|typeset|mapfile|readarray|shopt|coproc|select|pushd|popd)\s"""
     r"""|\bread\s+-[a-z]*a|\bprintf\s+-v|\btrap\s.{0,200}\b(?:ERR|DEBUG)\b|\|&|\bPIPESTATUS\b|\bBASH_\w+"""

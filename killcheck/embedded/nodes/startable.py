@@ -15,6 +15,8 @@ import subprocess
 import sys
 from functools import cache
 
+from killcheck.text import lazy_re
+
 __all__ = ["interpreter", "unseen"]
 
 #: Folders that a container sees as they are here.
@@ -22,7 +24,7 @@ _SHOWN = ("/usr/", "/bin/", "/sbin/", "/lib", "/nix/store/", "/gnu/store/")
 #: Programs that start another one by the name under which they are called, out of folders of their own.
 _STARTERS = frozenset({"aqua-proxy", "asdf", "hermit", "mise", "proto-shim", "rtx", "rustup", "snap", "volta-shim"})
 #: An absolute path in a script.
-_PATH = re.compile(rb"(?<![\w./$}-])/[\w.+/-]+")
+_PATH = lazy_re.compile(rb"(?<![\w./$}-])/[\w.+/-]+")
 #: So much of a script is read.
 _MOST = 65536
 _PT_INTERP = 3

@@ -6,7 +6,6 @@ end).
 
 from __future__ import annotations
 
-import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from killcheck.embedded.nodes import hooks
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
 from killcheck.kube.objects import Obj, annotations_of, dig
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.pod_worker import PodWorker
@@ -28,8 +28,8 @@ STOP_S = 1.5
 #: Programs that, as the first process of a container, ignore SIGTERM: nobody installed a handler (recordings 01, 21b).
 _DEAF = frozenset({"sleep", "tail", "cat", "sh", "bash", "ash", "dash", "python", "python3"})
 #: A shell that shuts its ears: ``trap "" TERM`` (recordings 21, 21b, 30b).
-_SHUT = re.compile(r"""trap\s+(?:""|'')\s+[^;\n]*\b(?:SIG)?(?:TERM|15)\b""")
-_SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smhd]?)\b")
+_SHUT = lazy_re.compile(r"""trap\s+(?:""|'')\s+[^;\n]*\b(?:SIG)?(?:TERM|15)\b""")
+_SLEEP = lazy_re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smhd]?)\b")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability, present
@@ -12,11 +11,12 @@ from killcheck.faults.kubernetes.executor import said_by
 from killcheck.faults.kubernetes.network import EgressFault, all_but
 from killcheck.kube.objects import Obj, dig
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.text import lazy_re
 
 __all__ = ["MetadataBlocked", "MetadataDenied"]
 
 #: What asks instance metadata: by its address, or by the AWS clients that do so when they have no other credentials.
-_ASKS = re.compile(r"169\.254\.169\.254|ec2-metadata|boto3|\baws [a-z]|instance-action")
+_ASKS = lazy_re.compile(r"169\.254\.169\.254|ec2-metadata|boto3|\baws [a-z]|instance-action")
 #: Where it answers, on IPv4 and (Nitro) on IPv6.
 ADDRESSES = ("169.254.169.254", "fd00:ec2::254")
 

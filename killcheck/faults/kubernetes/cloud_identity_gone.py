@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability, present
@@ -10,10 +9,11 @@ from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, cron_job_of, said_by
 from killcheck.kube.objects import Obj, dig
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.text import lazy_re
 
 __all__ = ["CloudIdentityGone"]
 
-_CALLS = re.compile(r"\b(gcloud|az|aws) [a-z-]+ ")
+_CALLS = lazy_re.compile(r"\b(gcloud|az|aws) [a-z-]+ ")
 #: By program, in its own words. Sources: GKE "Troubleshoot authentication" (the metadata server's 403); Entra's error
 #: AADSTS700213; STS' AccessDenied.
 _REFUSED = {

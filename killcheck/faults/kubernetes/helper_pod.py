@@ -7,7 +7,6 @@ are tried one after the other, and a pod that does not start says why within :da
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from killcheck.kube.objects import Obj, condition, dig, name_of, namespace_of, u
 from killcheck.kube.resources import Resource
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import retry
+from killcheck.text import lazy_re
 
 __all__ = ["PAUSE", "Helper", "helpers", "started", "why_it_waits"]
 
@@ -27,8 +27,8 @@ PAUSE = "registry.k8s.io/pause:3.10"
 #: How long one of them may take to run, in seconds.
 STARTS_WITHIN_S = 30.0
 #: A pause image as runtimes and distributions name it: registry.k8s.io/pause, rancher/mirrored-pause, eks/pause.
-_PAUSE = re.compile(r"(?:^|/)(?:mirrored-)?pause(?:-amd64|-arm64)?[:@]")
-_BY_DIGEST = re.compile(r"[\w.-]+(?::\d+)?/.+@sha256:[0-9a-f]{64}")
+_PAUSE = lazy_re.compile(r"(?:^|/)(?:mirrored-)?pause(?:-amd64|-arm64)?[:@]")
+_BY_DIGEST = lazy_re.compile(r"[\w.-]+(?::\d+)?/.+@sha256:[0-9a-f]{64}")
 #: Waits in an image that has a shell, and goes at once when it is told to.
 _WAITS = ["/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"]
 #: What the kubelet says of a container that will not start as it is.

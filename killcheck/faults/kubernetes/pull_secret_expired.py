@@ -28,19 +28,20 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.standins.ecr import USER as ECR_USER
 from killcheck.standins.ecr import registry_of
+from killcheck.text import lazy_re
 
 __all__ = ["PullSecretExpired", "is_refusal"]
 
 USER = "killcheck"
 #: How registries refuse a login, as kubelets pass it on.
-_REFUSED = re.compile(
+_REFUSED = lazy_re.compile(
     r"\b(401 Unauthorized|403 Forbidden)\b|\bunauthorized\b|\bdenied\b|no basic auth|authentication|authorization",
     re.IGNORECASE,
 )
 #: ECR calls a token that it cannot read a bad request, not an unknown one (docker login there: "400 Bad Request").
-_UNREADABLE = re.compile(r"\b400 Bad Request\b")
+_UNREADABLE = lazy_re.compile(r"\b400 Bad Request\b")
 #: What a message quotes: names of images and addresses, in which anything can stand.
-_QUOTED = re.compile(r'"[^"]*"|\bhttps?://\S+?(?=:?\s|$)')
+_QUOTED = lazy_re.compile(r'"[^"]*"|\bhttps?://\S+?(?=:?\s|$)')
 
 
 def is_refusal(told: str, *, ecr: bool) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.machine.parts import DiskReadOnly
 from killcheck.layers.base import LayerRun, Stage
+from killcheck.text import lazy_re
 
 __all__ = ["DiskFull"]
 
@@ -22,7 +23,7 @@ class DiskFull(DiskReadOnly):
     name = "disk-full"
     simulates = "the machine's disk is full: files can be made and removed, and nothing more fits into them"
 
-    refusal = re.compile(r"no space left on device|\bENOSPC\b|\[Errno 28\]", re.IGNORECASE)
+    refusal = lazy_re.compile(r"no space left on device|\bENOSPC\b|\[Errno 28\]", re.IGNORECASE)
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
         """Fill it."""

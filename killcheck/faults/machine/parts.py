@@ -19,6 +19,7 @@ from killcheck.faults.machine.cli import MachineFault
 from killcheck.faults.machine.words import said_by
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import Command, KillPath, Layer
+from killcheck.text import lazy_re
 
 __all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable", "SentinelLost"]
 
@@ -235,7 +236,9 @@ class DiskReadOnly(MachineFault):
         )
 
     #: As the C library, Python, Go and Node say it.
-    refusal: ClassVar[re.Pattern[str]] = re.compile(r"read-only file ?system|\bEROFS\b|\[Errno 30\]", re.IGNORECASE)
+    refusal: ClassVar[re.Pattern[str]] = lazy_re.compile(
+        r"read-only file ?system|\bEROFS\b|\[Errno 30\]", re.IGNORECASE
+    )
 
     def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Not where all that runs is read, and nothing of it writes a file."""

@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from killcheck.spec.machines import Machines
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.spec.specfile import models as m
 
 __all__ = ["machines", "request", "written_machines"]
 
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+_VARIABLE = lazy_re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 #: The first descriptor that a request's own pipes have; a shell of one digit knows it, and nothing here uses it.
 _FIRST_PIPE = 5
 

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from killcheck.spec import killpath
 from killcheck.spec.working_hours import working_hours
-from killcheck.text import durations
+from killcheck.text import durations, lazy_re
 
 __all__ = ["SpecModel"]
 
@@ -58,7 +58,7 @@ def _day(value: Any) -> date:
         raise ValueError(f"expected a date such as 2027-01-31, found {value!r}") from None
 
 
-_SELECTOR_PART = re.compile(
+_SELECTOR_PART = lazy_re.compile(
     r"\s*(!?\s*[\w./-]+|[\w./-]+\s*(=|==|!=)\s*[\w.-]*|[\w./-]+\s+(in|notin)\s*\([^()]*\))\s*",
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -13,12 +12,13 @@ from msgspec import structs
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile.cloud_section import written_alarm, written_chargeback, written_cloud, written_noticed
 from killcheck.spec.specfile.fleet_section import written_machines
+from killcheck.text import lazy_re
 from killcheck.text.durations import format_duration
 from killcheck.text.yamlfile import format_path, reads_as_text
 
 __all__ = ["write"]
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./][\w./@+=-]*(?:(?: |:(?=\S))[\w./@+=,()-]+)*")
+_PLAIN = lazy_re.compile(r"[A-Za-z0-9_./][\w./@+=-]*(?:(?: |:(?=\S))[\w./@+=,()-]+)*")
 
 _SECTIONS: Mapping[str, str] = {
     "targets": "What holds GPUs and must reach zero.",

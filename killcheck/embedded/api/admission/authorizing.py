@@ -5,7 +5,6 @@ Source: k8s.io/apiserver/pkg/cel/library/authz.go. Selectors narrow what is aske
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 from killcheck.embedded.api.http import User
 from killcheck.embedded.api.rbac import Attributes, Authorizer, Decision
 from killcheck.embedded.api.tokens import service_account_user
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.embedded.api.admission.request import AdmissionRequest
@@ -23,7 +23,7 @@ __all__ = ["FUNCTIONS", "Asked", "asked_by", "readable"]
 
 #: What stands for ``authorizer.requestResource``, which ``celpy`` would look for in a map.
 REQUESTED = "authorizer_request_resource"
-_REQUESTED = re.compile(r"(?<![\w.])authorizer\.requestResource\b")
+_REQUESTED = lazy_re.compile(r"(?<![\w.])authorizer\.requestResource\b")
 
 
 class Asked(Struct, frozen=True):

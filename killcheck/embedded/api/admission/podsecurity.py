@@ -5,7 +5,6 @@ Source: k8s.io/pod-security-admission/admission; recording 14. ``audit`` has no 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from killcheck.embedded.api.admission.podsecurity_checks import Problem, problem
 from killcheck.embedded.api.admission.request import AdmissionRequest
 from killcheck.embedded.api.store import Store
 from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of
+from killcheck.text import lazy_re
 
 __all__ = ["PodSecurity"]
 
@@ -35,7 +35,7 @@ TEMPLATES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
     ("batch", "jobs"): ("spec", "template"),
 }
-_VERSION = re.compile(r"v1\.(0|[1-9]\d*)")
+_VERSION = lazy_re.compile(r"v1\.(0|[1-9]\d*)")
 #: At most so many existing pods are looked at when a namespace is made stricter.
 MAX_PODS = 3000
 

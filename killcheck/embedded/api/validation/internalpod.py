@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from killcheck.kube.objects import Obj
+from killcheck.text import lazy_re
 
 __all__ = ["claim_inside", "context_inside", "difference", "inside", "volume_claim_difference"]
 
 _ZERO: dict[str, Any] = {"string": "", "number": 0, "bool": False, "Quantity": "0"}
 #: Fields of v1's pod that are inside the security context in here.
 _HOST = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
-_CODE = re.compile(r"((?:\*|\[\]|\{\})*)(\w+)")
+_CODE = lazy_re.compile(r"((?:\*|\[\]|\{\})*)(\w+)")
 
 
 def difference(old: Obj, new: Obj) -> str:

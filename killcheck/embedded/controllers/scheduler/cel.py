@@ -7,17 +7,17 @@ and the API server's own functions of strings and lists.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any
 
 from killcheck.embedded.api.celfunctions import FUNCTIONS
 from killcheck.kube.objects import Obj
 from killcheck.kube.quantities import parse
+from killcheck.text import lazy_re
 
 __all__ = ["CelMissing", "matches"]
 
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?")
+_VERSION = lazy_re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+.*)?")
 
 
 class CelMissing(Exception):
