@@ -196,7 +196,7 @@ class WorkQueue:
             self.work(key)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Component(ABC):
     """Something that runs beside the API server, and sees what happens there, until it is stopped.
 
@@ -249,7 +249,7 @@ class Component(ABC):
         self._unfollow.clear()
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Controller(Component):
     """A controller: :meth:`follow` what concerns it, ``reconcile(key)`` what changed, key = (namespace, name)."""
 

@@ -61,7 +61,7 @@ class ServiceAccountController(_PerNamespace):
         _create(self, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RootCaPublisher(_PerNamespace):
     """Sees to it that every namespace has the ConfigMap kube-root-ca.crt, and that it holds ``ca_pem``."""
 

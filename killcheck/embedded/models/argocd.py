@@ -44,7 +44,7 @@ FOLLOWED = (r.DEPLOYMENTS, r.STATEFULSETS, r.SCALEDOBJECTS, r.CRONJOBS, r.JOBS)
 HERE = ("", "in-cluster", "https://kubernetes.default.svc", "https://kubernetes.default")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ArgoCd(Controller):
     """argocd-application-controller."""
 

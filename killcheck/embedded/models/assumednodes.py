@@ -119,7 +119,7 @@ class Assumptions(Struct):
         return f"as the spec says, {' and '.join(said)}" if said else "nothing here removes them"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class AssumedNodes(Controller):
     """Makes a node for each pod that fits nowhere, once; removes empty ones where the spec says who would."""
 

@@ -72,7 +72,7 @@ def node_object(instance: Instance, name: str, version: str) -> Obj:
     }
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CloudNodes(Controller):
     """Registers and removes Nodes as their instances come and go."""
 

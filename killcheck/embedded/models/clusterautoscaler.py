@@ -62,7 +62,7 @@ EVICTION_S, EVICTION_RETRY_S = 120.0, 10.0
 _SCAN = ("", "scan")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ClusterAutoscaler(Controller):
     """Grows groups for pending pods; shrinks them, down to their floors, when nodes are unneeded for long enough."""
 

@@ -27,7 +27,7 @@ SSA = "kustomize.toolkit.fluxcd.io/ssa"
 NO_DRIFT = "helm.toolkit.fluxcd.io/driftDetection"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Source(Controller):
     """What both have: a look at each interval at what is theirs."""
 
@@ -92,7 +92,6 @@ class _Source(Controller):
         return found
 
 
-@dataclass
 class KustomizeController(_Source):
     """kustomize-controller."""
 
@@ -112,7 +111,6 @@ class KustomizeController(_Source):
         return found.but(_ignored(dig(source, "spec", "ignore", default=None) or (), found.tracked))
 
 
-@dataclass
 class HelmController(_Source):
     """helm-controller; what a chart renders is what the manifests have."""
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.controllers.podcontrol import controller_ref
@@ -38,7 +37,6 @@ _LWS_NAME, _LWS_GROUP, _LWS_WORKER = (
 _STOPPED = "kubeflow-resource-stopped"
 
 
-@dataclass
 class Groups(Controller, ABC):
     """One kind: makes what it wants, takes away what it does not, keeps replicas and suspend of what is there."""
 
@@ -107,7 +105,6 @@ class Groups(Controller, ABC):
             return
 
 
-@dataclass
 class JobSets(Groups):
     """jobset-controller."""
 
@@ -139,7 +136,6 @@ class JobSets(Groups):
                 }
 
 
-@dataclass
 class LeaderWorkerSets(Groups):
     """lws-controller-manager: the leaders; :meth:`reconcile` also sees to each leader's workers."""
 
@@ -200,7 +196,6 @@ class LeaderWorkerSets(Groups):
             return
 
 
-@dataclass
 class RayClusters(Groups):
     """kuberay-operator: bare pods, the head and the workers of each group."""
 
@@ -231,7 +226,6 @@ def _workers(group: Obj) -> int:
     return min(max(asked, least), most) * int(group.get("numOfHosts") or 1)
 
 
-@dataclass
 class Notebooks(Groups):
     """notebook-controller."""
 

@@ -6,7 +6,6 @@ Semantics of kedacore/http-add-on operator/controllers/http (replicas.min and ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
@@ -22,7 +21,6 @@ VALUE = "killcheck.dev/trigger-value"
 SCALEDOWN_S = 300
 
 
-@dataclass
 class HttpAddOn(Controller):
     """keda-http-add-on-operator."""
 

@@ -59,7 +59,7 @@ class _Change(Struct, frozen=True):
     reading: Reading | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Keda(Controller):
     """keda-operator, for what has a scale subresource here: Deployments, StatefulSets, LeaderWorkerSets."""
 

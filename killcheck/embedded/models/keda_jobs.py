@@ -44,7 +44,7 @@ _NAME, _GENERATION = "scaledjob.keda.sh/name", "scaledjob.keda.sh/generation"
 _MOST = 100
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ScaledJobs(Controller):
     """keda-operator, of ScaledJobs."""
 

@@ -48,7 +48,6 @@ _NO_SUSPEND = (
 _HASH = "ray.io/hash-without-replicas-and-workers-to-delete"
 
 
-@dataclass
 class RayJobs(Groups):
     """kuberay-operator, of RayJobs."""
 
@@ -73,7 +72,7 @@ class RayJobs(Groups):
         """Nothing: changes of ``rayClusterSpec`` are disregarded."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RayServices(Groups):
     """kuberay-operator, of RayServices."""
 
@@ -110,7 +109,6 @@ class RayServices(Groups):
             self.unproven.append(doubt)
 
 
-@dataclass
 class TrainJobs(Groups):
     """Kubeflow's trainer-controller-manager."""
 

@@ -26,7 +26,7 @@ DNS_LABELS = {"k8s-app": "kube-dns"}
 DNS_NAMESPACE = {"kubernetes.io/metadata.name": "kube-system"}
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NetworkPolicies(Controller):
     """Sets what each pod's packets meet; ``nodes`` are the hollow nodes.
 

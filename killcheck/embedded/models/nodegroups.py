@@ -146,7 +146,7 @@ def _hook(entry: Mapping[str, Any] | None) -> Hook | None:
     return Hook(str(entry["name"]), float(entry.get("heartbeatTimeout", 3600)))
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NodeGroups(Controller):
     """Keeps every group at its desired size. ``groups`` is what the cluster autoscaler reads and sets."""
 

@@ -100,7 +100,7 @@ class Notice(Struct):
     until: datetime | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NodeTerminationHandler(Controller):
     """Every handler that is deployed."""
 

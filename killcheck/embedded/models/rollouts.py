@@ -10,7 +10,6 @@ Left out: steps, analyses, traffic, ``workloadRef`` (nothing is made of one).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.controllers.revisions import template_hash
@@ -24,7 +23,6 @@ __all__ = ["Rollouts"]
 _HASH = "rollouts-pod-template-hash"
 
 
-@dataclass
 class Rollouts(Groups):
     """Of Rollouts."""
 

@@ -76,7 +76,7 @@ _OF_MODELS = ("name", "image", "command", "args", "env", "resources")
 _RUNTIME_IMAGE = "kserve/huggingfaceserver:latest"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Serving(Groups):
     """What the kinds have in common: replicas that somebody else scales, and what nobody here knows."""
 
@@ -105,7 +105,7 @@ class _Serving(Groups):
             self.kube.patch(self.made, name_of(one), change, namespace_of(one))
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class KnativeServices(_Serving):
     """Knative Serving: its controller and its autoscaler."""
 
@@ -160,7 +160,6 @@ class KnativeServices(_Serving):
         self.write(one, {"replicas": 0})
 
 
-@dataclass
 class InferenceServices(_Serving):
     """KServe's controller, in the mode Standard: Deployments."""
 
@@ -216,7 +215,6 @@ class InferenceServices(_Serving):
         self.renew(one, wanted)
 
 
-@dataclass
 class KnativeInferenceServices(_Serving):
     """KServe's controller, in the mode Knative: Knative Services."""
 

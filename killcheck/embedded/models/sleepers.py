@@ -25,7 +25,7 @@ SLEEP_INFOS = Resource("kube-green.com", "v1alpha1", "sleepinfos", "SleepInfo")
 _SCALED = (r.DEPLOYMENTS, r.STATEFULSETS)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Sleeper(Component):
     """What both do: look at workloads, and take replicas away."""
 
@@ -49,7 +49,7 @@ class _Sleeper(Component):
             timer.cancel()
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class KubeGreen(_Sleeper):
     """kube-green's controller: at each SleepInfo's hour, what it names in its namespace."""
 
@@ -84,7 +84,7 @@ class KubeGreen(_Sleeper):
         self._next(key, sleep_info)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class KubeDownscaler(_Sleeper):
     """The kube-downscalers: each Deployment of one looks around at its interval, while a pod of it is ready."""
 

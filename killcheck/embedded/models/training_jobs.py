@@ -10,7 +10,6 @@ Left out: ends of jobs, back-off limits, elastic policies, gang scheduling, clea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.models.groups import Groups
@@ -27,7 +26,6 @@ def _of(kind: str) -> Resource:
     return Resource("kubeflow.org", "v1", f"{kind.lower()}s", kind)
 
 
-@dataclass
 class TrainingJobs(Groups):
     """One kind of jobs. ``replicas``: the field of its spec that holds its replica types."""
 
@@ -70,7 +68,6 @@ class TrainingJobs(Groups):
         """Nothing: a pod is as it is."""
 
 
-@dataclass
 class PyTorchJobs(TrainingJobs):
     """Of PyTorchJobs."""
 
@@ -79,7 +76,6 @@ class PyTorchJobs(TrainingJobs):
     replicas: ClassVar[str] = "pytorchReplicaSpecs"
 
 
-@dataclass
 class TfJobs(TrainingJobs):
     """Of TFJobs."""
 
@@ -88,7 +84,6 @@ class TfJobs(TrainingJobs):
     replicas: ClassVar[str] = "tfReplicaSpecs"
 
 
-@dataclass
 class PaddleJobs(TrainingJobs):
     """Of PaddleJobs."""
 
@@ -97,7 +92,6 @@ class PaddleJobs(TrainingJobs):
     replicas: ClassVar[str] = "paddleReplicaSpecs"
 
 
-@dataclass
 class XgBoostJobs(TrainingJobs):
     """Of XGBoostJobs."""
 
@@ -106,7 +100,6 @@ class XgBoostJobs(TrainingJobs):
     replicas: ClassVar[str] = "xgbReplicaSpecs"
 
 
-@dataclass
 class JaxJobs(TrainingJobs):
     """Of JAXJobs."""
 

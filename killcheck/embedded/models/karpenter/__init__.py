@@ -22,7 +22,7 @@ from killcheck.embedded.models.karpenter.termination import Evictions, Terminati
 __all__ = ["Karpenter"]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Karpenter(Component):
     """All of Karpenter's controllers, over one model cloud."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from datetime import timedelta
 
 from killcheck.embedded.models.karpenter import names as n
@@ -57,7 +56,6 @@ _LOOK = ("", "look")
 _ACT = ("", "act")
 
 
-@dataclass
 class PodEvents(Part):
     """Writes ``status.lastPodEventTime``, and from it the Consolidatable condition."""
 
@@ -124,7 +122,6 @@ class PodEvents(Part):
         return left_s if left_s > 0 else 0.0
 
 
-@dataclass
 class Emptiness(Part):
     """Deletes the NodeClaims of empty nodes, within their pools' budgets."""
 
@@ -312,7 +309,6 @@ class Emptiness(Part):
         return max(0, allowed - count["disrupting"])
 
 
-@dataclass
 class Expiration(Part):
     """Deletes NodeClaims that are older than their ``expireAfter``; no budget holds it up."""
 

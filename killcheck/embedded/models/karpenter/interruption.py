@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from killcheck.embedded.models.cloud_errors import CloudError
@@ -72,7 +71,6 @@ def instance_ids(message: Mapping[str, Any]) -> list[str]:
     return entities or [str(detail.get("instance-id", ""))]
 
 
-@dataclass
 class Interruption(Part):
     """Reads the interruption queue."""
 
@@ -131,7 +129,6 @@ class Interruption(Part):
                     )
 
 
-@dataclass
 class GarbageCollection(Part):
     """NodeClaims whose instance is gone, and Karpenter's own instances that no NodeClaim stands for."""
 

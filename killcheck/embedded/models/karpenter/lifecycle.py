@@ -6,7 +6,6 @@ karpenter-provider-aws pkg/providers/instance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
@@ -50,7 +49,6 @@ EFA = "vpc.amazonaws.com/efa"
 TERMINATION_POLL_S = 5.0
 
 
-@dataclass
 class Lifecycle(Part):
     """One NodeClaim at a time."""
 

@@ -7,7 +7,6 @@ something changed, not every ten seconds: nothing else could make one come out d
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from killcheck.embedded.models.karpenter import names as n
@@ -45,7 +44,6 @@ NOMINATION_S = 20.0
 _BATCH = ("", "batch")
 
 
-@dataclass
 class Provisioning(Part):
     """Batches pending pods and creates NodeClaims for those that fit nowhere."""
 
@@ -234,7 +232,6 @@ def _largest_first(pod: Obj) -> tuple[float, float, str, str]:
     return -needs.get("cpu", 0.0), -needs.get("memory", 0.0), created, uid_of(pod)
 
 
-@dataclass
 class StaticPools(Part):
     """Keeps ``spec.replicas`` NodeClaims of every static pool: zero pods frees no node."""
 

@@ -5,8 +5,6 @@ Source: sigs.k8s.io/karpenter pkg/controllers/nodepool/{readiness,validation,cou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from killcheck.embedded.models.karpenter import names as n
 from killcheck.embedded.models.karpenter.conditions import put, rooted
 from killcheck.embedded.models.karpenter.pool import PoolError, read_pool
@@ -22,7 +20,6 @@ __all__ = ["PoolStatus"]
 _CLASS_CONDITIONS = ("AMIsReady", "InstanceProfileReady", "SecurityGroupsReady", "SubnetsReady", "ValidationSucceeded")
 
 
-@dataclass
 class PoolStatus(Part):
     """One NodePool, or (namespace ``class``) one EC2NodeClass, at a time."""
 

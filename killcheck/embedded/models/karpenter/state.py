@@ -230,7 +230,7 @@ def _claim_id(claim: Obj) -> list[str]:
     return [provider_id] if provider_id else []
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Part(Controller):
     """One of Karpenter's controllers. What the cloud refuses is tried again, as what the API refuses."""
 

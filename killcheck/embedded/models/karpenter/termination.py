@@ -55,7 +55,6 @@ STUCK_S = 60.0
 _MULTIPLE_BUDGETS = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
-@dataclass
 class Evictions(Part):
     """Evicts what the terminator hands it, respecting disruption budgets, or deletes what would outlive its node."""
 
@@ -221,7 +220,7 @@ def must_delete(pod: Obj, deadline: datetime | None, now: datetime) -> bool:
     return grace_s is not None and now > deadline - timedelta(seconds=grace_s)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Termination(Part):
     """Finalizes Nodes that carry Karpenter's finalizer."""
 

@@ -29,7 +29,7 @@ from killcheck.entries import Doubt
 __all__ = ["Kueue"]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Kueue(Component):
     """All of kueue-controller-manager. ``admission`` is the API server's chain, which calls its webhooks."""
 

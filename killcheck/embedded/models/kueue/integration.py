@@ -67,7 +67,7 @@ def merge(spec: Obj, granted: Granted) -> Obj:
     }
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Integration(Part):
     """Keeps one Workload for each object of a kind; subclasses say how the object starts and stops."""
 

@@ -5,7 +5,6 @@ Source: kubernetes-sigs/kueue pkg/controller/jobs/job/job_controller.go, pkg/con
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.models.karpenter.conditions import is_true
@@ -36,7 +35,6 @@ _SET = "main"
 _MANAGER = "kubernetes.io/job-controller"
 
 
-@dataclass
 class Jobs(Integration):
     """The batch/job integration."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.models.karpenter.conditions import is_true
@@ -26,7 +25,6 @@ from killcheck.kube.objects import Obj, annotations_of, condition, dig, labels_o
 __all__ = ["PodGroups"]
 
 
-@dataclass
 class PodGroups(PodIntegration):
     """The pod integration, as far as groups go."""
 

@@ -6,7 +6,6 @@ Source: kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_controller.go. Pods of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.models.karpenter.conditions import is_true
@@ -34,7 +33,6 @@ __all__ = ["PodIntegration", "Pods", "ended", "gated", "pod_set"]
 _SET = "main"
 
 
-@dataclass
 class PodIntegration(Integration):
     """How a pod under Kueue starts and stops."""
 
@@ -88,7 +86,6 @@ class PodIntegration(Integration):
             return
 
 
-@dataclass
 class Pods(PodIntegration):
     """The pod integration."""
 

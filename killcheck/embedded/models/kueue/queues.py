@@ -6,7 +6,6 @@ Source: kubernetes-sigs/kueue pkg/controller/core/{clusterqueue,localqueue}_cont
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.models.karpenter.conditions import is_true, put
@@ -26,7 +25,6 @@ __all__ = ["Queues"]
 BATCH_S = 1.0
 
 
-@dataclass
 class Queues(Part):
     """One pass writes every status that changed."""
 

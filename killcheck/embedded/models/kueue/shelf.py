@@ -134,7 +134,7 @@ class Shelf:
         return found[0][0], f"Can't admit new workloads: {', '.join(message for _, message in found)}."
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Part(Controller):
     """One of Kueue's controllers."""
 

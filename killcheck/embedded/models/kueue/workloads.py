@@ -7,7 +7,6 @@ nothing: what was admitted stays, and nothing more is (``available`` is negative
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.controllers.events import EventRecorder
@@ -53,7 +52,6 @@ def release(obj: Obj, reason: str, message: str, now: str) -> None:
     put(obj, "Admitted", "False", now, reason="NoReservation", message="The workload has no reservation")
 
 
-@dataclass
 class Workloads(Part):
     """kueue's workload controller and its scheduler."""
 
