@@ -1,0 +1,33 @@
+"""Patterns that are compiled when they are first asked."""
+
+import copy
+import importlib
+import pkgutil
+import re
+
+import pytest
+
+import killcheck
+from killcheck.text import lazy_re
+
+
+def test_it_answers_as_a_compiled_pattern_does():
+    lazy, now = (one.compile(r"(?P<a>x+)|y", re.IGNORECASE) for one in (lazy_re, re))
+    assert [lazy.sub("-", "aXXby"), lazy.pattern, lazy.groups] == [now.sub("-", "aXXby"), now.pattern, now.groups]
+    assert lazy.match("XX")["a"] == "XX" and lazy.fullmatch("z") is None and copy.deepcopy(lazy).search("by")
+
+
+def test_what_is_wrong_is_said_when_it_is_first_asked():
+    wrong = lazy_re.compile("(")
+    with pytest.raises(re.error, match="unterminated"):
+        wrong.search("x")
+
+
+def test_every_pattern_at_the_top_of_a_module_compiles():
+    modules = [
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(killcheck.__path__, "killcheck.")
+        if not found.name.startswith("killcheck.embedded.nodes.")  # some of which run inside containers
+    ]
+    lazy = [value for one in modules for value in vars(one).values() if type(value) is type(lazy_re.compile(""))]
+    assert len(lazy) > 300 and all(one.pattern is not None for one in lazy)
