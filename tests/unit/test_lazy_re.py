@@ -14,7 +14,9 @@ from killcheck.text import lazy_re
 def test_it_answers_as_a_compiled_pattern_does():
     lazy, now = (one.compile(r"(?P<a>x+)|y", re.IGNORECASE) for one in (lazy_re, re))
     assert [lazy.sub("-", "aXXby"), lazy.pattern, lazy.groups] == [now.sub("-", "aXXby"), now.pattern, now.groups]
-    assert lazy.match("XX")["a"] == "XX" and lazy.fullmatch("z") is None and copy.deepcopy(lazy).search("by")
+    assert lazy.match("XX")["a"] == "XX"
+    assert lazy.fullmatch("z") is None
+    assert copy.deepcopy(lazy).search("by")
 
 
 def test_what_is_wrong_is_said_when_it_is_first_asked():
@@ -30,4 +32,5 @@ def test_every_pattern_at_the_top_of_a_module_compiles():
         if not found.name.startswith("killcheck.embedded.nodes.")  # some of which run inside containers
     ]
     lazy = [value for one in modules for value in vars(one).values() if type(value) is type(lazy_re.compile(""))]
-    assert len(lazy) > 300 and all(one.pattern is not None for one in lazy)
+    assert len(lazy) > 300
+    assert all(one.pattern is not None for one in lazy)
