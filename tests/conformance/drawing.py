@@ -2,7 +2,8 @@
 
 A sequence is a list of steps, played in order in a namespace of its own. A step is (method and path, body, headers).
 ``{ns}`` is the namespace; ``{3:metadata.uid}`` is that field of the answer to step 3. ``WAIT n`` lets controllers work
-for n seconds; ``WATCH path`` shows what a watch from a resourceVersion on has said by now.
+for n seconds; ``GONE path`` until there is nothing, for a minute at most. ``WATCH path`` shows what a watch from a
+resourceVersion on has said by now.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def sequences(seed: int, requests: int, areas: tuple[str, ...] = ()) -> list[Seq
         rng = random.Random(f"{seed}/{number}")
         steps = list(AREAS[area](rng))
         found.append(Sequence(area, steps, area in SETTLED))
-        count += sum(not step.do.startswith("WAIT") for step in steps)
+        count += sum(not step.do.startswith(("WAIT", "GONE")) for step in steps)
         number += 1
     return found
 
@@ -1085,7 +1086,7 @@ def deletion(rng) -> Iterator[Step]:
     )
     if rng.random() < 0.6:
         yield Step("DELETE /api/v1/namespaces/{ns}" + rng.choice(["", "?gracePeriodSeconds=0"]))
-        yield Step("WAIT 20")
+        yield Step("GONE /api/v1/namespaces/{ns}")
         yield Step("GET /api/v1/namespaces/{ns}")
         yield create("configmaps", named("configmaps", "late"))
         yield Step(f"GET {SORTS['configmaps'].url}")

@@ -31,6 +31,7 @@ _PODS = ("", "pods")
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
 _NAMESPACES = ("", "namespaces")
 _JOBS = ("batch", "jobs")
+_EVENTS = ("", "events")
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 #: Types that answer a DELETE with the object itself.
@@ -351,9 +352,11 @@ def check_propagation(propagation: str, orphan: bool | None) -> None:
 
 
 def _finalizers(kind: Kind, meta: Obj, options: DeleteOptions) -> list[str]:
-    """The object's finalizers with the garbage collector's own as the options and defaults ask for."""
+    """The object's finalizers with the garbage collector's own, as options and defaults ask for; events have none."""
     current = list(meta.get("finalizers") or [])
     kept = [name for name in current if name not in (ORPHAN, FOREGROUND)]
+    if kind.table == _EVENTS:  # whose strategy says that it supports none (registry/core/event)
+        return kept
     orphan = foreground = False
     if options.orphan is not None:
         orphan = options.orphan

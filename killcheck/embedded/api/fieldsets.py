@@ -18,6 +18,7 @@ __all__ = [
     "Fields",
     "applied_fields",
     "changed",
+    "emptied",
     "fields_of",
     "intersect",
     "item_element",
@@ -236,14 +237,49 @@ def intersect(left: Fields, right: Fields) -> Fields:
 
 
 def paths(fields: Fields, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every member, as a tuple of path elements."""
-    for element, tree in fields.items():
-        if element == ".":
-            continue
-        path = (*prefix, element)
-        if _is_member(tree):
-            yield path
-        yield from paths(tree, path)
+    """Every member, as a tuple of path elements: those of a level before those below (fieldpath/set.go)."""
+    elements = sorted((element for element in fields if element != "."), key=_order)
+    yield from ((*prefix, element) for element in elements if _is_member(fields[element]))
+    for element in elements:
+        yield from paths(fields[element], (*prefix, element))
+
+
+def _order(element: str) -> tuple[str, str, list[Any]]:
+    """Fields by name, then items by their keys, then values; numbers before texts (fieldpath/element.go)."""
+    sort, text = element[:2], element[2:]
+    if sort != "k:":
+        return sort, text, []
+    return sort, "", [(name, isinstance(value, str), value) for name, value in sorted(json.loads(text).items())]
+
+
+def emptied(body: Any, lists: ApplyLists, path: tuple[str, ...] = ()) -> Fields:
+    """The lists and objects owned as a whole in which a body has an empty list.
+
+    Nothing is stored of it, yet it is not equal to none: whoever writes it manages the whole
+    (structured-merge-diff value/listreflect.go compares by reflect.DeepEqual).
+    """
+    found: Fields = {}
+    for name, value in body.items():
+        here = (*path, name)
+        keys = lists.keys(here) if isinstance(value, list) else None
+        if keys is None and (isinstance(value, list) or (isinstance(value, dict) and lists.is_atomic(here))):
+            below: Fields | None = {} if _has_empty(value, listed=False) else None
+        elif isinstance(value, dict):
+            below = emptied(value, lists, here) or None
+        elif isinstance(value, list) and keys:
+            inner = {item_element(i, keys, here): emptied(i, lists, here) for i in value if isinstance(i, dict)}
+            below = {element: tree for element, tree in inner.items() if tree} or None
+        else:
+            below = None
+        if below is not None:
+            found[f"f:{name}"] = below
+    return found
+
+
+def _has_empty(value: Any, *, listed: bool) -> bool:
+    if isinstance(value, dict):
+        return any(_has_empty(inner, listed=listed) for inner in value.values())
+    return isinstance(value, list) and (any(_has_empty(i, listed=True) for i in value) if value else listed)
 
 
 def show_path(path: tuple[str, ...]) -> str:

@@ -6,14 +6,16 @@ object is read over the wire, when server-side apply needs them, or when many ha
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from killcheck.clock import Loop
 from killcheck.embedded.api import hpaversions, schemas
+from killcheck.embedded.api.body import parse_json
 from killcheck.embedded.api.call import Call
-from killcheck.embedded.api.fieldsets import Fields, changed, fields_of, merged, subtract
+from killcheck.embedded.api.fieldsets import Fields, changed, emptied, fields_of, merged, subtract
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.mergekeys import ApplyLists
 from killcheck.embedded.api.scalepaths import replicas_fields
@@ -56,6 +58,8 @@ class _Note(NamedTuple):
     #: The revision that it began at.
     since: int = 0
     untyped: bool = False
+    #: What the writer manages beside what is not as it was.
+    also: Fields | None = None
 
 
 class _Moment(NamedTuple):
@@ -103,8 +107,18 @@ class ManagedFields:
         if call.subresource == "scale":  # whose writer says it: :meth:`scaled`
             return
         manager = Manager(call.manager, operation, call.kind.resource.api_version, call.subresource)
+        also = sent_empty(call) if applied is None and old is not None else {}
         self.note(
-            call.kind, key, manager, new, old=old, applied=applied, timed=timed, untyped=untyped, apart=call.over_wire
+            call.kind,
+            key,
+            manager,
+            new,
+            old=old,
+            applied=applied,
+            timed=timed,
+            untyped=untyped,
+            apart=call.over_wire,
+            also=also,
         )
 
     def note(
@@ -119,8 +133,12 @@ class ManagedFields:
         timed: bool = True,
         untyped: bool = False,
         apart: bool = False,
+        also: Fields | None = None,
     ) -> None:
-        """As :meth:`record`, of a manager by name; ``apart``: not as one with his write before."""
+        """As :meth:`record`, of a manager by name; ``apart``: not as one with his write before.
+
+        ``also``: what he manages beside what is not as it was.
+        """
         record = self._records.get((kind.table, key))
         if record is None:
             record = self._records[kind.table, key] = _Record(ApplyLists(kind), since=_revision(new))
@@ -130,7 +148,7 @@ class ManagedFields:
         if again and not apart and applied is None and notes[-1].old is not None:
             notes[-1] = notes[-1]._replace(new=new, time=time)  # the same writer again: one note for both
             return
-        notes.append(_Note(manager, old, new, time, applied, _revision(new), untyped))
+        notes.append(_Note(manager, old, new, time, applied, _revision(new), untyped, also))
         if len(notes) > MAX_NOTES:
             _fold(record)
 
@@ -309,6 +327,19 @@ class ManagedFields:
         return obj | {"metadata": obj["metadata"] | {"managedFields": entries}} if entries else obj
 
 
+#: An empty list in JSON, and in YAML's own style.
+_EMPTY = re.compile(rb"\[\s*\]")
+
+
+def sent_empty(call: Call) -> Fields:
+    """What a built-in type's writer comes to manage though nothing of it is stored: see :func:`fieldsets.emptied`."""
+    body = call.request.body
+    if call.kind.crd is not None or not isinstance(body, bytes) or not _EMPTY.search(body):
+        return {}
+    sent = parse_json(body).value if call.content_type().endswith("json") else None
+    return emptied(sent, ApplyLists(call.kind)) if isinstance(sent, dict) else {}
+
+
 def _revision(obj: Obj) -> int:
     return int(obj["metadata"].get("resourceVersion") or 0)
 
@@ -335,6 +366,7 @@ def _fold(record: _Record) -> None:
         _drop_seconds(record)
     for note in notes:
         touched = changed(record.lists.empty if note.old is None else note.old, note.new, record.lists)
+        touched = merged(touched, note.also or {})
         gone: Fields = {}
         if note.old is not None:
             gone = subtract(fields_of(note.old, record.lists), fields_of(note.new, record.lists))

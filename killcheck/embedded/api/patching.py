@@ -71,6 +71,8 @@ class Applied(NamedTuple):
     obj: Obj
     forced: Fields
     changed: bool
+    #: Who is said to have managed it before, where nobody did.
+    first: dict[Manager, Fields] | None
 
 
 class Patcher:
@@ -276,13 +278,18 @@ class Patcher:
             return _with_last_applied(new, configuration.sent) if call.manager == KUBECTL else new
 
         updated = self.writer.update(call, change, operation="Apply", applied=applied, timed=lambda: told[-1].changed)
-        self.take(call, told[-1].forced)
+        self.take(call, told[-1])
         return Response(200, self.writer.answer(call, updated))
 
-    def take(self, call: Call, fields: Fields) -> None:
-        """Give the applier alone what it took from others by force."""
-        if fields and not call.dry_run:
-            self.server.managed.release(call.kind.table, call.key, fields, _applier(call))
+    def take(self, call: Call, applied: Applied) -> None:
+        """Of an apply that went through: who managed the object before, and what was taken from others by force."""
+        managed, table = self.server.managed, call.kind.table
+        if call.dry_run:
+            return
+        if applied.first is not None:
+            managed.adopt(table, call.key, applied.first)
+        if applied.forced:
+            managed.release(table, call.key, applied.forced, _applier(call))
 
     def applied_config(
         self, call: Call, *, schema: str | None = None, api_version: str = "", kind: str = ""
@@ -381,8 +388,6 @@ class Patcher:
                 raise self.conflict(call, others)
         if config.refusal is not None:
             raise config.refusal
-        if not known and not call.dry_run:
-            managed.adopt(table, key, sets)
         dropped = subtract(sets.get(me, {}), with_members(applied))
         for manager, fields in sets.items():
             if manager != me:
@@ -392,7 +397,7 @@ class Patcher:
             asked = dig(config.typed, "metadata", field)
             new["metadata"][field] = asked or old["metadata"][field]
         left = remove_fields(as_asked, dropped, lists) if dropped else as_asked
-        return Applied(new, differs if conflicts else {}, left != old)
+        return Applied(new, differs if conflicts else {}, left != old, None if known else sets)
 
     def conflict(self, call: Call, conflicts: list[tuple[Manager, Fields]]) -> StatusError:
         """409 of an apply that changes what others manage (managedfields/internal/conflict.go)."""

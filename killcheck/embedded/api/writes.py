@@ -18,6 +18,7 @@ from killcheck.embedded.api.deletion import ready_to_go
 from killcheck.embedded.api.fieldsets import Fields
 from killcheck.embedded.api.http import Response
 from killcheck.embedded.api.kinds import Kind
+from killcheck.embedded.api.managedfields import sent_empty
 from killcheck.embedded.api.strategy import (
     PARTS,
     TEMPLATE_GENERATION,
@@ -254,14 +255,15 @@ class Writer:
             self.server.managed.replace(kind, call.key, managers)
         changes = timed() if timed is not None else True
         if new == old and (kind.crd is None or _alike(new, old)):
-            changes = changes and timed is not None
+            hollow = bool(sent_empty(call))
+            changes = hollow or (changes and timed is not None)
             if dry_run:
                 return self._tried(call, stored, stored, old, operation=operation, applied=applied, timed=changes)
             if call.subresource != "scale":
                 self.server.managed.settle(kind.table, call.key)
             if asked is not None and subresource in PARTS:  # who manages what he asked for, though it is dropped
                 self.server.managed.record(call, call.key, stored, asked, operation=operation)
-            elif applied is not None or untyped:
+            elif applied is not None or untyped or hollow:
                 self.server.managed.record(
                     call, call.key, stored, stored, operation=operation, applied=applied, timed=changes, untyped=untyped
                 )
