@@ -9,8 +9,9 @@ import base64
 import hashlib
 
 from killcheck.embedded.api.http import Request, Response
-from killcheck.embedded.api.kinds import Kind, Registry, subresource_of
+from killcheck.embedded.api.kinds import Kind, Registry, Subresource, subresource_of
 from killcheck.kube.objects import Obj, dig
+from killcheck.kube.resources import Resource
 
 __all__ = ["respond"]
 
@@ -193,7 +194,7 @@ def _resource_item(kind: Kind) -> Obj:
     resource = kind.resource
     item: Obj = {
         "resource": resource.plural,
-        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+        "responseKind": _response_kind(kind, resource),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
@@ -207,11 +208,18 @@ def _resource_item(kind: Kind) -> Obj:
     return item
 
 
+def _response_kind(kind: Kind, answered: Resource | Subresource) -> Obj:
+    """What is answered; of a built-in type the group and version only where they are not those that are asked."""
+    own = (answered.group, answered.version) == (kind.resource.group, kind.resource.version)
+    group, version = ("", "") if own and kind.crd is None else (answered.group, answered.version)
+    return {"group": group, "version": version, "kind": answered.kind}
+
+
 def _subresource_item(kind: Kind, name: str) -> Obj:
     sub = subresource_of(kind, name)
     assert sub is not None
     return {
         "subresource": name,
-        "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
+        "responseKind": _response_kind(kind, sub),
         "verbs": list(sub.verbs),
     }

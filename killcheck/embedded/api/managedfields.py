@@ -30,6 +30,8 @@ MAX_NOTES = 16
 MAX_GONE = 256
 #: What entries of a Scale say of their version.
 _SCALE = "autoscaling/v1"
+#: Who is said to have written what nobody manages.
+_BEFORE = "before-first-apply"
 #: What two versions say in different words.
 _IN_TWO_VERSIONS = "HorizontalPodAutoscaler"
 
@@ -169,6 +171,8 @@ class ManagedFields:
         me = Manager(call.manager, operation, version if applied else _SCALE, call.subresource)
         claims = [manager for manager, fields in record.sets.items() if not subtract(path, fields)]
         left = {one if one.operation == "Apply" else one._replace(api_version=_SCALE) for one in claims}
+        if applied and not claims and before:  # whoever set them did so before (skipnonapplied.go)
+            left.add(Manager(_BEFORE, "Update", _SCALE, call.subresource))
         if applied:
             left = {me} if after is not None and (after != before or not after) else left | {me}
             left -= {me} if after is None else set()
@@ -256,7 +260,7 @@ class ManagedFields:
 
         Source: apimachinery/pkg/util/managedfields/internal/skipnonapplied.go.
         """
-        return {Manager("before-first-apply", "Update", kind.resource.api_version): fields_of(live, lists)}
+        return {Manager(_BEFORE, "Update", kind.resource.api_version): fields_of(live, lists)}
 
     def disown(self, table: Table, key: Key) -> None:
         """Nobody manages the object: its maker leaves no trace of itself."""

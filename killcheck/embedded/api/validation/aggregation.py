@@ -26,12 +26,12 @@ def create(_kind: Kind, new: Obj) -> Causes:
         other = [] if name == wanted else [f'must be `spec.version+"."+spec.group`: "{wanted}"']
         return meta.path_segment(name) or other
 
-    return meta.create(new["metadata"], rule) + _spec(spec)
+    return meta.create(new["metadata"], rule, core=False) + _spec(spec)
 
 
 def update(_kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed APIService."""
-    return meta.update(new["metadata"], old["metadata"]) + _spec(new.get("spec") or {})
+    return meta.update(new["metadata"], old["metadata"], core=False) + _spec(new.get("spec") or {})
 
 
 def _spec(spec: Obj) -> Causes:

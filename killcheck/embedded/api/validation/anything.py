@@ -12,9 +12,11 @@ __all__ = ["create", "update"]
 
 def create(kind: Kind, new: Obj) -> Causes:
     """A new object."""
-    return meta.create(new["metadata"], names.dns_subdomain, generated=kind.resource.kind != "DeviceClass")
+    return meta.create(
+        new["metadata"], names.dns_subdomain, core=meta.core(kind), generated=kind.resource.kind != "DeviceClass"
+    )
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    return meta.update(new["metadata"], old["metadata"], rule=meta.again(kind.resource.kind))
+    return meta.update(new["metadata"], old["metadata"], core=meta.core(kind), rule=meta.again(kind.resource.kind))

@@ -34,13 +34,13 @@ _FAMILIES = ("FQDN", "IPv4", "IPv6")
 
 def create(kind: Kind, new: Obj) -> Causes:
     """A new object."""
-    return meta.create(new["metadata"], names.dns_subdomain) + _BODIES[kind.resource.kind](new)
+    return meta.create(new["metadata"], names.dns_subdomain, core=meta.core(kind)) + _BODIES[kind.resource.kind](new)
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
     named = kind.resource.kind
-    causes = meta.update(new["metadata"], old["metadata"], rule=meta.again(named))
+    causes = meta.update(new["metadata"], old["metadata"], core=meta.core(kind), rule=meta.again(named))
     causes += _BODIES[named](new)
     if named == "RuntimeClass":
         causes += immutable("handler", new.get("handler"), old.get("handler"))

@@ -35,14 +35,12 @@ _HIGHEST_USER_PRIORITY = 1_000_000_000
 def create(kind: Kind, new: Obj) -> Causes:
     """A new object."""
     rule = names.dns_label if kind.resource.kind == "Namespace" else names.dns_subdomain
-    return meta.create(new["metadata"], rule, core=kind.resource.kind != "Lease") + _body(kind, new)
+    return meta.create(new["metadata"], rule, core=meta.core(kind)) + _body(kind, new)
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    causes = meta.update(
-        new["metadata"], old["metadata"], core=kind.resource.kind != "Lease", rule=meta.again(kind.resource.kind)
-    )
+    causes = meta.update(new["metadata"], old["metadata"], core=meta.core(kind), rule=meta.again(kind.resource.kind))
     if kind.resource.kind != "ResourceClaim":  # whose spec is compared alone
         causes += _body(kind, new)
     frozen = _UPDATES.get(kind.resource.kind)

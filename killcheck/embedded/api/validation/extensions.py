@@ -29,14 +29,14 @@ _MUTATED = ("*", "CONNECT", "CREATE", "UPDATE")
 
 def create(kind: Kind, new: Obj) -> Causes:
     """A new object."""
-    return meta.create(new["metadata"], names.dns_subdomain, core=False) + _body(kind, new)
+    return meta.create(new["metadata"], names.dns_subdomain, core=meta.core(kind)) + _body(kind, new)
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    causes = meta.update(new["metadata"], old["metadata"], core=False, rule=meta.again(kind.resource.kind)) + _body(
-        kind, new
-    )
+    causes = meta.update(
+        new["metadata"], old["metadata"], core=meta.core(kind), rule=meta.again(kind.resource.kind)
+    ) + _body(kind, new)
     if kind.resource.kind == "CustomResourceDefinition":
         ours, theirs = new.get("spec") or {}, old.get("spec") or {}
         causes += immutable("spec.group", ours.get("group"), theirs.get("group"))

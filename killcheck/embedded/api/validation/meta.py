@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.validation import names
 from killcheck.embedded.api.validation.fields import Causes, forbidden, immutable, invalid, required
 from killcheck.kube.objects import Obj
 
-__all__ = ["addressed", "again", "create", "masked", "path_segment", "selector", "template", "update"]
+__all__ = ["addressed", "again", "core", "create", "masked", "path_segment", "selector", "template", "update"]
 
 NameRule = Callable[[str], Sequence[str]]
 
@@ -118,8 +119,26 @@ def _finalizers(meta: Obj) -> Causes:
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
+#: Groups whose types go by apimachinery's rules of metadata alone (imports of pkg/apis/*/validation, v1.36).
+_BY_THEMSELVES = frozenset(
+    {
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "coordination.k8s.io",
+        "node.k8s.io",
+        "policy",
+    }
+)
+
+
+def core(kind: Kind) -> bool:
+    """Whether a built-in type's metadata meets core's rules, too."""
+    return kind.resource.group not in _BY_THEMSELVES
+
+
 def _standard_finalizers(meta: Obj) -> Causes:
-    """What types that share core's metadata rules ask of finalizers besides (not budgets, leases, webhooks, CRDs)."""
+    """What types that share core's metadata rules ask of finalizers besides."""
     words = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid(f"metadata.finalizers[{i}]", name, words)

@@ -37,14 +37,14 @@ _TARGETS = ("Utilization", "Value", "AverageValue")
 def create(kind: Kind, new: Obj) -> Causes:
     """A new autoscaler or budget."""
     if kind.resource.kind == "PodDisruptionBudget":
-        return meta.create(new["metadata"], meta.path_segment, core=False) + _budget(new.get("spec") or {})
+        return meta.create(new["metadata"], meta.path_segment, core=meta.core(kind)) + _budget(new.get("spec") or {})
     return meta.create(new["metadata"], names.dns_subdomain) + _autoscaler(kind, _in_v2(kind, new)["spec"])
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed autoscaler or budget."""
     budget = kind.resource.kind == "PodDisruptionBudget"
-    causes = meta.update(new["metadata"], old["metadata"], core=not budget)
+    causes = meta.update(new["metadata"], old["metadata"], core=meta.core(kind))
     if budget:
         return causes + _budget(new.get("spec") or {})
     return causes + _autoscaler(kind, _in_v2(kind, new)["spec"])
