@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,9 +55,8 @@ def test_every_input_reaches_the_gate_by_the_environment_alone():
 def test_the_gate_ends_with_the_documented_code_and_leaves_its_reports(tmp_path, name, code):
     if name == "dead-man":
         shutil.copytree(fixtures.path(name), tmp_path / "deploy dir")
-    done, said = ran(
-        tmp_path, manifests="deploy dir\n", args="--quick\n--skip=fences\n", exec="none" if code else "auto"
-    )
+    pasted = yaml.safe_load(re.search(r"(?m)^# +(with: .*)", (ROOT / "action.yml").read_text())[1])["with"]
+    done, said = ran(tmp_path, **pasted | {"manifests": "deploy dir\n"}, exec="none" if code else "auto")
     assert done.returncode == code, done.stdout + done.stderr
     if code == 0:
         assert Path(said["html"]).read_text().startswith("<!doctype html>")
