@@ -231,8 +231,8 @@ def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
         together = [faults.apart(group) for group in words]
         for wanted in {name for group in together for name in group}:
             faults.named(wanted)
-            _, at, where = wanted.partition("@")
-            if at and where not in names:
+            where = faults.layer_of(wanted)
+            if where and where not in names:
                 raise click.UsageError(f"{wanted}: the spec has no layer {where!r}{did_you_mean(where, names)}")
     except (KeyError, ValueError) as error:
         raise click.UsageError(str(error.args[0])) from None

@@ -18,7 +18,7 @@ from killcheck.commands.saying import say
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
-    from killcheck.run.explore import Explored
+    from killcheck.run.explore import Explored, Found
     from killcheck.run.session import Session
 
 __all__ = ["command"]
@@ -66,6 +66,12 @@ __all__ = ["command"]
     show_default=True,
     metavar="N",
     help="Most scenarios that are run; the likeliest come first.",
+)
+@click.option(
+    "--times",
+    is_flag=True,
+    help="Also find from when to when in the night the faults of each set have to be there, with what is left of the "
+    "budget.",
 )
 @click.option(
     "--tree",
@@ -125,6 +131,7 @@ def command(**options: Any) -> None:
             heard=heard,
             known=kept.known if kept is not None else {},
             keep=kept if kept is not None else lambda found: None,
+            times=options["times"],
         )
     found = _confirmed(session, found, options)
     code = _code(found)
@@ -172,8 +179,8 @@ def _known(session: Session, options: dict[str, Any]) -> None:
             faults.named(name)
         except KeyError as error:
             raise click.UsageError(str(error.args[0])) from None
-        _, at, where = name.partition("@")
-        if at and where not in layers:
+        where = faults.layer_of(name)
+        if where and where not in layers:
             raise click.UsageError(f"{name}: the spec has no layer {where!r}{did_you_mean(where, layers)}")
 
 
@@ -215,16 +222,21 @@ def _tell(found: Explored, named: str, *, modelled: bool) -> None:
     for one in sorted(found.minimal, key=lambda one: (len(one.scenario.faults), str(one.scenario))):
         put(f"exposed  {one.scenario}  ({how[one.confirmed]})", 9)
         put(f"         {one.why}", 9)
-        put(f"         {one.scenario.replay}{named}", 11, more=" \\")
+        for line in _when(one):
+            put(f"         {line}", 11)
+        put(f"         {one.replayed.replay}{named}", 11, more=" \\")
     for one in found.inconclusive:
         put(f"unknown  {one.scenario}: {one.why}", 9)
     put(
-        f"\n{found.tried} scenarios in {found.seconds:.1f} s: {found.rate:.1f} a second on each of {found.workers} "
-        f"processor(s); {len(found.minimal)} minimal set(s) that expose, {found.refused} that cannot be together"
+        f"\n{found.tried + found.timed} scenarios in {found.seconds:.1f} s: {found.rate:.1f} a second on each of "
+        f"{found.workers} processor(s); {len(found.minimal)} minimal set(s) that expose, {found.refused} that cannot "
+        "be together"
     )
     for size, count in found.left.items():
         if count:
             put(f"not tried: {count} sets of {size} fault(s) (--budget)")
+    if found.timeless:
+        put(f"not asked when their faults have to be there: {found.timeless} set(s) (--budget)")
     for line in _coverage(found):
         put(line)
     if found.unmodelled:
@@ -234,6 +246,15 @@ def _tell(found: Explored, named: str, *, modelled: bool) -> None:
         )
     if modelled:
         put("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")
+
+
+def _when(found: Found) -> list[str]:
+    """When its faults have to be there, and that a real drill saw otherwise."""
+    if found.when is None:
+        return []
+    if found.when_confirmed is False:
+        return ["when its faults have to be there is not known: at the times of the model a real drill did not expose"]
+    return list(map(str, found.when))
 
 
 def _coverage(found: Explored) -> list[str]:

@@ -38,7 +38,8 @@ def command(as_json: bool) -> None:
                     say(f"  {'':<{width}}  costs: {row['costs']}", hang=width + 4)
     say(
         "\nSeveral at once: --under A --under B, or --under A+B. Two that set the same field are refused.\n"
-        "Of a layer that is not the drilled one, or of all its firings: --under FAULT@LAYER."
+        "Of a layer that is not the drilled one, or of all its firings: --under FAULT@LAYER.\n"
+        "For a part of the night, times after the trigger, on the embedded cluster: --under FAULT=2s..10m."
     )
 
 

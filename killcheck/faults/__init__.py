@@ -34,6 +34,7 @@ __all__ = [
     "apart",
     "every",
     "in_order",
+    "layer_of",
     "means_something",
     "named",
     "refuse_clashes",
@@ -108,10 +109,14 @@ def means_something(
 
 
 def named(name: str) -> Fault:
-    """The fault that ``--under`` calls ``name``, ``FAULT@LAYER`` where it is a named layer's.
+    """The fault that ``--under`` calls ``name``: ``FAULT@LAYER`` of a named layer, ``FAULT=2s..10m`` for a part of the
+    night.
 
-    Raises KeyError whose message names the nearest.
+    Raises KeyError whose message names the nearest, or says what was expected.
     """
+    name, timed, times = name.partition("=")
+    if timed:
+        return _for_a_while(named(name), times)
     name, at, where = name.partition("@")
     if at:
         from killcheck.faults.other_layer import OfNamedLayer
@@ -125,3 +130,20 @@ def named(name: str) -> Fault:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise KeyError(f"no fault is called {name}; {hint}killcheck faults lists them")
+
+
+def layer_of(name: str) -> str:
+    """Which layer's fault ``--under`` calls ``name``; empty: the drilled one's."""
+    return name.partition("=")[0].partition("@")[2]
+
+
+def _for_a_while(fault: Fault, times: str) -> Fault:
+    """Raises KeyError for times that are none, and for a fault that is of a whole night."""
+    from killcheck.faults.timed import Timed, span
+
+    if type(fault).night is not Fault.night:
+        raise KeyError(f"{fault.name} is of a whole night: it has no times of its own")
+    try:
+        return Timed(fault, *span(times))
+    except ValueError as error:
+        raise KeyError(f"{fault.name}={times}: {error}") from None

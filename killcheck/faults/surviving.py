@@ -49,5 +49,10 @@ _BY_NAME = {
 
 def remedy(faults: Sequence[Fault]) -> str | None:
     """What would have survived all of ``faults`` at once, each said once; empty without any."""
-    said = (f"to survive {fault.name}: {_BY_NAME.get(fault.name) or _BY_FAMILY[fault.family]}" for fault in faults)
+    said = (f"to survive {fault.name}: {_BY_NAME.get(_bare(fault)) or _BY_FAMILY[fault.family]}" for fault in faults)
     return "; ".join(dict.fromkeys(said))
+
+
+def _bare(fault: Fault) -> str:
+    """Its name without a named layer and without times."""
+    return fault.name.partition("=")[0].partition("@")[0]

@@ -16,8 +16,21 @@ from msgspec import Struct, field, structs
 
 from killcheck import faults
 from killcheck.faults.other_layer import may_name_a_layer
+from killcheck.faults.timed import spelled
+from killcheck.text.durations import format_duration
 
-__all__ = ["LIKELIHOOD", "Covered", "Explored", "Found", "LayerSearch", "Scenario", "Search", "levels", "weight"]
+__all__ = [
+    "LIKELIHOOD",
+    "Covered",
+    "Explored",
+    "Found",
+    "LayerSearch",
+    "Scenario",
+    "Search",
+    "When",
+    "levels",
+    "weight",
+]
 
 #: How likely a fault of each family is, relative to the others: a judgement, from how often each is told of in the
 #: catalogue of failures that this project keeps. Only the order of the search depends on it.
@@ -50,14 +63,71 @@ class Scenario(Struct, frozen=True, order=True):
         return shlex.join(["killcheck", "drill", "--layer", self.layer, *faults])
 
 
+class When(Struct, frozen=True):
+    """When one fault of a set has to be there. Seconds after the trigger.
+
+    ``struck_s``: the latest at which it may strike (None: it has to be there before the trigger). ``lifted_s``: the
+    earliest at which it may be lifted (None: it has to stay). ``again_s``: later moments of the grid at which it
+    exposes again. ``whole``: it was not seen to expose for a part of a night, of none that was tried.
+    """
+
+    fault: str
+    struck_s: float | None = None
+    lifted_s: float | None = None
+    again_s: tuple[float, ...] = ()
+    whole: bool = False
+
+    @property
+    def name(self) -> str:
+        """As ``--under`` takes it."""
+        return spelled(self.fault, self.struck_s, self.lifted_s)
+
+    def __str__(self) -> str:
+        if self.whole:
+            return f"{self.fault} is there all night: for no part of it was it seen to expose"
+        if self.struck_s is None:
+            first = "has to be there before the trigger"
+        elif not self.struck_s:
+            first = "has to be there at the trigger"
+        else:
+            first = f"has to strike within {format_duration(self.struck_s)} of the trigger"
+        last = "to stay" if self.lifted_s is None else f"to last until {format_duration(self.lifted_s)} after it"
+        again = f"; struck after {', '.join(map(format_duration, self.again_s))} it exposes again" * bool(self.again_s)
+        return f"{self.fault} {first}, and {last}{again}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As the JSON document has it."""
+        return {
+            "fault": self.fault,
+            "struck_s": self.struck_s,
+            "lifted_s": self.lifted_s,
+            "again_s": list(self.again_s),
+            "under": self.name,
+        }
+
+
 class Found(Struct, frozen=True):
-    """What a scenario ended with. ``confirmed``: the same with real executors; None: not tried, or nothing proven."""
+    """What a scenario ended with. ``confirmed``: the same with real executors; None: not tried, or nothing proven.
+
+    ``when``: of a set that exposes, when its faults have to be there (:mod:`killcheck.run.times`); None: nobody asked,
+    or there was no room for it. ``when_confirmed``: the same for these times.
+    """
 
     scenario: Scenario
     verdict: str
     why: str
     off_by: str = ""
     confirmed: bool | None = None
+    when: tuple[When, ...] | None = None
+    when_confirmed: bool | None = None
+
+    @property
+    def replayed(self) -> Scenario:
+        """What drills it again: at its times, where they were found and nothing refuted them."""
+        if self.when is None or self.when_confirmed is False:
+            return self.scenario
+        names = {one.fault: one.name for one in self.when}
+        return structs.replace(self.scenario, faults=tuple(names.get(name, name) for name in self.scenario.faults))
 
     def to_json(self, named: str = "") -> dict[str, Any]:
         """For the JSON document; ``named``: the arguments that name the kill path again, for ``replay``."""
@@ -68,7 +138,9 @@ class Found(Struct, frozen=True):
             "why": self.why,
             "off_by": self.off_by or None,
             "confirmed": self.confirmed,
-            "replay": self.scenario.replay + named,
+            "replay": self.replayed.replay + named,
+            **({} if self.when is None else {"when": [one.to_json() for one in self.when]}),
+            **({} if self.when is None else {"when_confirmed": self.when_confirmed}),
         }
 
 
@@ -113,6 +185,9 @@ class Explored(Struct, frozen=True):
     #: How far the sets of each layer and size were tried, and how many scenarios were run now (others were known).
     covered: tuple[Covered, ...] = ()
     ran: int = 0
+    #: Whether times were asked for: how many scenarios that took, and how many sets the budget did not reach.
+    timed: int = 0
+    timeless: int = 0
 
     @property
     def rate(self) -> float:
@@ -143,6 +218,8 @@ class Explored(Struct, frozen=True):
             "left": {str(size): count for size, count in self.left.items() if count},
             "coverage": [one.to_json() for one in self.covered],
             "complete_up_to": self.complete_up_to,
+            "timed": self.timed,
+            "timeless": self.timeless,
             "unmodelled": list(self.unmodelled),
             "seconds": round(self.seconds, 2),
             "workers": self.workers,

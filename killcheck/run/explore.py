@@ -26,6 +26,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from killcheck import faults, layers
 from killcheck.capabilities.cluster import Cluster
 from killcheck.capabilities.offered import Capability, lacking
@@ -47,8 +49,9 @@ from killcheck.run.combinations import (
 )
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.session import Session
+from killcheck.run.times import shrink
 from killcheck.safety.journal import Journal
-from killcheck.spec.killpath import MOMENTS, LayerType
+from killcheck.spec.killpath import MOMENTS, KillPath, Layer, LayerType
 from killcheck.text import redaction
 from killcheck.text.values import replace
 from killcheck.verdict import DrillResult, Verdict
@@ -93,8 +96,11 @@ def explore(
     heard: Callable[[int, str], None] = lambda count, text: None,
     known: Mapping[Scenario, Found] | None = None,
     keep: Callable[[Found], None] = lambda found: None,
+    times: bool = False,
 ) -> Explored:
     """Search; ``budget`` bounds the scenarios that are run, ``seconds`` is a clock, ``heard`` is told of progress.
+
+    ``times``: with what is left of the budget, find when the faults of each minimal set have to be there, too.
 
     ``known``: what scenarios of an earlier search ended with, which are not run again; ``keep`` is given each that is.
     Sizes come one after the other, over all layers; what is found does not depend on how many workers there are.
@@ -107,24 +113,23 @@ def explore(
     names, skipped = _names(session, chosen, only_faults)
     search = Search({name: LayerSearch(name, names[name]) for name in chosen}, names)
     covered: list[Covered] = []
-    ran = 0
     first = chosen[0] if chosen and kill_path.in_kubernetes else ""
     many = sum(len(names[name]) for name in chosen) > FEW
     with _warm(session, first, rehearse=many), parallel.mortal_workers(workers) as pool:
         in_worker = partial(_one, pickle.dumps(session), many)
+        tries = _Tries(lambda new: _run(pool, in_worker, new, workers, keep), dict(known or {}), budget)
         for size in range(max_faults + 1):
-            while take := _taken(search.wanted(size), known or {}, budget - ran):
-                new = [one for one in take if one not in (known or {})]
-                ran += len(new)
-                ended = {found.scenario: found for found in _run(pool, in_worker, sorted(new), workers, keep)}
-                for one in take:
-                    search.note(ended[one] if one in ended else (known or {})[one])
-                    heard(search.tried, str(one))
+            while take := tries.taken(search.wanted(size)):
+                for found in tries.ended(take):
+                    search.note(found)
+                    heard(search.tried, str(found.scenario))
             left = Counter(one.layer for one in search.wanted(size))
             covered += [layer.coverage(size, left[layer.name]) for layer in search.layers.values()]
+        searched = tries.ran
+        minimal = _with_times(search.minimal, kill_path, tries) if times and kill_path.in_kubernetes else search.minimal
     return Explored(
         search.tried,
-        tuple(search.minimal),
+        tuple(minimal),
         tuple(search.doubtful),
         {size: sum(one.left for one in covered if one.size == size) for size in range(max_faults + 1)},
         tuple(sorted(skipped)),
@@ -132,15 +137,46 @@ def explore(
         workers,
         search.refused,
         tuple(covered),
-        ran,
+        tries.ran,
+        tries.ran - searched,
+        sum(one.when is None and bool(one.scenario.faults) for one in minimal) if times else 0,
     )
 
 
-def _taken(wanted: Sequence[Scenario], known: Mapping[Scenario, Found], room: int) -> list[Scenario]:
-    """What is known already, and as many others as there is room for."""
-    new = [one for one in wanted if one not in known][: max(0, room)]
-    taken = set(new)
-    return [one for one in wanted if one in known or one in taken]
+class _Tries(Struct):
+    """What scenarios ended with, and how many more may be run. ``run``: runs some, in no order."""
+
+    run: Callable[[Sequence[Scenario]], Iterator[Found]]
+    known: dict[Scenario, Found]
+    budget: int
+    ran: int = 0
+
+    def taken(self, wanted: Collection[Scenario]) -> list[Scenario]:
+        """What is known already, and as many others as there is room for."""
+        new = [one for one in wanted if one not in self.known][: max(0, self.budget - self.ran)]
+        taken = set(new)
+        return [one for one in wanted if one in self.known or one in taken]
+
+    def ended(self, take: Sequence[Scenario]) -> list[Found]:
+        """What each of them ended with, in their order."""
+        new = sorted(one for one in take if one not in self.known)
+        self.ran += len(new)
+        self.known.update((found.scenario, found) for found in self.run(new))
+        return [self.known[one] for one in take]
+
+
+def _with_times(minimal: Sequence[Found], kill_path: KillPath, tries: _Tries) -> list[Found]:
+    """The same, with when their faults have to be there, as far as there is room."""
+
+    def ask(wanted: Collection[Scenario]) -> dict[Scenario, bool] | None:
+        take = tries.taken(wanted)
+        if len(take) < len(wanted):
+            return None
+        return {found.scenario: found.verdict == "exposed" for found in tries.ended(take)}
+
+    horizons = {layer.name: _horizon_s(kill_path, layer) for layer in kill_path.layers}
+    when = shrink([one.scenario for one in minimal], horizons, ask)
+    return [replace(one, when=when.get(one.scenario)) for one in minimal]
 
 
 def _names(
@@ -213,13 +249,16 @@ def confirm(found: Explored, results: Sequence[DrillResult]) -> Explored:
         tried = result is not None and result.verdict is not Verdict.INCONCLUSIVE  # else it says nothing of the model
         confirmed = result.verdict is Verdict.EXPOSED if result is not None and tried else None
         why = one.why if result is None else result.cause or result.why
-        judged.append(replace(one, confirmed=confirmed, why=why))
+        real = said.get((one.scenario.layer, one.replayed.faults)) if one.when is not None else None
+        when_confirmed = real.verdict is Verdict.EXPOSED if real is not None else None
+        judged.append(replace(one, confirmed=confirmed, why=why, when_confirmed=when_confirmed))
     return replace(found, minimal=tuple(judged))
 
 
 def again(found: Explored) -> list[PlannedDrill]:
     """The drills that confirm what was found, with executors that really run."""
-    return [PlannedDrill(one.scenario.layer, one.scenario.faults, expect="exposed") for one in found.minimal]
+    sets = dict.fromkeys(again for one in found.minimal for again in (one.scenario, one.replayed))
+    return [PlannedDrill(one.layer, one.faults, expect="exposed") for one in sets]
 
 
 # -- in a worker -----------------------------------------------------------------------------------------------
@@ -282,16 +321,20 @@ def _ready(session: Session, planned: PlannedDrill) -> _ScenarioDrill:
 def _drill(session: Session, name: str, cluster: Cluster) -> _ScenarioDrill:
     kill_path = session.kill_path
     layer = kill_path.layer(name)
-    deadlines = kill_path.deadlines_for(layer)
-    horizon = max(getattr(deadlines, name) for name in MOMENTS) + deadlines.held_s
     return _ScenarioDrill(
         cluster,
         kill_path,
         layer,
         run="explored",
-        options=Options(horizon_s=horizon),
+        options=Options(horizon_s=_horizon_s(kill_path, layer)),
         journal=Journal("explored", cluster.loop, cluster.kube, capabilities=cluster.capabilities),
     )
+
+
+def _horizon_s(kill_path: KillPath, layer: Layer) -> float:
+    """For how long a night is watched after its trigger."""
+    deadlines = kill_path.deadlines_for(layer)
+    return float(max(getattr(deadlines, name) for name in MOMENTS) + deadlines.held_s)
 
 
 class _ScenarioDrill(Drill):

@@ -350,6 +350,18 @@ class Journal(Struct):
                 raise Dirty(problems) from stop
             raise
 
+    def undo_of(self, owner: str) -> list[str]:
+        """Undo what one fault changed, newest first, while everything else stays. Returns what could not be, in words:
+        it is tried again with all the rest.
+        """
+        problems = []
+        for entry in reversed([one for one in self.open if one.owner == owner]):
+            try:
+                self._undo(entry, PATIENCE_S)
+            except (UndoProblem, KubeError) as error:
+                problems.append(self._failed(entry, error))
+        return problems
+
     def _undo_rest(self) -> tuple[list[str], list[str]]:
         done: list[str] = []
         problems: dict[int, str] = {}

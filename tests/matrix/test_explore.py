@@ -99,9 +99,13 @@ def test_a_fault_of_a_named_layer_is_there_whoever_is_pulled():
         ("image-gone@second-swich", 2, "the spec has no layer 'second-swich'; did you mean second-switch?"),
         ("image-goen@second-switch", 2, "did you mean image-gone?"),
         ("keda-minimum@second-switch", 3, "keda-minimum is no fault of a layer's own executor"),
+        ("token-dead@second-swich=2s", 2, "did you mean second-switch?"),
+        ("token-dead=2s..1s", 2, "expected a fault to be lifted after it struck, found '2s..1s'"),
+        ("token-dead=5", 2, "expected a duration such as 90s"),
+        ("clocks-back=5s", 2, "clocks-back is of a whole night"),
     ],
 )
-def test_a_fault_that_cannot_be_another_layers_says_why(name, code, says):
+def test_a_fault_that_cannot_be_another_layers_or_of_a_time_says_why(name, code, says):
     path = str(fixtures.spec("two-switches"))
     done = CliRunner().invoke(main, ["drill", path, "--layer", "nightly-off", "--under", name, "--no-color"])
     assert done.exit_code == code, done.output
@@ -147,6 +151,30 @@ def test_a_real_drill_that_proves_nothing_refutes_nothing():
     for verdict, confirmed in ((Verdict.EXPOSED, True), (Verdict.INCONCLUSIVE, None), (Verdict.COVERED, False)):
         said = DrillResult("nightly-off", ("image-gone",), verdict, "said")
         assert searching.confirm(found, [said]).minimal[0].confirmed is confirmed
+
+
+def test_a_fault_is_there_from_when_to_when_it_is_said():
+    """Its executor tries again, soon and then later: 4 s of missing rights are made up for, 4 min are not."""
+    ends = {
+        "rolebinding-gone=..4m": ("exposed", "403 Forbidden"),
+        "rolebinding-gone=..4s": ("survived", "turned the GPUs off"),
+        "rolebinding-gone=1h": ("inconclusive", "everything was over before it struck (from 1h after the trigger on)"),
+        "pool-floor=10s": ("exposed", "consolidateAfter: Never"),
+        "image-gone=2s": ("inconclusive", "is of the executor's Job as it is made"),
+    }
+    kept = []
+    searching.explore(
+        Session(fixture="dead-man"),
+        seconds=lambda: 0.0,
+        workers=1,
+        max_faults=1,
+        only_faults=list(ends),
+        keep=kept.append,
+    )
+    found = {one.scenario.faults[0]: one for one in kept if one.scenario.faults}
+    assert {name: (one.verdict, ends[name][1] in one.why) for name, one in found.items()} == {
+        name: (verdict, True) for name, (verdict, _) in ends.items()
+    }, found
 
 
 def searched(change, kind="CronJob", path=("spec", "jobTemplate", "spec", "template", "spec", "containers", 0), **more):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 from contextlib import nullcontext
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from killcheck.commands.explore import _coverage, _named
+from killcheck.faults.timed import span
 from killcheck.run import explore as searching
 from killcheck.run.combinations import Found, Scenario
 from killcheck.run.explored import Kept
@@ -29,6 +31,8 @@ def ready():
 class World:
     """``exposing`` and ``clashing``: sets of faults, by which every scenario ends as it does."""
 
+    windows: ClassVar = {}
+
     def __init__(self, exposing=(), clashing=(), doubtful=(), layers=LAYERS[:1], seed=0):
         self.exposing, self.clashing, self.doubtful = exposing, clashing, doubtful
         self.layers, self.random, self.asked = layers, random.Random(seed), []
@@ -39,8 +43,25 @@ class World:
                 return verdict
         return "survived"
 
+    def exposes(self, scenario):
+        """``windows``: by fault, from when to when it has to be there; a set exposes where all of its faults are."""
+        for name in scenario.faults:
+            name, _, text = name.partition("=")
+            struck, lifted = span(text) if text else (None, None)
+            latest, earliest = self.windows.get(name, (None, None))
+            if struck is not None and (latest is None or struck > latest):
+                return False
+            if lifted is not None and (earliest is None or lifted < earliest):
+                return False
+        return True
+
     def run(self, _pool, _session, scenarios, _workers, keep):
-        ended = [Found(one, self.verdict(one.faults), "said") for one in scenarios]
+        ended = [
+            Found(one, self.verdict([name.partition("=")[0] for name in one.faults]), "said")
+            if self.exposes(one)
+            else Found(one, "inconclusive", "did not bite")
+            for one in scenarios
+        ]
         self.asked += scenarios
         self.random.shuffle(ended)  # as workers end, in no order
         for one in ended:
@@ -70,6 +91,34 @@ def test_it_is_sound_and_complete(exposing, clashing):
     assert {frozenset(one.scenario.faults) for one in found.minimal} == minimal
     assert found.complete_up_to == 3
     assert len(world.asked) == len(set(world.asked)) == found.tried == found.ran
+
+
+@settings(max_examples=10)
+@given(
+    windows=st.dictionaries(
+        st.sampled_from(["suspended", "finalizer"]),
+        st.tuples(st.none() | st.integers(0, 30_000), st.none() | st.integers(1, 2000)),
+    ),
+    budget=st.integers(50, 400),
+)
+def test_times_are_shrunk_to_the_second(windows, budget):
+    """Both ends of each fault's stretch, as far as the budget goes."""
+    world = World([{"suspended", "finalizer"}])
+    world.windows = {
+        name: (first, None if last is None else last + (first or 0)) for name, (first, last) in windows.items()
+    }
+    found = world.search(times=True)
+    (one,) = found.minimal
+    horizon = searching._horizon_s(SESSION.kill_path, SESSION.kill_path.layer(LAYERS[0]))
+    for when in one.when:
+        first, last = world.windows.get(when.fault, (None, None))
+        late = None if first is None else min(first, horizon)
+        soon = None if last is None or last > horizon else max(last, (late or 0) + 1)
+        assert (when.struck_s, when.lifted_s) == (late, soon), when
+    assert world.exposes(one.replayed)
+    assert (found.timeless, found.ran) == (0, len(set(world.asked)))
+    few = world.search(times=True, budget=budget)
+    assert (few.minimal[0].when is None) is bool(few.timeless) is (budget < found.ran)
 
 
 def test_a_clash_is_in_no_larger_set():
