@@ -1,4 +1,4 @@
-"""Queues that are held but not drained."""
+"""Queues that are held but not drained, and what else leaves what Kueue has admitted on its GPUs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
-from killcheck.probes.world import World
+from killcheck.probes.world import Executor, World
 
+from killcheck.executor import ApiCall
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.text import lazy_re
 
 __all__ = ["QueueNotDrained"]
+
+_QUEUE_OF = "kueue.x-k8s.io/queue-name"
+_DRAINS = "HoldAndDrain"
+_HOLD = lazy_re.compile(r"stopPolicy[\"'\\]*\s*[:=]\s*[\"'\\]*Hold\b")
+_SUSPENDS = lazy_re.compile(r"suspend[\"'\\]*\s*[:=]\s*[\"'\\]*true\b")
+_QUOTA = "nominalQuota"
 
 
 class QueueNotDrained(Probe):
@@ -18,17 +26,61 @@ class QueueNotDrained(Probe):
 
     id = "queue-not-drained"
     claim = "A layer that stops a queue drains it too."
-    remedy = "Set stopPolicy: HoldAndDrain."
+    remedy = "Set stopPolicy: HoldAndDrain, on the queue of what runs."
     failures = (32,)
-    sources = ("kueue.sigs.k8s.io/docs: ClusterQueue stopPolicy",)
+    sources = (
+        "kueue.sigs.k8s.io/docs: ClusterQueue stopPolicy",
+        "kubernetes-sigs/kueue pkg/controller/jobframework/reconciler.go (a suspended Job that is admitted is started)",
+    )
 
     def ask(self, world: World) -> Iterable[Finding]:
-        """What executors write into stopPolicy."""
+        """What executors write of queues, and of the Jobs and Workloads behind them."""
         for one in world.executors:
-            queues = any(call.resource in ("clusterqueues", "localqueues") for call in one.reading.writes)
-            if queues and _HOLD.search(one.text) and "HoldAndDrain" not in one.text:
-                message = "sets stopPolicy: Hold: no new workload is admitted, and those that run keep their GPUs"
+            message = self._held(one) or self._left_on(world, one)
+            if message:
                 yield self.finding(world, one.owner, command_path(one), message)
 
+    @staticmethod
+    def _held(one: Executor) -> str:
+        if _queues(one) and _HOLD.search(one.text) and _DRAINS not in one.text:
+            return "sets stopPolicy: Hold: no new workload is admitted, and those that run keep their GPUs"
+        return ""
 
-_HOLD = lazy_re.compile(r"stopPolicy[\"'\\]*\s*[:=]\s*[\"'\\]*Hold\b")
+    def _left_on(self, world: World, one: Executor) -> str:
+        """Why what it writes evicts nothing of what its targets' queues have admitted; empty: it may."""
+        covered = [obj for target, obj in world.targets if one.layer is None or target.name in one.layer.covers]
+        queued = [obj for obj in covered if labels_of(obj).get(_QUEUE_OF)]
+        if not queued:
+            return ""
+        if _queues(one):
+            return self._of_queues(world, one, queued)
+        jobs = [call for call in one.reading.writes if call.resource == "jobs"]
+        if any(call.verb.startswith("delete") for call in jobs):
+            return ""
+        if jobs and any(obj.get("kind") == "Job" for obj in queued) and any(_SUSPENDS.search(c.body) for c in jobs):
+            return "suspends a Job that Kueue has admitted: Kueue starts it again at once"
+        if any(call.resource == "workloads" and call.verb.startswith("delete") for call in one.reading.writes):
+            return "deletes Workloads: Kueue makes each anew for its Job, and admits it again"
+        return ""
+
+    @staticmethod
+    def _of_queues(world: World, one: Executor, queued: list[Obj]) -> str:
+        calls = _queues(one)
+        if _QUOTA in one.text and _DRAINS not in one.text:
+            return "lowers a quota: Kueue evicts nothing that it has admitted, and what runs keeps its GPUs"
+        if not all(call.name for call in calls):
+            return ""
+        for obj in queued:
+            local = world.find("LocalQueue", namespace_of(obj), labels_of(obj)[_QUEUE_OF])
+            above = str(dig(local, "spec", "clusterQueue", default="")) if local else ""
+            mine = {("localqueues", namespace_of(obj), labels_of(obj)[_QUEUE_OF]), ("clusterqueues", "", above)}
+            if above and not any((call.resource, call.namespace, call.name) in mine for call in calls):
+                stopped = ", ".join(dict.fromkeys(call.name for call in calls))
+                where = f"LocalQueue {labels_of(obj)[_QUEUE_OF]} of ClusterQueue {above}"
+                return f"stops {stopped}, and {obj.get('kind')} {name_of(obj)} is in {where}: it keeps its GPUs"
+        return ""
+
+
+def _queues(one: Executor) -> list[ApiCall]:
+    """Its writes to queues."""
+    return [call for call in one.reading.writes if call.resource in ("clusterqueues", "localqueues")]

@@ -8,7 +8,7 @@ from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
 
 from killcheck.kube import http_routes
-from killcheck.kube.objects import Obj, dig, namespace_of
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.kube.workloads import templates
 
 __all__ = ["Unanswered"]
@@ -43,12 +43,27 @@ class Unanswered(Probe):
                 message = f"a request wakes nothing: {around}. While it sleeps, who asks gets a 502 or a 503"
                 remedy = "Let the route lead to the interceptor (keda-add-ons-http-interceptor-proxy) for these hosts."
                 yield self.finding(world, declared, ("spec", "hosts"), message, remedy=remedy)
+            yield from self._impatient(world, declared, workload)
             if workload is not None and not any(map(http_routes.says_when_ready, pods)):
                 message = (
                     "is ready as soon as it is started: the request that wakes it is sent before the model is loaded"
                 )
                 remedy = "Give it a readinessProbe that waits for the model."
                 yield self.finding(world, workload, (), message, severity="note", remedy=remedy)
+
+    def _impatient(self, world: World, declared: Obj, workload: Obj | None) -> Iterable[Finding]:
+        """An interceptor that gives up before the workload can be there: whoever wakes it gets a 504."""
+        patience_s, says = http_routes.gives_up(declared, world.of("Deployment"))
+        if patience_s is None:
+            return
+        for wait_s, why in _cold_starts(world, declared, workload):
+            if wait_s > patience_s:
+                message = (
+                    f"the interceptor gives up after {patience_s:.0f} s ({says}), and {why}: who wakes it gets a 504"
+                )
+                remedy = "Let timeouts.conditionWait be as long as the cold start."
+                yield self.finding(world, declared, ("spec", "timeouts"), message, remedy=remedy)
+                return
 
     @staticmethod
     def _workload(world: World, declared: Obj) -> Obj | None:
@@ -58,3 +73,20 @@ class Unanswered(Probe):
 
 def _pod(workload: Obj, spec: Obj, metadata: Obj) -> Obj:
     return {"metadata": {**metadata, "namespace": namespace_of(workload)}, "spec": spec}
+
+
+def _cold_starts(world: World, declared: Obj, workload: Obj | None) -> Iterable[tuple[float, str]]:
+    """How long a pod may take until it answers, and who says so."""
+    for layer in world.kill_path.layers:
+        ref = layer.scaler
+        if ref and (ref.kind, ref.namespace, ref.name) == (
+            "HTTPScaledObject",
+            namespace_of(declared),
+            name_of(declared),
+        ):
+            yield layer.cold_start_s or 0.0, f"coldStart of {layer.name} is {layer.cold_start_s or 0:.0f} s"
+    for template in templates(workload) if workload else ():
+        for container in template.spec.get("containers") or ():
+            delay = dig(container, "readinessProbe", "initialDelaySeconds", default=0)
+            if isinstance(delay, int):
+                yield float(delay), f"its readinessProbe begins after {delay} s"

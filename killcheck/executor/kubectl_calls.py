@@ -76,6 +76,7 @@ _SHORT = {
     "ro": "rollouts",
     "cq": "clusterqueues",
     "lq": "localqueues",
+    "wl": "workloads",
     "hr": "helmreleases",
     "ks": "kustomizations",
 }
@@ -93,6 +94,7 @@ _MORE = (
     Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
     Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False),
     Resource("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue"),
+    Resource("kueue.x-k8s.io", "v1beta1", "workloads", "Workload"),
     Resource("apps.nvidia.com", "v1alpha1", "nimservices", "NIMService"),
     Resource("serving.kserve.io", "v1alpha1", "llminferenceservices", "LLMInferenceService"),
     Resource("kubeai.org", "v1", "models", "Model"),

@@ -3,18 +3,27 @@
 The interceptor holds a request until the Service has a ready endpoint, and then connects to `service.namespace:port`.
 A Service or a port that is not there answers nobody, however well the workload wakes.
 
-Source: kedacore/http-add-on interceptor/middleware/endpoint_resolver.go, routing.go, pkg/k8s/scaledobject.go.
+Source: kedacore/http-add-on interceptor/middleware/endpoint_resolver.go, routing.go, pkg/k8s/scaledobject.go,
+interceptor/config/timeouts.go (releases with KEDA_HTTP_READINESS_TIMEOUT wait for ever where nobody says; those
+before, for 20 s).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from killcheck.kube import selectors
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
-from killcheck.text.durations import parse_duration
+from killcheck.text.durations import PATTERN, parse_duration
 
-__all__ = ["broken", "gives_up_s", "past", "says_when_ready", "target_name"]
+__all__ = ["UNSAID_S", "broken", "gives_up", "past", "says_when_ready", "target_name"]
+
+#: After how long older interceptors give up where nobody says, as their chart and their manifests install them.
+UNSAID_S = 20.0
+#: Its own variables, the one that wins first.
+_PATIENCE = ("KEDA_CONDITION_WAIT_TIMEOUT", "KEDA_HTTP_READINESS_TIMEOUT")
+_IMAGE = "http-add-on-interceptor"
 
 
 def target_name(declared: Obj) -> str | None:
@@ -22,10 +31,21 @@ def target_name(declared: Obj) -> str | None:
     return dig(declared, "spec", "scaleTargetRef", "name") or None
 
 
-def gives_up_s(declared: Obj) -> float | None:
-    """After how many seconds the interceptor stops waiting for a pod; None where the object does not say."""
+def gives_up(declared: Obj, deployments: Iterable[Obj] = ()) -> tuple[float | None, str]:
+    """After how many seconds the interceptor stops waiting for a pod, and who says so.
+
+    None: it waits for ever. Empty words: neither the object says, nor an interceptor among ``deployments``.
+    """
     said = dig(declared, "spec", "timeouts", "conditionWait")
-    return parse_duration(str(said)) if said else None
+    if said:
+        return parse_duration(str(said)) or None, "timeouts.conditionWait"
+    for deployment in deployments:
+        for container in dig(deployment, "spec", "template", "spec", "containers", default=[]):
+            env = {str(one.get("name")): str(one.get("value") or "") for one in container.get("env") or ()}
+            name = next((name for name in _PATIENCE if env.get(name) and re.match(PATTERN, env[name])), None)
+            if name and _IMAGE in str(container.get("image")):
+                return parse_duration(env[name]) or None, f"{name} of Deployment {name_of(deployment)}"
+    return None, ""
 
 
 def broken(declared: Obj, services: Iterable[Obj], pods: Iterable[Obj]) -> str | None:

@@ -210,7 +210,8 @@ class ScaleToZero(LayerRun):
                 "whether its program answers, how long it loads, and what a request gets while its pod ends (502) was "
                 "not tried: what holds GPUs does not run here"
             )
-        return [f"{asked}: it woke, and a pod of each target is ready after {took_s:.0f} s{self._route()}"]
+        woke = f"{asked}: it woke, and a pod of each target is ready after {took_s:.0f} s{self._route()}"
+        return [woke, *self._unsaid(took_s)]
 
     def _route(self) -> str:
         ref = dig(self._declared, "spec", "scaleTargetRef", default={})
@@ -271,15 +272,32 @@ class ScaleToZero(LayerRun):
 
     def _too_late(self, took_s: float) -> str | None:
         """That it wakes beyond what the spec allows, or after the interceptor has given up; empty: in time."""
-        said = [(self.layer.cold_start_s, "coldStart of the spec")]
-        if self._declared:
-            said.append((http_routes.gives_up_s(self._declared), f"timeouts.conditionWait of {self.ref}, then a 504"))
-        for limit_s, whose in said:
+        patience_s, says = self._patience()
+        for limit_s, whose in (
+            (self.layer.cold_start_s, "coldStart of the spec"),
+            (patience_s, f"{says} of {self.ref}, then a 504" if " " not in says else f"{says}, then a 504"),
+        ):
             if limit_s is not None and took_s > limit_s:
                 self.remedy = "shorten the cold start (image, model, machine), or allow for it"
                 late = f"it wakes too late: a pod is ready {took_s:.0f} s after the request"
                 return f"{late}, and {limit_s:.0f} s is {whose}"
         return None
+
+    def _patience(self) -> tuple[float | None, str]:
+        """How long its interceptor holds a request, and who says so (of a real cluster: its own object alone)."""
+        if not self._declared:
+            return None, ""
+        cluster = self.stage.cluster
+        return http_routes.gives_up(self._declared, () if cluster.real else cluster.kube.list(r.DEPLOYMENTS).items)
+
+    def _unsaid(self, took_s: float) -> list[str]:
+        """That nobody says how long a request is held, where an interceptor of some releases would have given up."""
+        if not self._declared or took_s <= http_routes.UNSAID_S or self._patience()[1]:
+            return []
+        return [
+            f"assumed: the interceptor held that request for {took_s:.0f} s. Nobody says for how long it does: newer "
+            f"ones for ever, older ones for {http_routes.UNSAID_S:.0f} s (timeouts.conditionWait says it)"
+        ]
 
     def _serves(self, target: Target) -> bool:
         """Whether a pod of a target is ready to answer."""

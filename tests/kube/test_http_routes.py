@@ -111,5 +111,5 @@ def test_a_route_past_the_interceptor_is_told(routes, past):
 
 
 def test_how_long_the_interceptor_waits():
-    assert http_routes.gives_up_s(DECLARED) == 90.0
-    assert http_routes.gives_up_s({"spec": {}}) is None
+    assert http_routes.gives_up(DECLARED) == (90.0, "timeouts.conditionWait")
+    assert http_routes.gives_up({"spec": {}}) == (None, "")

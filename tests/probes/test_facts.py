@@ -503,3 +503,63 @@ def test_a_family_of_azures_is_one_letter(objects, family, told):
     inner["requirements"] = [{"key": "karpenter.azure.com/sku-family", "operator": "In", "values": [family]}]
     found = [finding.message for finding in _found(objects, "open-fence")]
     assert any("is the first letter" in message for message in found) is told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ('patch clusterqueue gpu-cluster-queue --type=merge -p \'{"spec":{"stopPolicy":"HoldAndDrain"}}\'', None),
+        ('patch lq ml-research-queue --type=merge -p \'{"spec":{"stopPolicy":"HoldAndDrain"}}\'', None),
+        ('patch cq other --type=merge -p \'{"spec":{"stopPolicy":"HoldAndDrain"}}\'', "stops other, and Job"),
+        ('patch cq gpu-cluster-queue --type=merge -p \'{"spec":{"nominalQuota":0}}\'', "lowers a quota"),
+        ('patch job training-run-82 -p \'{"spec":{"suspend":true}}\'', "starts it again"),
+        ("delete job training-run-82", None),
+        ("delete workloads --all", "makes each anew"),
+        ('patch wl training -p \'{"spec":{"active":false}}\' --type=merge', None),
+    ],
+)
+def test_what_leaves_on_what_kueue_has_admitted(words, told):
+    objects = [
+        obj
+        for file in sorted(fixtures.path("kueue-quota").glob("*.yaml"))
+        for obj in yaml.safe_load_all(file.read_text())
+        if obj["kind"] != "KillPath"
+    ]
+    _container(objects)["args"] = [f"kubectl {words}"]
+    found = [finding.message for finding in _found(objects, "queue-not-drained")]
+    assert len(found) == (told is not None)
+    assert all(told in message for message in found)
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "env", "delay_s", "told"),
+    [
+        ({"conditionWait": "20s"}, [], 30, "gives up after 20 s (timeouts.conditionWait)"),
+        ({"conditionWait": "0s"}, [{"name": "KEDA_CONDITION_WAIT_TIMEOUT", "value": "20s"}], 30, None),
+        (
+            {},
+            [{"name": "KEDA_HTTP_READINESS_TIMEOUT", "value": "25s"}],
+            30,
+            "KEDA_HTTP_READINESS_TIMEOUT of Deployment",
+        ),
+        ({}, [{"name": "KEDA_HTTP_READINESS_TIMEOUT", "value": "25s"}], 20, None),
+        ({}, [], 300, None),
+    ],
+)
+def test_an_interceptor_that_gives_up_before_the_model_is_there(timeouts, env, delay_s, told):
+    folder = fixtures.path("scale-to-zero")
+    objects = [
+        obj for name in ("render.yaml", "scalers.yaml") for obj in yaml.safe_load_all((folder / name).read_text())
+    ]
+    for obj in objects:
+        if obj["kind"] == "HTTPScaledObject":
+            obj["spec"]["timeouts"] = timeouts
+        elif obj["metadata"]["name"] == "render-ui" and obj["kind"] == "Deployment":
+            obj["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]["initialDelaySeconds"] = delay_s
+    container = {"name": "interceptor", "image": "ghcr.io/kedacore/http-add-on-interceptor:0.12.2", "env": env}
+    interceptor = copy.deepcopy(next(obj for obj in objects if obj["kind"] == "Deployment"))
+    interceptor["metadata"] = {"name": "keda-add-ons-http-interceptor", "namespace": "keda"}
+    interceptor["spec"]["template"]["spec"] = {"containers": [container]}
+    found = [f.message for f in _found([*objects, interceptor], "unanswered") if f.severity == "error"]
+    assert len(found) == (told is not None), found
+    assert all(told in message for message in found)

@@ -26,6 +26,11 @@ def at(text):
         ("Mon-Fri 09:00-17:30", "Europe/Berlin", "2026-03-27T20:00", "2026-03-30T07:00"),  # the clocks change between
         ("Sat-Mon 10:00-11:00", "Asia/Tokyo", "2026-01-13T12:00", "2026-01-17T01:00"),
         ("Tue,Thu 00:00-23:59", "Etc/UTC", "2026-01-14T23:59", "2026-01-15T00:00"),
+        ("Sun-Thu 22:00-06:00", "Asia/Tokyo", "2026-01-15T20:59", "2026-01-15T20:59"),  # a Thursday's shift, on Friday
+        ("Sun-Thu 22:00-06:00", "Asia/Tokyo", "2026-01-15T21:00", "2026-01-18T13:00"),
+        ("Sun 22:00-06:00", "Europe/Berlin", "2026-03-29T02:00", "2026-03-29T20:00"),  # in summer by then
+        ("Mon-Fri 08:00-16:00; Sat,Sun 10:00-12:00", "Etc/UTC", "2026-01-16T17:00", "2026-01-17T10:00"),
+        ("Mon-Sun 00:00-24:00", "Etc/UTC", "2026-01-16T23:59", "2026-01-16T23:59"),
     ],
 )
 def test_the_next_moment_in_working_hours(hours, zone, after, found):
@@ -36,8 +41,10 @@ def test_the_next_moment_in_working_hours(hours, zone, after, found):
     ("text", "zone", "expected"),
     [
         ("9-5", "Etc/UTC", "expected weekdays and hours such as Mon-Fri 09:00-17:30"),
-        ("Mon-Fri 09:00-24:00", "Etc/UTC", "expected weekdays and hours"),
-        ("Mon 22:00-06:00", "Etc/UTC", "end after they begin, on the same day"),
+        ("Mon-Fri 09:00-24:30", "Etc/UTC", "expected weekdays and hours"),
+        ("Mon-Fri 24:00-06:00", "Etc/UTC", "expected weekdays and hours"),
+        ("Mon-Fri 09:00-17:60", "Etc/UTC", "expected weekdays and hours"),
+        ("Mon 09:00-17:00; Tue 09:00-09:00", "Etc/UTC", "found 'Tue 09:00-09:00'"),
         ("Mon 09:00-17:00", "Europe/Atlantis", "expected a time zone such as Europe/Berlin"),
     ],
 )

@@ -431,7 +431,9 @@ class AlarmModel(_Model):
 class NoticedModel(_Model):
     """Who notices that GPUs stayed on, and when: an exposed drill says the dollars until then."""
 
-    hours: Hours = Field(description="When somebody looks: weekdays and hours, such as Mon-Fri 09:00-17:30.")
+    hours: Hours = Field(
+        description="When somebody looks: weekdays and hours, such as Mon-Fri 09:00-17:30; Sat 22:00-06:00."
+    )
     time_zone: Zone = Field(default="Etc/UTC", description="By whose clocks.")
     answers: Duration = Field(default=900.0, description="How long after an alert somebody acts on it, at any hour.")
 
