@@ -123,6 +123,17 @@ def parse_yaml(text: str | bytes) -> Parsed:
     return Parsed(value, [])
 
 
+def _text_key(key: Any) -> str:
+    """A key as JSON has it: what YAML reads as a truth or a number is a text (sigs.k8s.io/yaml)."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int | float):
+        return f"{key:g}" if isinstance(key, float) else str(key)
+    raise GoJSONError(f"unsupported map key of type: {key!r}")
+
+
 def _yaml_words(error: Any, text: str) -> str:
     lines = text.splitlines()
     mark = error.problem_mark
@@ -142,6 +153,7 @@ _TRUE = frozenset({"y", "yes", "on", "true"})
 def _yaml_loader() -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import SafeConstructor
+    from ruamel.yaml.nodes import ScalarNode
     from ruamel.yaml.resolver import BaseResolver
 
     class Resolver(BaseResolver):
@@ -159,6 +171,13 @@ def _yaml_loader() -> Any:
             octal = re.fullmatch(r"([-+]?)0([0-7]+)", digits)
             return int(f"{octal[1]}0o{octal[2]}" if octal else digits, 0)
 
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            for number, (key, value) in enumerate(node.value):
+                if isinstance(key, ScalarNode):
+                    text = _text_key(self.construct_object(key))
+                    node.value[number] = ScalarNode(_TEXT, text, key.start_mark, key.end_mark), value
+            return super().construct_mapping(node, deep)
+
     for tag, pattern in (("bool", _BOOLS), ("int", _INTS), ("float", _FLOATS), ("null", _NULLS)):
         Resolver.add_implicit_resolver_base(f"tag:yaml.org,2002:{tag}", pattern, None)
     for tag in ("bool", "int"):
@@ -168,6 +187,8 @@ def _yaml_loader() -> Any:
     yaml.Constructor = Constructor
     return yaml
 
+
+_TEXT = "tag:yaml.org,2002:str"
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _JSON_TYPES = frozenset({"application/json", "text/json", "", "*/*"})

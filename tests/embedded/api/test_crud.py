@@ -218,9 +218,9 @@ def test_a_body_that_is_not_json(world):
 
 
 def test_a_body_in_yaml(world):
-    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  at: 03:00\n"
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  at: 03:00\n  on: a\n  1: b\n"
     made = world.raw("POST", "/api/v1/namespaces/default/configmaps", body=text, content_type="application/yaml")
-    assert (made.status, made.body["data"]) == (201, {"at": "03:00"})
+    assert (made.status, made.body["data"]) == (201, {"at": "03:00", "true": "a", "1": "b"})
 
 
 def test_a_secrets_plain_text_is_encoded(world):
