@@ -12,6 +12,7 @@ import click
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
 from killcheck.commands.saying import say
+from killcheck.text.files import put
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def command(
     earlier = accepted.read(file)
     done = accept(story, earlier, until=last, **options)
     if not dry_run and done.rules != earlier:
-        file.write_text(accepted.dump(done.rules), encoding="utf-8")
+        put(file, accepted.dump(done.rules))
     _tell(done, file, last, dry_run=dry_run)
     if done.rules and not dry_run:
         say(f"next: commit {file}; killcheck history --spec {spec} tells what is accepted", hang=6)

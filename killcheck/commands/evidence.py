@@ -10,6 +10,7 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.saying import say
+from killcheck.text.files import put
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def leave_evidence(
     store = Store(where(url), kms_key, retain_s, "COMPLIANCE" if compliance else "GOVERNANCE")
     report = record.with_name("report.html")
     if not report.exists():
-        report.write_text(html(tell(list(read(record)))), encoding="utf-8")
+        put(report, html(tell(list(read(record)))))
     told = leave(aws, store, files_of(record), run=record.parent.name)
     for one in told:
         said = f"{one.url}: {one.state}" if not one.problem else f"{one.url}: NOT UPLOADED: {one.problem}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+
+from killcheck.text.files import put
 
 __all__ = ["FILE", "STDOUT", "one_on_stdout", "write"]
 
@@ -29,18 +30,8 @@ def one_on_stdout(options: Mapping[str, Any], names: Sequence[str], *, document:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a document; ``-`` is standard output. Raises OSError.
-
-    Whole or not at all: a textfile collector, or a person, may read at any moment. What is no file (``/dev/stdout``, a
-    pipe) is written to and stays what it is; a link goes on leading where it led.
-    """
+    """Write a document; ``-`` is standard output. Raises OSError, as :func:`killcheck.text.files.put` does."""
     if path == STDOUT:
         click.echo(text, nl=False)
-        return
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    path = Path(os.path.realpath(path))  # links in a circle fail as a file that cannot be written
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    else:
+        put(path, text)

@@ -12,6 +12,7 @@ from killcheck.commands import completing
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
+from killcheck.text.files import put
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def command(
     if str(output) == "-":
         click.echo(found.spec, nl=False)
     else:
-        output.write_text(found.spec, "utf-8")
+        put(output, found.spec)
     _say(found, output, loaded, verbose)
     if str(output) != "-":
         say(_next(output, found.written, on, manifests), err=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from email.utils import format_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import h11
 
@@ -22,6 +22,7 @@ from killcheck.clock import Loop, wall_seconds
 from killcheck.embedded.api import status
 from killcheck.embedded.api.authn import peer_header
 from killcheck.embedded.api.http import Conversation, Request, Response, Stream
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.embedded.spdy import Spdy
@@ -43,6 +44,8 @@ HANDSHAKE_S = 10.0
 #: What whoever speaks plain HTTP to it is told, for the methods that both net/http and OpenSSL know by their first
 #: bytes (Go's net/http, server.go; others find the connection closed).
 _NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+#: Before the path, where a request names a whole URL. By hand: ``GET //[`` is a path to Go (net/url, ParseRequestURI).
+_WHOSE = lazy_re.compile(r"^https?://[^/?]*")
 #: Wall seconds until a program that has begun to watch acts on what it sees (client-go's WaitForCacheSync).
 SETTLE_S = 0.15
 #: Wall seconds that the peer of an upgraded connection has for its farewell.
@@ -526,9 +529,9 @@ def _request(head: h11.Request, body: bytes | None, peer: Mapping[str, str]) -> 
     for raw_name, raw_value in head.headers:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
         headers[name] = f"{headers[name]},{value}" if name in headers else value
-    target = urlsplit(head.target.decode("latin-1"))
-    query = parse_qs(target.query, keep_blank_values=True)
-    return Request(head.method.decode("latin-1"), unquote(target.path), query, headers | dict(peer), body or None)
+    path, _, asked = _WHOSE.sub("", head.target.decode("latin-1")).partition("?")
+    query = parse_qs(asked, keep_blank_values=True)
+    return Request(head.method.decode("latin-1"), unquote(path), query, headers | dict(peer), body or None)
 
 
 def _encoded(request: Request, response: Response) -> tuple[str, bytes]:

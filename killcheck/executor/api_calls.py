@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from msgspec import Struct
 
@@ -80,6 +80,7 @@ class HttpCommand(Struct, frozen=True):
 
 
 _PATH = lazy_re.compile(r"/(?:api/(?P<core>v\d\w*)|apis/(?P<group>[^/]+)/(?P<version>v\d\w*))(?:/(?P<rest>.*))?$")
+_BEFORE_PATH = lazy_re.compile(r"^[^/?#]*://[^/?#]*")
 #: In a patch, and in an operation of a JSON patch.
 _REPLICAS = lazy_re.compile(r"""["']?replicas["']?\s*(?:[:=]|,\s*["']?value["']?\s*:)\s*["']?(\d{1,9})""")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
@@ -87,8 +88,8 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 def call_of_url(method: str, url: str, body: str = "") -> ApiCall | None:
     """The call that a request to a Kubernetes API is; None where the URL's path is of no such API."""
-    path = urlsplit(url).path if "://" in url else url.partition("?")[0]
-    found = _PATH.search(path)
+    # By hand: a stranger's URL may be none (``https://[$HOST]:443/api``).
+    found = _PATH.search(_BEFORE_PATH.sub("", url).partition("?")[0].partition("#")[0])
     if found is None:
         return None
     rest = [part for part in (found["rest"] or "").split("/") if part]

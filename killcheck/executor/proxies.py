@@ -38,7 +38,10 @@ def proxy_for(env: Mapping[str, str], host: str) -> str | None:
 
 def host_of(proxy: str) -> str:
     """The host of a proxy as variables have it, with or without a scheme."""
-    return urlsplit(proxy if "://" in proxy else f"http://{proxy}").hostname or proxy
+    try:
+        return urlsplit(proxy if "://" in proxy else f"http://{proxy}").hostname or proxy
+    except ValueError:  # no URL: http://[$PROXY]
+        return proxy
 
 
 def _covers(entry: str, host: str) -> bool:

@@ -18,6 +18,7 @@ from killcheck.run.session import Session, SessionError
 from killcheck.run.subjects import of_session
 from killcheck.safety.keys import VARIABLE, KeyProblem
 from killcheck.safety.seals import Purpose, Whose, seal, whose
+from killcheck.text.files import put
 from killcheck.text.jsontext import from_text
 from killcheck.version import __version__
 
@@ -63,7 +64,7 @@ class Kept(Struct):
     def _begin(self, whole: Iterable[dict[str, Any]]) -> None:
         """Write the file anew: without what a kill cut short, and what does not follow."""
         text = "".join(map(self._next, whole))
-        self.path.write_text(text, encoding="utf-8")
+        put(self.path, text)
         self._file = self.path.open("a", encoding="utf-8")
 
     def _next(self, said: dict[str, Any]) -> str:

@@ -11,13 +11,16 @@ import os
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["enclosed", "fetch_ahead", "opened", "own", "text_of"]
+__all__ = ["enclosed", "fetch_ahead", "opened", "own", "put", "text_of"]
 
 #: Bytes of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
 LONGEST = 32 << 20
+#: Of the files that become others once they are whole.
+_numbers = count()
 
 
 def enclosed(file: Path, folder: Path) -> bool:
@@ -71,6 +74,41 @@ def own(folder: Path) -> Path:
         if not part.is_absolute() and part.is_symlink():
             raise OSError(errno.ELOOP, "is a link, and nothing is written through it: delete it", os.fspath(part))
     return folder
+
+
+def put(file: Path, text: str) -> None:
+    """Write a document that a person asked for, whole or not at all. Raises OSError, ELOOP as :func:`_leads_out` says.
+
+    A textfile collector, or a person, may read at any moment. What is no file (``/dev/stdout``, a pipe) is written to
+    and stays what it is; a link goes on leading where it led.
+    """
+    if file.exists() and not file.is_file():
+        file.write_text(text, encoding="utf-8")
+        return
+    if _leads_out(file):
+        why = "is a link that leads out of this folder, and nothing is written through it: name where it leads"
+        raise OSError(errno.ELOOP, why, os.fspath(file))
+    end = Path(os.path.realpath(file))  # links in a circle fail as a file that cannot be written
+    beside = end.with_name(f".{end.name}.{os.getpid()}-{next(_numbers)}.tmp")
+    try:
+        # New, or not at all: whoever laid a link of that name beforehand gets nothing.
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as writing:
+            writing.write(text)
+        if end.exists():
+            beside.chmod(stat.S_IMODE(end.stat().st_mode))
+        beside.replace(end)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        error.filename, error.filename2 = os.fspath(file), None
+        raise
+
+
+def _leads_out(file: Path) -> bool:
+    """Whether a relative path goes by a link out of the working folder: it may have come with a checkout."""
+    parts = (part for part in (file, *file.parents) if not part.is_absolute() and part.is_symlink())
+    here = os.path.realpath(".")
+    return any(not Path(os.path.realpath(part)).is_relative_to(here) for part in parts)
 
 
 def opened(file: Path) -> BinaryIO:

@@ -50,6 +50,10 @@ def test_the_articles_executor():
     assert not reading.not_understood
 
 
+def test_a_url_that_is_none_has_a_path_all_the_same():
+    assert calls(sh(CURL.format("-g").replace("//kubernetes.default.svc", "//[10.96.0.1]"))) == [SCALE]
+
+
 @pytest.mark.parametrize(
     ("options", "honest"),
     [

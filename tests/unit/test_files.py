@@ -20,7 +20,7 @@ from killcheck.spec import specfile
 from killcheck.spec.killpath import Command
 from killcheck.spec.specfile import SpecError
 from killcheck.text import files
-from killcheck.text.files import enclosed, opened, own, text_of
+from killcheck.text.files import enclosed, opened, own, put, text_of
 
 OURS = "#!/bin/sh\n# aws_secret: canary\ngcloud compute instances start x\n"
 MANIFEST = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndata: {a: canary}\n"
@@ -127,6 +127,23 @@ def test_a_links_own_end_may_be_anywhere_above_the_working_folder(tmp_path, monk
     monkeypatch.chdir(tmp_path / "linked")
     assert own(Path(".killcheck")) == Path(".killcheck")
     assert own(tmp_path / "linked/.killcheck") == tmp_path / "linked/.killcheck"
+
+
+@pytest.mark.parametrize("linked", ["new.yaml", "out", "out.yaml"])
+def test_no_document_is_written_where_a_link_of_the_checkout_leads(tmp_path, monkeypatch, linked):
+    """Dangling, a folder's, or a file's of somebody else; one that stays in the folder is somebody's own order."""
+    work, home = tmp_path / "work", tmp_path / "home"
+    work.mkdir()
+    home.mkdir()
+    (home / "out.yaml").write_text("ours")
+    (work / linked).symlink_to(home if linked == "out" else home / linked)
+    (work / "latest").symlink_to("night")
+    monkeypatch.chdir(work)
+    with pytest.raises(OSError, match="is a link that leads out of this folder"):
+        put(Path("out/new.yaml" if linked == "out" else linked), "theirs")
+    put(Path("latest"), "kept")
+    assert [(file.name, file.read_text()) for file in home.iterdir()] == [("out.yaml", "ours")]
+    assert sorted(file.name for file in work.iterdir()) == sorted([linked, "latest", "night"])
 
 
 def test_a_dangling_link_is_not_made_a_file(tmp_path):

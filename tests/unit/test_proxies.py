@@ -40,6 +40,7 @@ def test_what_goes_past_it(past, host, goes):
         ({"ALL_PROXY": "socks5://c:1080"}, "c"),
         ({"HTTPS_PROXY": "http://b:1", "no_proxy": ".svc", "NO_PROXY": "other"}, None),
         ({"HTTPS_PROXY": " "}, None),
+        ({"HTTPS_PROXY": "http://[x:1"}, "http://[x:1"),
     ],
 )
 def test_which_proxy_it_is(env, host):

@@ -88,6 +88,8 @@ def test_nobody_can_claim_a_certificate_in_a_header(world):
         context.wrap_socket(raw, server_hostname="localhost") as sock,
     ):
         claim = json.dumps({"cn": "kubernetes-admin", "o": ["system:masters"]})
+        sock.sendall(b"GET //[x HTTP/1.1\r\nHost: x\r\n\r\n")  # a path: no connection ends of it
+        assert sock.recv(4096).startswith(b"HTTP/1.1 403 ")
         sock.sendall(f"GET /api/v1/secrets HTTP/1.1\r\nHost: x\r\n:peer-certificate: {claim}\r\n\r\n".encode())
         assert sock.recv(4096).startswith(b"HTTP/1.1 400 ")
 

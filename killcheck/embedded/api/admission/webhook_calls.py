@@ -1,22 +1,17 @@
-"""Reaching an admission webhook: a Service of the cluster, answered by a model, or a URL on loopback, over HTTP(S).
+"""Reaching an admission webhook: a Service of the cluster, answered by a model. No URL is ever called.
+
+A configuration comes with a stranger's manifests, or from a program in the sandbox: what it names is this host's, or
+somebody's, and hears nothing of killcheck.
 
 Sources: apiserver's pkg/util/webhook/client.go and pkg/util/proxy/proxy.go; recordings 15 and 15b for the words.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from killcheck.embedded.api.store import Store
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
-from killcheck.text.jsontext import from_text
-
-if TYPE_CHECKING:
-    from http.client import HTTPConnection
 
 __all__ = ["Backend", "CallFailed", "WebhookCaller"]
 
@@ -25,7 +20,6 @@ Backend = Callable[[Obj], Obj]
 
 SERVICES = ("", "services")
 SLICES = ("discovery.k8s.io", "endpointslices")
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class CallFailed(Exception):
@@ -55,9 +49,7 @@ class WebhookCaller:
         try:
             if service:
                 return self._service(service, review)
-            return _post(url, f"timeout={timeout_s}s", review, client.get("caBundle"), timeout_s)
-        except _Answered as answered:
-            raise CallFailed(str(answered)) from answered
+            raise CallFailed("killcheck's embedded cluster calls no URL")
         except CallFailed as failed:
             raise CallFailed(f'Post "{address}": {failed}') from failed
 
@@ -93,75 +85,7 @@ class WebhookCaller:
         return None
 
 
-class _Answered(Exception):
-    """The server answered with something that is no AdmissionReview."""
-
-
 def _service_url(ref: Obj) -> str:
     path = str(ref.get("path") or "/")
     port = int(ref.get("port") or 443)
     return f"https://{ref.get('name', '')}.{ref.get('namespace', '')}.svc:{port}/{path.lstrip('/')}"
-
-
-def _post(url: str, query: str, review: Obj, ca: str | None, timeout_s: int) -> Obj:
-    """Really call a URL; only on loopback, for the embedded cluster touches nothing beyond this machine."""
-    import ssl
-    from http.client import HTTPException
-
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if host not in LOOPBACK:
-        raise CallFailed(f"dial tcp: {host}: killcheck's embedded cluster calls webhooks on loopback only")
-    port = parts.port or (80 if parts.scheme == "http" else 443)
-    try:
-        connection = _connection(parts.scheme, host, port, ca, timeout_s)
-    except (ValueError, ssl.SSLError) as error:
-        raise CallFailed("tls: failed to load the webhook's caBundle") from error
-    headers = {"Content-Type": "application/json", "Accept": "application/json, */*"}
-    try:
-        connection.request("POST", f"{parts.path or '/'}?{query}", json.dumps(review), headers)
-        response = connection.getresponse()
-        code, body = response.status, response.read()
-    except TimeoutError as error:
-        raise CallFailed("context deadline exceeded") from error
-    except ssl.SSLError as error:
-        raise CallFailed(f"tls: failed to verify certificate: {error.reason}") from error
-    except ConnectionRefusedError as error:
-        raise CallFailed(f"dial tcp {host}:{port}: connect: connection refused") from error
-    except (OSError, HTTPException) as error:
-        raise CallFailed("EOF") from error
-    finally:
-        connection.close()
-    return _parsed(code, body)
-
-
-def _connection(scheme: str, host: str, port: int, ca: str | None, timeout_s: int) -> HTTPConnection:
-    import ssl
-    from http.client import HTTPConnection, HTTPSConnection
-
-    if scheme == "http":
-        return HTTPConnection(host, port, timeout=timeout_s)
-    context = ssl.create_default_context(cadata=base64.b64decode(ca).decode() if ca else None)
-    return HTTPSConnection(host, port, timeout=timeout_s, context=context)
-
-
-def _parsed(code: int, body: bytes) -> Obj:
-    text = body.decode(errors="replace")
-    if code >= 500:
-        said = json.dumps(text.strip())
-        raise _Answered(f"an error on the server ({said}) has prevented the request from succeeding")
-    if code >= 400:
-        raise _Answered(
-            {
-                404: "the server could not find the requested resource",
-                403: "unknown",
-                401: "Unauthorized",
-            }.get(code, "the server rejected our request for an unknown reason")
-        )
-    try:
-        answer = from_text(text)
-    except ValueError as error:
-        raise _Answered(f"couldn't get version/kind; json parse error: {error}") from error
-    if not isinstance(answer, dict):
-        raise _Answered("couldn't get version/kind; json parse error: not an object")
-    return answer
