@@ -37,7 +37,7 @@ class Undo(Struct, frozen=True):
     object that comes and goes (a pod); where it is gone, so is the change. ``ends_s``: what a *delete*d object owns
     must have come to its end too, before anything older is taken back, and may take so many seconds for it (an
     executor that is still at work turns off what is put back on, as soon as the fault that held it up is healed);
-    0: it need not.
+    0: it need not. ``owners``: whose the object's fields were before (managedFields), where that can be put back.
     """
 
     action: Literal["delete", "sweep", "merge", "create", "put", "call", "set", "aws"]
@@ -48,6 +48,7 @@ class Undo(Struct, frozen=True):
     manual: str = ""
     transient: bool = False
     ends_s: float = 0.0
+    owners: list[Obj] | None = None
 
 
 class Entry(Struct, frozen=True):

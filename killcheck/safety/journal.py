@@ -31,6 +31,7 @@ from killcheck.safety import marks, written
 from killcheck.safety.changes import LABEL, Entry, Undo
 from killcheck.safety.finished import finish
 from killcheck.safety.keys import KeyProblem, signing_key
+from killcheck.safety.owners import owners_of
 from killcheck.safety.undo import PATIENCE_S, compare, holds, inverse, kubectl, recreatable, retry, take_back, verify
 from killcheck.safety.vocabulary import ENGINE, objection, place_of
 from killcheck.safety.written import Header
@@ -239,6 +240,7 @@ class Journal(Struct):
                     patch,
                     kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""),
                     transient,
+                    owners=self._owners(before),
                 ),
                 patch,
             )
@@ -258,7 +260,8 @@ class Journal(Struct):
         marked only this machine's journal can ask for it.
         """
         namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
-        bare = Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual, transient)
+        owners = self._owners(obj)
+        bare = Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual, transient, owners=owners)
         undo, mark = self.marking(bare, {})
         with self.change(what, undo) as refine:
             try:
@@ -267,6 +270,10 @@ class Journal(Struct):
                     retry(self.loop, patch, patience_s=WRITE_PATIENCE_S)
             except Forbidden:
                 refine(bare)  # an undo that speaks of a mark is believed where the mark is
+
+    def _owners(self, before: Obj) -> list[Obj] | None:
+        """Whose its fields are, where the object outlives the run."""
+        return owners_of(before) if self.home else None
 
     def marking(self, undo: Undo, patch: Obj) -> tuple[Undo, Obj]:
         """The next change's undo and patch with its mark, where the journal is kept where others could write one.

@@ -83,6 +83,7 @@ class _Undo(_Strict):
     manual: Annotated[str, Field(max_length=200_000)] = ""
     transient: bool = False
     ends_s: Annotated[float, Field(ge=0, le=7 * 86400, strict=False)] = 0.0
+    owners: list[dict[str, Any]] | None = None
 
     @field_validator("manual")
     @classmethod

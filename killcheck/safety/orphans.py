@@ -464,7 +464,8 @@ def _heard(entry: Entry) -> Entry:
     What it says was put back is looked at all the same; neither what it says to run by hand is passed on, nor waited
     for as long as it says.
     """
-    undo = replace(entry.undo, manual=by_hand(entry.undo, entry.run), ends_s=min(entry.undo.ends_s, UNTRUSTED_S))
+    ends_s = min(entry.undo.ends_s, UNTRUSTED_S)
+    undo = replace(entry.undo, manual=by_hand(entry.undo, entry.run), ends_s=ends_s, owners=None)
     return replace(entry, state="applied", undo=undo)
 
 

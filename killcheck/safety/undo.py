@@ -30,6 +30,7 @@ from killcheck.kube.errors import (
 from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
 from killcheck.safety.changes import FORESEEN, LABEL, MARK, Entry, Undo
 from killcheck.safety.marks import carries
+from killcheck.safety.owners import as_before
 from killcheck.safety.sealing import is_sealed
 from killcheck.text.values import replace
 
@@ -291,23 +292,38 @@ def _merge_back(kube: Kube, entry: Entry) -> TakenBack:
         return TakenBack(f"gone with its object: {entry.what}")
     mine, theirs = compare(found, undo.left if undo.left is not None else undo.body, undo.body)
     if mine:
-        mine.setdefault("metadata", {})["resourceVersion"] = found["metadata"]["resourceVersion"]
         try:
-            kube.call(
-                "PATCH",
-                undo.path,
-                query={"fieldManager": kube.field_manager},
-                body=mine,
-                headers={"content-type": "application/merge-patch+json"},
-            )
+            found = _patch(kube, undo.path, mine, found)
         except NotFound:  # our own first try, whose answer was lost, may have let it go (a finalizer)
             if not undo.transient:
                 raise UndoProblem("the object has gone meanwhile") from None
+            undo = replace(undo, owners=None)
+    _give_back(kube, undo, found)
     if theirs and entry.owner == FORESEEN:  # whose it is the account tells
         return TakenBack(f"left alone: {entry.what} ({'; '.join(theirs)})", left_alone=True)
     if theirs:
         raise UndoProblem("; ".join(theirs) + ": somebody else changed it, so it is left as it is")
     return TakenBack(f"restored: {entry.what}" if mine else f"already back: {entry.what}")
+
+
+def _patch(kube: Kube, path: str, patch: Obj, found: Obj) -> Obj:
+    """Merge ``patch`` into the very version of an object that was ``found``; as it is then."""
+    meta = (patch.get("metadata") or {}) | {"resourceVersion": found["metadata"]["resourceVersion"]}
+    query, headers = {"fieldManager": kube.field_manager}, {"content-type": "application/merge-patch+json"}
+    return kube.call("PATCH", path, query=query, body=patch | {"metadata": meta}, headers=headers).body  # type: ignore[no-any-return]
+
+
+def _give_back(kube: Kube, undo: Undo, found: Obj) -> None:
+    """Its fields to whoever had them; where that is refused, they hold what they held all the same."""
+    entries = as_before(found, undo.owners, kube.field_manager) if undo.owners else None
+    if entries is None:
+        return
+    try:
+        _patch(kube, undo.path, {"metadata": {"managedFields": entries}}, found)
+    except PASSING:
+        raise
+    except ApiError:
+        return
 
 
 def _changed_object(kube: Kube, entry: Entry) -> Obj | None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 from safety_world import Dead, Lossy, Mortal, differences, forget_finished, picture, through
 
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, ServerFault
-from killcheck.safety import orphans
-from killcheck.safety.changes import Undo
+from killcheck.safety import orphans, owners
+from killcheck.safety.changes import Entry, Undo
 from killcheck.safety.journal import Journal, JournalError, config_map_name
 from killcheck.safety.keys import known_keys
+from killcheck.safety.undo import take_back
 from killcheck.safety.written import read
 
 RUN = "20260115-030001-abc123-0"
@@ -200,3 +202,45 @@ def test_a_disk_that_fills_up_refuses_changes_and_no_end(tmp_path, monkeypatch, 
     assert not journal.entries
     journal.close()
     assert [path.name for path in tmp_path.iterdir()] == ["journal-0.jsonl"]
+
+
+def entry(manager, *fields, operation="Update", **more):
+    spec = {f"f:{name}": {} for name in fields}
+    return {"manager": manager, "operation": operation, "apiVersion": "apps/v1", "fieldsV1": {"f:spec": spec}, **more}
+
+
+HELM = entry("helm", "replicas", "paused", operation="Apply")
+STATUS = entry("kube-controller-manager", "x", subresource="status", time="2026-01-15T03:00:09Z")
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted"),
+    [
+        ([entry("helm", "paused", operation="Apply"), entry("killcheck", "replicas"), STATUS], [HELM, STATUS]),
+        ([entry("killcheck", "replicas", "paused")], [HELM]),  # an entry that has lost everything is gone
+        ([HELM, STATUS], None),
+        # Somebody has taken a field meanwhile, or given one up: what they hold is theirs.
+        ([entry("helm", "paused", operation="Apply"), entry("edit", "replicas"), entry("killcheck", "x")], None),
+        ([entry("helm", "replicas", operation="Apply"), entry("killcheck", "x")], None),
+    ],
+)
+def test_fields_go_back_to_whoever_had_them(now, wanted):
+    found = {"metadata": {"name": "vllm", "uid": "u", "resourceVersion": "7", "managedFields": now}, "spec": {}}
+    assert owners.as_before(found, [HELM], "killcheck") == wanted
+    sent = []
+    kube = SimpleNamespace(field_manager="killcheck")
+    kube.call = lambda verb, path, body=None, **_: sent.append(body) or SimpleNamespace(body=found)
+    undo = Undo("merge", r.DEPLOYMENTS.path("a", "vllm"), {"spec": {}}, "u", {"spec": {}}, owners=[HELM])
+    take_back(
+        kube,
+        SimpleNamespace(monotonic=lambda: 0.0),
+        Entry(RUN, 0, "scaled", undo, "2026-01-16T03:00:00Z"),
+        patience_s=0,
+    )
+    given = [one["metadata"] for one in sent if one]
+    assert given == ([{"managedFields": wanted, "resourceVersion": "7"}] if wanted else [])
+
+
+def test_a_strangers_journal_gives_no_field_to_anybody():
+    undo = Undo("merge", r.DEPLOYMENTS.path("a", "vllm"), {"spec": {}}, owners=[HELM])
+    assert orphans._heard(Entry(RUN, 0, "scaled", undo, "2026-01-16T03:00:00Z")).undo.owners is None
