@@ -88,7 +88,7 @@ def _barred(run: LayerRun, faults: Sequence[Fault], since: datetime, now: dateti
 def _alone(progress: Progress, bystanders: Bystanders, since: datetime) -> bool:
     """Whether every other layer of the targets is seen to rest, from before the drill until the last deadline."""
     until = progress.timeline.start + timedelta(seconds=progress.last_s())
-    chances = [(run, run.next_chance(since)) for run in bystanders.runs.values()]
+    chances = [(run, run.next_chance(since)) for run in bystanders.runs.values() if run.acts_unasked]
     return not bystanders.blind and all(
         chance is not None and chance > until and not _active(run) for run, chance in chances
     )

@@ -189,10 +189,15 @@ class Drill(Judged):
     def _until_steady(self) -> None:
         steady_now = steady.steady(self.scene, self.kill_path, self.layer)
         what = ": ".join(filter(None, ("a steady state", self._unsteady() if self.cluster.real else "")))
-        self.stage.wait(what, lambda: self._fresh() and steady_now(), self.options.steady_timeout_s)
+        self.stage.wait(
+            what, lambda: self._fresh() and (steady_now() or self._never_again()), self.options.steady_timeout_s
+        )
         unsteady = self._unsteady()
         if unsteady:
             raise Inconclusive(f"no steady state to begin with: {unsteady}{self._turned_off_before()}")
+
+    def _never_again(self) -> bool:
+        return steady.never_again(self.scene, self.kill_path, self.layer)
 
     def _nodes_to_judge(self) -> None:
         """What of the nodes can be proven here, and what the spec lets stay on. Raises Inconclusive."""
@@ -302,7 +307,8 @@ class Drill(Judged):
         self.progress = None
         self.scene.census.again()
         again = steady.steady(self.scene, self.kill_path, self.layer, healed=True)
-        return self.stage.wait("the GPUs to be on again", again, self.options.heal_timeout_s)
+        self.stage.wait("the GPUs to be on again", lambda: again() or self._never_again(), self.options.heal_timeout_s)
+        return again()
 
     def _finish(self, verdict: DrillResult | None, healed: tuple[list[str], list[str]]) -> DrillResult:
         assert verdict is not None

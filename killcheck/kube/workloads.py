@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from killcheck.kube.custom_holders import COUNTS, FACTORS, HOLDS_NOTHING, machine_of, requested
 from killcheck.kube.gpus import Claims, spec_devices, unaccounted
-from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, namespace_of, owners
+from killcheck.kube.objects import Obj, annotations_of, condition, controller_of, dig, namespace_of, owners
 from killcheck.kube.pod_shapes import as_typed
 from killcheck.text.yamlfile import Path
 
-__all__ = ["PodTemplate", "devices_of", "holds", "root_of", "templates"]
+__all__ = ["PodTemplate", "devices_of", "has_ended", "holds", "root_of", "templates"]
 
 #: Parts of an object that hold pods of something else, or none.
 _NO_TEMPLATES = frozenset({"apiVersion", "kind", "status", "metadata", "podDisruptionBudget"})
@@ -96,6 +96,14 @@ def holds(template: PodTemplate, namespace: str = "", claims: Claims | None = No
     """Whether pods of a template hold accelerators: asked for, shared by annotation, or reached past all accounting."""
     asked = spec_devices(template.spec, namespace, claims, metadata=template.metadata)
     return bool(asked or unaccounted(template.spec))
+
+
+def has_ended(obj: Obj) -> bool:
+    """Whether a Job or a pod is over, for good or for bad: neither runs again."""
+    if obj.get("kind") == "Pod":
+        return dig(obj, "status", "phase") in ("Succeeded", "Failed")
+    said = (condition(obj, word) or {} for word in ("Complete", "Failed"))
+    return obj.get("kind") == "Job" and any(one.get("status") == "True" for one in said)
 
 
 def _stopped(obj: Obj) -> bool:

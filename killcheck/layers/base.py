@@ -191,6 +191,8 @@ class LayerRun(ABC):
     notice_s: float | None = None
     #: What to do about a :meth:`flaw`.
     remedy: str = ""
+    #: Whether it ever turns anything off while nobody pulls its trigger.
+    acts_unasked: bool = True
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         self.layer = layer

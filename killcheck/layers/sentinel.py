@@ -54,6 +54,7 @@ class SentinelLayer(LayerRun):
     """One drill of a sentinel."""
 
     own_phases = ("triggered", "starts_refused")
+    acts_unasked = False
     remedy = (
         "check the sentinel before the first call that starts anything, in every starter; keep one controller, "
         "and mask the others"

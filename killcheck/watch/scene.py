@@ -578,11 +578,10 @@ def asked_for(obj: Obj) -> int:
     """How many GPU pods an object asks for."""
     kind = obj.get("kind")
     if kind == "Pod":
-        return 0 if dig(obj, "status", "phase") in ("Succeeded", "Failed") else 1
+        return 0 if workloads.has_ended(obj) else 1
     if kind == "Job":
-        told = dig(obj, "status", "conditions", default=[])
-        finished = any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in told)
-        return 0 if finished or dig(obj, "spec", "suspend") else int(dig(obj, "spec", "parallelism", default=1))
+        off = workloads.has_ended(obj) or dig(obj, "spec", "suspend")
+        return 0 if off else int(dig(obj, "spec", "parallelism", default=1))
     if kind == "DaemonSet":  # until its controller has seen what is asked for, one
         seen = dig(obj, "status", "observedGeneration") == dig(obj, "metadata", "generation")
         return int(dig(obj, "status", "desiredNumberScheduled", default=0)) if seen else 1

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from killcheck.capabilities.cluster import Cluster
 from killcheck.kube.objects import Obj, dig, key_of, name_of, ref_of
 from killcheck.kube.resources import Resource
+from killcheck.kube.workloads import has_ended
 from killcheck.machine.programs import again, count_again
 from killcheck.safety.foreseen import going_s
 from killcheck.safety.guard import writable
@@ -20,7 +21,7 @@ from killcheck.watch import queues, wholeness
 from killcheck.watch.cost import USD_PER_HOUR
 from killcheck.watch.scene import Scene
 
-__all__ = ["asked_for", "instances", "nothing_on", "remember", "steady", "switch_on", "unsteady"]
+__all__ = ["asked_for", "instances", "never_again", "nothing_on", "remember", "steady", "switch_on", "unsteady"]
 
 #: How long the first answers of the count commands are waited for, in seconds.
 FIRST_COUNT_S = 90.0
@@ -70,6 +71,12 @@ def switch_on(cluster: Cluster, scene: Scene, layer: Layer) -> Iterator[str]:
 def steady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = False) -> Callable[[], bool]:
     """Whether all is as it should be before a drill, to be waited for; see :func:`unsteady`."""
     return scene.when_changed(lambda: not unsteady(scene, kill_path, layer, healed=healed, why=False))
+
+
+def never_again(scene: Scene, kill_path: KillPath, layer: Layer) -> bool:
+    """Whether a target on a real cluster has ended by itself, as Jobs do: it is waited for in vain."""
+    found = [scene.objects_of(t) for t in kill_path.covered_by(layer) if t.kind]
+    return scene.cluster.real and any(objects and all(map(has_ended, objects)) for objects in found)
 
 
 def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = False, why: bool = True) -> str | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from killcheck.kube.objects import Obj, condition, dig, name_of, namespace_of
-from killcheck.kube.workloads import holds, templates
+from killcheck.kube.workloads import has_ended, holds, templates
 from killcheck.spec.killpath import Target
 from killcheck.text import lazy_re
 from killcheck.watch import queues
@@ -92,6 +92,8 @@ def lack(scene: Scene, target: Target, *, why: bool = True) -> str | None:
         return (
             f"{target} has no pods: no node takes them (describe one that does: NodePool, Node, or nodes: in the spec)"
         )
+    if all(has_ended(obj) for obj in objects):
+        return f"{target} has ended, and does not run again: whoever submits it starts the next"
     if not scene.replicas(target):
         return f"{target} asks for no replicas: nothing to turn off"
     wanted = sum(pods_wanted(obj) for obj in objects) - len(_without_room(scene, target))

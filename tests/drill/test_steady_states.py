@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import indent
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from killcheck.drill import deciding
 from killcheck.embedded import Cluster
+from killcheck.layers.sentinel import SentinelLayer
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.verdict import DrillResult
+from killcheck.watch import steady
 
 NS = "atelier"
 GPU = {"limits": {"nvidia.com/gpu": 2}}
@@ -427,3 +432,29 @@ NO_MORE = ("patch", "scaledjob", "loom", "-n", NS, "--type=merge", "-p", '{"spec
 def test_scaled_job_is_off_when_its_jobs_are(tmp_path, args, verdict):
     drill = drilled(tmp_path, SCALED_JOB, *switch(*args, groups=("keda.sh",)))
     assert str(drill.verdict) == verdict, drill.why
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "real", "over"),
+    [
+        ("Job", {"conditions": [{"type": "Complete", "status": "True"}]}, True, True),
+        ("Job", {"conditions": [{"type": "Complete", "status": "True"}]}, False, False),  # there time costs nothing
+        ("Job", {"conditions": [{"type": "Complete", "status": "False"}]}, True, False),
+        ("Pod", {"phase": "Failed"}, True, True),
+        ("Deployment", {"conditions": [{"type": "Failed", "status": "True"}]}, True, False),
+    ],
+)
+def test_what_has_ended_by_itself_is_not_waited_for(kind, status, real, over):
+    objects = [{"kind": kind, "status": status}]
+    scene = SimpleNamespace(cluster=SimpleNamespace(real=real), objects_of=lambda _: objects)
+    path = SimpleNamespace(covered_by=lambda _: [SimpleNamespace(kind=kind)])
+    assert steady.never_again(scene, path, None) is over
+
+
+def test_a_sentinel_beside_a_switch_keeps_nobody_watching():
+    timeline = SimpleNamespace(start=datetime(2026, 1, 15, 3, tzinfo=UTC))
+    progress = SimpleNamespace(timeline=timeline, last_s=lambda: 60.0)
+    hold = SimpleNamespace(acts_unasked=SentinelLayer.acts_unasked, next_chance=lambda _: None, cron_job={})
+    other = SimpleNamespace(acts_unasked=True, next_chance=lambda _: None, cron_job={})
+    assert deciding._alone(progress, SimpleNamespace(runs={"hold": hold}, blind=[]), timeline.start)
+    assert not deciding._alone(progress, SimpleNamespace(runs={"hold": hold, "x": other}, blind=[]), timeline.start)

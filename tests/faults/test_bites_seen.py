@@ -61,7 +61,7 @@ def quiet():
     capabilities.controllers = SimpleNamespace(stopped={"job-controller", "cronjob-controller", "karpenter"})
     stage = SimpleNamespace(
         run="20260115-030001-abc123-0", kill_path=PATH, scene=scene, slot=None, observations=Observations(),
-        timeline=SimpleNamespace(start=NOW, reached={}), altered=False, journal=MagicMock(),
+        timeline=SimpleNamespace(start=NOW, reached={}, deadline_s=lambda phase: 300.0), altered=False, journal=MagicMock(),
         programs=SimpleNamespace(met=lambda folder: []),
         cluster=SimpleNamespace(
             kube=kube, loop=SimpleNamespace(now=lambda: NOW + timedelta(hours=1), monotonic=lambda: 3600.0),
@@ -107,6 +107,29 @@ def test_that_it_is_in_place_is_no_bite(kind, monkeypatch):
 
 
 NEEDS_A_CRONJOB = {"cached-copy-evicted", "ecr-token-expired", "pull-secret-expired", "tag-deleted"}
+
+
+WAITS = {
+    "metadata": {"name": "off-1"},
+    "status": {"containerStatuses": [{"name": "off", "state": {"running": {"startedAt": "2026-01-15T03:00:01Z"}}}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("after_s", "seen", "bites"),
+    [
+        (300, {}, True),
+        (299, {}, False),  # it may still be about to ask
+        (300, {"logs": {("off-1", "off"): "deleting the old pods"}}, False),
+        (300, {"unread": {("off-1", "off"): "its kubelet does not answer"}}, False),
+    ],
+)
+@pytest.mark.parametrize("kind", [faults.ApiUnreachable, faults.DnsWrong, faults.ProxyInTheWay])
+def test_an_executor_that_waits_in_silence_past_its_deadline_met_the_network_fault(kind, after_s, seen, bites):
+    stage, layer = quiet()
+    stage.cluster.loop.now = lambda: NOW + timedelta(seconds=after_s)
+    stage.observations = Observations(pods={"1": WAITS}, **seen)
+    assert bool(kind().bitten(stage, layer)) is bites
 
 
 def test_a_fault_that_does_not_say_is_refused_where_it_is_written():

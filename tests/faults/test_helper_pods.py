@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from faults_world import World
 
@@ -10,6 +12,7 @@ from killcheck.faults.kubernetes import helper_pod
 from killcheck.faults.kubernetes.helper_pod import PAUSE, Helper
 from killcheck.kube import resources as r
 from killcheck.kube.objects import labels_of
+from killcheck.spec.killpath import Proof
 
 SERVED = "vllm/vllm-openai:v0.11.0"
 
@@ -78,3 +81,26 @@ def test_what_is_waited_for_is_told_with_its_end(world, monkeypatch):
 def test_a_run_of_our_own_starts_without_a_registry(world):
     result = world.drill(faults.RunNeverFinishes, horizon_s=1800.0)
     assert list(result.bites) == ["run-never-finishes"], result.why
+
+
+@pytest.mark.parametrize(
+    ("proof", "how"),
+    [({Proof.P1, Proof.P2}, "required"), ({Proof.P1, Proof.P4}, "preferred")],  # who asks for no node gives none back
+)
+def test_a_run_of_our_own_keeps_off_gpu_nodes_as_far_as_it_must(proof, how):
+    nodes = [{"metadata": {"name": "gpu-1"}}]
+    pod = {"spec": {"tolerations": [{"key": "gpu"}, {"key": "hollow"}]}}
+    scene = SimpleNamespace(
+        pool_nodes=lambda: nodes,
+        gpu_pods=lambda: [SimpleNamespace(name="a", namespace="b")],
+        pods=SimpleNamespace(get=lambda *_: pod),
+    )
+    path = SimpleNamespace(nodes=[SimpleNamespace(floor=0, node_pool="gpu")], proof=proof)
+    layer = SimpleNamespace(cron_job={"spec": {"jobTemplate": {"spec": {"template": {"spec": SPEC}}}}})
+    stage = SimpleNamespace(scene=scene, kill_path=path, cluster=SimpleNamespace(real=True))
+    made = faults.RunNeverFinishes._job(stage, layer, "b", "run", Helper(PAUSE))["spec"]["template"]["spec"]
+    assert [*made["affinity"]["nodeAffinity"]] == [f"{how}DuringSchedulingIgnoredDuringExecution"]
+    assert made["tolerations"] == [{"key": "hollow"}, {"key": "gpu"}]
+
+
+SPEC = {"tolerations": [{"key": "hollow"}]}

@@ -9,7 +9,7 @@ from killcheck.executor.refusals import matching
 from killcheck.faults.base import COPY, Fault
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Forbidden
-from killcheck.kube.objects import Obj, copy, dig, ref_of
+from killcheck.kube.objects import Obj, copy, dig, name_of, ref_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import LABEL
@@ -22,6 +22,7 @@ __all__ = [
     "ExecutorFault",
     "admitted",
     "containers",
+    "hung",
     "identity",
     "label_pods",
     "log_line",
@@ -202,6 +203,21 @@ def log_line(stage: Stage, pattern: str, unless: Callable[[str], bool] = lambda 
         for line in matching(text, pattern):
             if not unless(line):
                 return f"{pod}: {line[:300]}"
+    return None
+
+
+def hung(stage: Stage) -> str | None:
+    """An executor that still runs when it should have ended, and has not said a word: it waits for an answer."""
+    seen, timeline = stage.observations, stage.timeline
+    due_s = timeline.deadline_s("executor_finished") if timeline is not None else None
+    if timeline is None or due_s is None or seen.unread or any(seen.logs.values()):
+        return None
+    if (stage.cluster.loop.now() - timeline.start).total_seconds() < due_s:
+        return None
+    for pod, status in statuses(stage):
+        since = dig(status, "state", "running", "startedAt")
+        if since and "deletionTimestamp" not in pod["metadata"]:
+            return f"{name_of(pod)} runs since {since}, should have ended by now, and has not said a word"
     return None
 
 

@@ -20,6 +20,7 @@ from killcheck.faults.kubernetes.executor import (
     ExecutorFault,
     containers,
     cron_job_of,
+    hung,
     identity,
     label_pods,
     log_line,
@@ -124,8 +125,8 @@ class EgressFault(ExecutorFault):
         return _BY_ITS_ADDRESS if by_address and self.reaches == _BY_ITS_NAME else self.reaches
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """This executor said that it could not get through."""
-        return log_line(stage, self.words)
+        """This executor said that it could not get through; or it waits in silence for an answer that never comes."""
+        return log_line(stage, self.words) or hung(stage)
 
 
 class EgressDenied(EgressFault):

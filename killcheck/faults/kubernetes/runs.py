@@ -11,7 +11,8 @@ from datetime import timedelta
 from functools import partial
 from typing import ClassVar
 
-from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_rented
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked, none_rented
+from killcheck.faults.kubernetes.executor import pod_spec
 from killcheck.faults.kubernetes.helper_pod import Helper, helpers, started
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time
@@ -65,7 +66,7 @@ class RunNeverFinishes(Fault):
         namespace, name = self._namespace(stage, layer), self._name(stage)
         gpu_nodes = {name_of(node) for node in stage.scene.pool_nodes()}
         others = [node for node in stage.scene.nodes.values() if name_of(node) not in gpu_nodes]
-        made = partial(self._job, stage, namespace, name)
+        made = partial(self._job, stage, layer, namespace, name)
         try:
             started(stage, r.JOBS, made, partial(self._pod, stage), helpers(stage, layer, others))
         except FaultError as error:
@@ -83,11 +84,7 @@ class RunNeverFinishes(Fault):
         return f"killcheck-{self.name}-{stage.run[-6:]}"
 
     @staticmethod
-    def _job(stage: Stage, namespace: str, name: str, helper: Helper) -> Obj:
-        # It keeps no node that could be given back; where all stay on anyway, there may be no other to run on.
-        stays = none_rented(stage.kill_path)
-        nodes = [] if stays else [name_of(node) for node in stage.scene.pool_nodes()]
-        away = [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes}]
+    def _job(stage: Stage, layer: LayerRun, namespace: str, name: str, helper: Helper) -> Obj:
         spec: Obj = {
             "restartPolicy": "Never",
             "automountServiceAccountToken": False,
@@ -101,19 +98,16 @@ class RunNeverFinishes(Fault):
                 }
             ],
         }
-        if nodes:
-            spec["affinity"] = {
-                "nodeAffinity": {
-                    "requiredDuringSchedulingIgnoredDuringExecution": {
-                        "nodeSelectorTerms": [{"matchExpressions": away}]
-                    }
-                }
-            }
+        if stage.cluster.real:
+            spec["tolerations"] = _tolerated(stage, layer)
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": HOLLOW}, "spec": helper.fill(spec)}},
+            "spec": {
+                "backoffLimit": 0,
+                "template": {"metadata": {"annotations": HOLLOW}, "spec": helper.fill(spec | _off_gpu_nodes(stage))},
+            },
         }
 
     def _pod(self, stage: Stage) -> Obj | None:
@@ -148,6 +142,28 @@ class RunNeverFinishes(Fault):
         if waited_s < self.waited_for_s and not _ACTED & set(stage.timeline.reached):
             return None
         return f"Job {namespace_of(pod)}/{self._name(stage)} is active, and its pod {name_of(pod)} runs on"
+
+
+def _off_gpu_nodes(stage: Stage) -> Obj:
+    """It keeps no node that could be given back; where nobody asks after nodes, it may have to run on one of them."""
+    nodes = [] if none_rented(stage.kill_path) else [name_of(node) for node in stage.scene.pool_nodes()]
+    if not nodes:
+        return {}
+    wish: Obj
+    term: Obj = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes}]}
+    if none_asked(stage.kill_path):
+        wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
+    else:
+        wish = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {"affinity": {"nodeAffinity": wish}}
+
+
+def _tolerated(stage: Stage, layer: LayerRun) -> list[Obj]:
+    """What executor and targets tolerate: where they run, a run beside them may."""
+    held = [stage.scene.pods.get(pod.name, pod.namespace) or {} for pod in stage.scene.gpu_pods()]
+    found = [*(pod_spec(layer).get("tolerations") or ())]
+    found += [one for pod in held for one in dig(pod, "spec", "tolerations", default=[])]
+    return [one for number, one in enumerate(found) if one not in found[:number]]
 
 
 class LaptopKilled(RunNeverFinishes):

@@ -14,7 +14,7 @@ from killcheck.capabilities.offered import Capability
 from killcheck.executor.proxies import API_NAMES, named, proxy_for
 from killcheck.executor.refusals import UNREACHED
 from killcheck.faults.base import Evidence, FaultError, Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, cron_job_of, log_line, statuses
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, cron_job_of, hung, log_line, statuses
 from killcheck.faults.kubernetes.network import asks_for_no_name
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
@@ -65,8 +65,8 @@ class DnsWrong(_OnCopy):
         return [f"to the drill's copy of the Job {API_NAMES[2]} is {NOBODY}"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """This executor said that it could not get through."""
-        return log_line(stage, UNREACHED)
+        """This executor said that it could not get through; or it waits in silence for an answer that never comes."""
+        return log_line(stage, UNREACHED) or hung(stage)
 
 
 class ProxyInTheWay(_OnCopy):
@@ -96,8 +96,8 @@ class ProxyInTheWay(_OnCopy):
         return [f"the drill's copy of the Job sends its requests to a proxy at {NOBODY}"]
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """This executor could not get through, or named the proxy."""
-        return log_line(stage, rf"{re.escape(NOBODY)}|{UNREACHED}")
+        """This executor could not get through, named the proxy, or waits in silence for its answer."""
+        return log_line(stage, rf"{re.escape(NOBODY)}|{UNREACHED}") or hung(stage)
 
 
 _VARIABLES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
