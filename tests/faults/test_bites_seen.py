@@ -132,6 +132,13 @@ def test_an_executor_that_waits_in_silence_past_its_deadline_met_the_network_fau
     assert bool(kind().bitten(stage, layer)) is bites
 
 
+def test_a_plugin_that_comes_too_late_is_told():
+    fault = faults.ApiUnreachable()
+    assert fault.missed() is None  # where none was probed nothing is known
+    fault._probed = True
+    assert "only some time after a pod has started" in fault.missed()
+
+
 def test_a_fault_that_does_not_say_is_refused_where_it_is_written():
     with pytest.raises(TypeError, match="does not say what it shows"):
 

@@ -217,7 +217,10 @@ STATUS = entry("kube-controller-manager", "x", subresource="status", time="2026-
     ("now", "wanted"),
     [
         ([entry("helm", "paused", operation="Apply"), entry("killcheck", "replicas"), STATUS], [HELM, STATUS]),
-        ([entry("killcheck", "replicas", "paused")], [HELM]),  # an entry that has lost everything is gone
+        (
+            [entry("killcheck", "paused"), entry("killcheck-operator", "replicas")],
+            [HELM],
+        ),  # an entry that has lost everything is gone
         ([HELM, STATUS], None),
         # Somebody has taken a field meanwhile, or given one up: what they hold is theirs.
         ([entry("helm", "paused", operation="Apply"), entry("edit", "replicas"), entry("killcheck", "x")], None),

@@ -61,6 +61,13 @@ def asks_for_no_name(layer_name: str, cron_job: Obj) -> str | None:
 _BY_ITS_NAME, _BY_ITS_ADDRESS = "kubernetes.default.svc", "$KUBERNETES_SERVICE_HOST"
 
 
+#: Such as AWS' VPC CNI in standard mode: a pod may send whatever it wants until the policy has reached its node.
+_TOO_LATE = (
+    "a probe pod was held back, and nothing was seen to hold the executor back: some network plugins enforce a policy "
+    "only some time after a pod has started"
+)
+
+
 class EgressFault(ExecutorFault):
     """A NetworkPolicy for the drill's own pods."""
 
@@ -117,7 +124,14 @@ class EgressFault(ExecutorFault):
         done.append(f"created NetworkPolicy {namespace}/{name}")
         if unknown:
             done.append(f"with it: {probe_pod.probe_after(stage, layer, labels, host, self.port)}")
+            self._probed = True
         return done
+
+    _probed = False
+
+    def missed(self) -> str | None:
+        """A probe pod was held back, so the executor was faster than the plugin, or asks nothing of the network."""
+        return _TOO_LATE if self._probed else None
 
     def asked_of(self, layer: LayerRun) -> str:
         """What a probe connects to: where names do not matter to the executor, they do not to its probe."""
