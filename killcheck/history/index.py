@@ -13,18 +13,21 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.json import Decoder, encode
 
 from killcheck.history.nights import UNFINISHED, Night, RunNights, Unreadable, read
-from killcheck.history.places import Listed, Place, PlaceError
+from killcheck.history.places import Place, PlaceError
+from killcheck.safety.keys import known_keys
 from killcheck.safety.seals import fingerprint
-from killcheck.text.values import replace
 
 __all__ = ["History", "gather"]
 
 #: What the tables and rows are like: an index of another layout is made anew.
-LAYOUT = 4
+LAYOUT = 5
 #: The JSON of a snapshot that is not there.
 _NOTHING = "{}"
+#: How the nights of a row are read.
+_NIGHTS = Decoder(tuple[Night, ...])
 _TABLES = """
 CREATE TABLE IF NOT EXISTS records (
   name TEXT PRIMARY KEY, version TEXT NOT NULL, nights TEXT NOT NULL, snapshot TEXT NOT NULL, unreadable TEXT NOT NULL
@@ -58,10 +61,10 @@ def gather(places: Sequence[Place], folder: Path | None, *, anyway: bool = False
     snapshots: dict[str, str] = {}
     unreadable: list[str] = []
     for place in places:
-        for _, found, snapshot, problem in _rows(place, folder):
+        for found, snapshot, problem in _rows(place, folder):
             if problem:
                 unreadable.append(problem)
-            for night in map(Night.from_json, json.loads(found)):  # the same run may lie in two places: it is one
+            for night in found:  # the same run may lie in two places: it is one
                 key = (night.run, night.layer, night.faults, night.title)
                 if key in nights and _counts(nights[key]) >= _counts(night):
                     continue
@@ -79,38 +82,35 @@ def _counts(night: Night) -> tuple[bool, ...]:
     return night.sealed, night.standing != UNFINISHED, exposed, not night.proven
 
 
-def _rows(place: Place, folder: Path | None) -> Iterator[list[str]]:
-    """(version, nights, snapshot, problem) of every record."""
-    keys = fingerprint()  # a seal that was nobody's may be ours, once the key is known
+def _rows(place: Place, folder: Path | None) -> Iterator[tuple[tuple[Night, ...], str, str]]:
+    """(nights, snapshot, problem) of every record."""
+    # A seal that was nobody's may be ours, once the key is known.
+    mark, keys = fingerprint(), known_keys()
+    fresh: list[tuple[str, ...]] = []
     with closing(_opened(place, folder)) as index:
         known = {name: rest for name, *rest in index.execute("SELECT * FROM records")}
-        for one in [replace(found, version=f"{found.version} {keys}") for found in place.listed()]:
+        for one in list(place.listed()):
             if one.problem:
-                yield [one.version, "[]", _NOTHING, one.problem]
+                yield (), _NOTHING, one.problem
                 continue
-            row = known.pop(one.name, None)
-            if row is None or row[0] != one.version:
-                row = _indexed(index, place, one)
-            yield row
+            version, nights, snapshot, problem = known.pop(one.name, ("", "[]", "", ""))
+            if version == f"{one.version} {mark}":
+                yield _NIGHTS.decode(nights), snapshot, problem
+                continue
+            try:
+                found, problem = read(place.lines(one.name), place.where(one.name), keys), ""
+            except PlaceError as error:  # it may be read the next time
+                yield (), _NOTHING, str(error)
+                continue
+            except Unreadable as error:
+                found, problem = RunNights(()), str(error)
+            snapshot = encode(found.snapshot).decode()
+            fresh.append((one.name, f"{one.version} {mark}", encode(found.nights).decode(), snapshot, problem))
+            yield found.nights, snapshot, problem
         with suppress(sqlite3.Error):  # what cannot be kept is read again the next time
+            index.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)", sorted(fresh))
             index.executemany("DELETE FROM records WHERE name = ?", [(name,) for name in known])
             index.commit()
-
-
-def _indexed(index: sqlite3.Connection, place: Place, one: Listed) -> list[str]:
-    """The row of a record that is new or has changed; what may be read the next time is not kept."""
-    problem = ""
-    try:
-        found = read(place.lines(one.name), place.where(one.name))
-    except PlaceError as error:
-        return [one.version, "[]", _NOTHING, str(error)]
-    except Unreadable as error:
-        found, problem = RunNights(()), str(error)
-    nights = json.dumps([night.to_json() for night in found.nights])
-    row = [one.version, nights, json.dumps(found.snapshot), problem]
-    with suppress(sqlite3.Error):
-        index.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)", (one.name, *row))
-    return row
 
 
 def _opened(place: Place, folder: Path | None) -> sqlite3.Connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -72,11 +72,6 @@ class Night(Struct, frozen=True):
         """As JSON."""
         return structs.asdict(self)
 
-    @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Night:
-        """What :meth:`to_json` of this version wrote."""
-        return cls(**{**said, "faults": tuple(said["faults"])})
-
 
 def path_told(kill_path: str, *, example: bool) -> str:
     """How a kill path is called here: a shipped example's nights are nobody's own, whatever the path's name is."""
@@ -90,19 +85,24 @@ class RunNights(Struct, frozen=True):
     snapshot: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
-def read(lines: Iterable[str], where: str) -> RunNights:
-    """The nights of a record whose chain is whole. A last line cut short by a kill is left out. Raises Unreadable."""
+def read(lines: Iterable[str], where: str, keys: Sequence[bytes] | None = None) -> RunNights:
+    """The nights of a record whose chain is whole. A last line cut short by a kill is left out. Raises Unreadable.
+
+    ``keys``: whose seals are believed; None: this machine's, read now.
+    """
     book, chain = _Book(where), Chain()
     bad = ""
     for number, line in enumerate(lines, 1):
         if bad:
             raise Unreadable(bad)
         if line.endswith("}"):
-            _follow(chain, line, f"{where}:{number}")
+            _follow(chain, line, where, number)
         if number > 1 and not any(word in line[:60] for word in _WANTED):
             continue
         try:
-            data = plain_in(from_text(line))
+            data = from_text(line)
+            if "\\" in line or not line.isprintable():  # else there is nothing in it that a terminal obeys
+                data = plain_in(data)
             event = from_json(data) if isinstance(data, dict) else None
             if number == 1 and not isinstance(event, RunStarted):
                 raise Unreadable(f"{where}:1: not a killcheck run record: the first line must be a RunStarted event")
@@ -111,14 +111,14 @@ def read(lines: Iterable[str], where: str) -> RunNights:
             bad = f"{where}:{number}: not a line of a killcheck run record ({error})"
             if number == 1:
                 raise Unreadable(bad) from error
-    return book.run(sealed=chain.whose is Whose.OURS)
+    return book.run(sealed=chain.sealed_by(keys) is Whose.OURS)
 
 
-def _follow(chain: Chain, line: str, where: str) -> None:
+def _follow(chain: Chain, line: str, where: str, number: int) -> None:
     try:
         chain.follow(line)
     except ChainBroken as error:
-        raise Unreadable(f"{where}: {error}") from error
+        raise Unreadable(f"{where}:{number}: {error}") from error
 
 
 class _Book:

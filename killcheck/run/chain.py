@@ -8,6 +8,7 @@ it (:mod:`killcheck.safety.seals`).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import suppress
 
 from killcheck.safety.keys import KeyProblem
@@ -55,7 +56,11 @@ class Chain:
     @property
     def whose(self) -> Whose:
         """Who sealed everything up to the last line that was followed; what ends otherwise has no seal."""
-        return Whose.NOBODYS if self._sealed is None else whose(Purpose.RECORD, *self._sealed)
+        return self.sealed_by(None)
+
+    def sealed_by(self, keys: Sequence[bytes] | None) -> Whose:
+        """The same, for whoever follows many records: ``keys`` as they are known; None: read now."""
+        return Whose.NOBODYS if self._sealed is None else whose(Purpose.RECORD, *self._sealed, keys)
 
     def add(self, line: str, *, last: bool = False) -> str:
         """A line (the text of a JSON object with fields) with its hash; the ``last`` one is sealed, where a key is."""

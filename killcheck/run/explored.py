@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from killcheck.run.combinations import Found, Scenario
 from killcheck.run.session import Session, SessionError
 from killcheck.run.subjects import of_session
-from killcheck.safety.keys import VARIABLE, KeyProblem
+from killcheck.safety.keys import VARIABLE, KeyProblem, known_keys
 from killcheck.safety.seals import Purpose, Whose, seal, whose
 from killcheck.text.files import put
 from killcheck.text.jsontext import from_text
@@ -92,10 +92,10 @@ class Kept(Struct):
 def _sealed(lines: Iterable[str]) -> list[dict[str, Any]]:
     """The first lines that follow one another by this machine's seals."""
     found: list[dict[str, Any]] = []
-    before = ""
+    before, keys = "", known_keys()
     for one in map(_object, lines):
         bare = {key: value for key, value in one.items() if key != SEAL}
-        if whose(Purpose.EXPLORED, _over(before, bare), str(one.get(SEAL, ""))) is not Whose.OURS:
+        if whose(Purpose.EXPLORED, _over(before, bare), str(one.get(SEAL, "")), keys) is not Whose.OURS:
             break
         before = one[SEAL]
         found.append(bare)

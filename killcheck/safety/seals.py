@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 from enum import StrEnum
 
 from killcheck.safety.keys import known_keys, signing_key
@@ -38,11 +39,12 @@ def seal(purpose: Purpose, text: str) -> str:
     return _seal(signing_key(), purpose, text)
 
 
-def whose(purpose: Purpose, text: str, said: str | None) -> Whose:
-    """Whose seal ``said`` is, of this text."""
+def whose(purpose: Purpose, text: str, said: str | None, keys: Sequence[bytes] | None = None) -> Whose:
+    """Whose seal ``said`` is, of this text. ``keys``: those that are believed; None: read now."""
     if said is None:
         return Whose.NOBODYS
-    ours = said.isascii() and any(hmac.compare_digest(said, _seal(key, purpose, text)) for key in known_keys())
+    known = known_keys() if keys is None else keys
+    ours = said.isascii() and any(hmac.compare_digest(said, _seal(key, purpose, text)) for key in known)
     return Whose.OURS if ours else Whose.ANOTHERS
 
 
@@ -53,5 +55,5 @@ def fingerprint() -> str:
 
 
 def _seal(key: bytes, purpose: Purpose, text: str) -> str:
-    own = hmac.new(key, purpose.encode(), hashlib.sha256).digest()
-    return PREFIX + hmac.new(own, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    own = hmac.digest(key, purpose.encode(), "sha256")
+    return PREFIX + hmac.digest(own, text.encode("utf-8", "surrogatepass"), "sha256").hex()

@@ -15,7 +15,10 @@ def from_text(text: str | bytes) -> Any:
     """
     try:
         found = json.loads(text)
-        escaped = (b"\\ud" if isinstance(text, bytes) else "\\ud") in text.lower()  # type: ignore[operator]
+        if isinstance(text, bytes):
+            escaped = b"\\ud" in text or b"\\uD" in text
+        else:
+            escaped = "\\ud" in text or "\\uD" in text
         return _whole(found) if escaped else found
     except RecursionError:
         raise ValueError("nested too deep") from None

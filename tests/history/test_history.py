@@ -248,7 +248,7 @@ def test_a_record_is_read_again_only_when_it_has_changed(tmp_path, monkeypatch):
     folder, kept = write(tmp_path / "runs", record(0), record(1)), tmp_path / "index"
     first = story(folder, 1, index_in=kept)
     seen = []
-    monkeypatch.setattr(index, "read", lambda lines, where: (seen.append(where), read(lines, where))[1])
+    monkeypatch.setattr(index, "read", lambda lines, where, keys: (seen.append(where), read(lines, where, keys))[1])
     assert story(folder, 1, index_in=kept) == first
     assert seen == []
     write(folder, record(1, "exposed", cause="a longer text than before"))
