@@ -13,7 +13,7 @@ from pathlib import Path
 from killcheck.clock import wall_now
 from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.machine import scheduled, units
-from killcheck.machine.starting import DOUBT
+from killcheck.machine.starting import DOUBT, MAKES
 from killcheck.spec.killpath import KillPath, Ref
 from killcheck.watch import starts
 
@@ -96,7 +96,7 @@ def _mornings(kill_path: KillPath, root: Path) -> dict[str, str]:
 
 
 def _not_followed(timer: str, told: str, kill_path: KillPath) -> Entry:
-    if DOUBT in told or any(_names(told, one.name) for one in kill_path.targets):
+    if DOUBT in told or MAKES in told or any(_names(told, one.name) for one in kill_path.targets):
         return Entry(timer, Status.NOT_MODELLED, f"it may start something beside this path ({told})", _SETTLES)
     return Entry(timer, Status.ASSUMED, f"it starts nothing ({told})")
 

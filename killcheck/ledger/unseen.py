@@ -46,6 +46,7 @@ def entries(stakes: Stakes) -> Iterator[Entry]:
             yield from _renewed(stakes, obj)
             yield from _by_own_clock(stakes, obj)
             yield from _logged_in(stakes, obj)
+            yield from _for_audience(obj)
     if stakes.queues:
         yield from map(_queue, filter(_does_more, stakes.objects))
         yield from (_in_part(held) for held in stakes.targets if held.obj and _LEAST in annotations_of(held.obj))
@@ -207,6 +208,22 @@ def _logged_in(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
         for how in by:
             because = f"ServiceAccount {home}/{account} has its identity in a cloud by {how}: taken to go on having it"
             yield Entry(ref_of(switch), Status.ASSUMED, because)
+
+
+@leaves(
+    "credentials",
+    "which audiences a cluster's API server takes, of those that a token is asked for by name",
+    Becomes.SAID,
+)
+def _for_audience(switch: Obj) -> Iterator[Entry]:
+    """A token for one of the defaults, by name: another cluster has another (kubeadm's, EKS', GKE's own)."""
+    for template in templates(switch):
+        for volume in template.spec.get("volumes") or ():
+            for source in dig(volume, "projected", "sources", default=[]):
+                audience = str(dig(source, "serviceAccountToken", "audience", default=""))
+                if "kubernetes.default.svc" in audience:
+                    because = f"its token is for audience {audience}: the API server is taken to be one that takes it"
+                    yield Entry(ref_of(switch), Status.ASSUMED, because)
 
 
 def _may_reserve(stakes: Stakes, pool: Obj) -> bool:

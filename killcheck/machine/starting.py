@@ -16,7 +16,7 @@ from posixpath import basename
 from killcheck.executor.shell_script import UNKNOWN, ShellSyntaxError, parse
 from killcheck.text import lazy_re
 
-__all__ = ["DOUBT", "assignments", "called", "expanded", "start_in", "started_by", "unread_in"]
+__all__ = ["DOUBT", "MAKES", "assignments", "called", "expanded", "start_in", "started_by", "unread_in"]
 
 #: Between the words of a command: as a shell has them, or as a list of strings in Python.
 _GAP = r"""[\s"',\\]+"""
@@ -72,6 +72,8 @@ _RUN_BY_VARIABLE = lazy_re.compile(
 _PASSES = 4
 #: What is said of a call that is on no list.
 DOUBT = "is not known to start nothing"
+#: What is said of a tool that makes what is off what its files say, machines among it.
+MAKES = "makes what its files say"
 #: gcloud's release track, which any of its commands may be of.
 _TRACK = lazy_re.compile(rf"(\bgcloud{_GAP})(?:alpha|beta){_GAP}")
 #: Command lines by which machines are started, of clouds and of hosts.
@@ -186,7 +188,7 @@ def unread_in(text: str) -> Iterator[str]:
         if name != "@":
             yield f"runs what ${name or braced} is, which is not to be read"
     for tool in dict.fromkeys(" ".join(found.split()) for found in _MAKES.findall(text)):
-        yield f"{tool} makes what its files say"
+        yield f"{tool} {MAKES}"
     if _ELSEWHERE.search(text):
         yield "runs a program on another machine (ssh)"
     yield from dict.fromkeys(_untold(text))

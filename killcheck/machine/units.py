@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
@@ -80,13 +82,19 @@ def read(folders: Sequence[Path], *, beside: Path, deployed: bool = False) -> Au
 def folders_below(root: Path) -> Iterator[Path]:
     """A folder and those below it that hold units (services of the boot too), crontabs or Terraform; no link is
     followed, and no name that is not plainly one: reading manifests tells of it."""
+    for here, files in _walked(root):
+        if any(name.endswith((".service", ".tf")) or is_schedule(here / name) for name in files):
+            yield here
+
+
+def _walked(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """A folder and those below it, with the names of their files."""
     for here, below, files in os.walk(root):
         depth = len(Path(here).relative_to(root).parts)
         below[:] = sorted(
             n for n in below if n not in _NOT_UNITS and not n.startswith(".") and n.isprintable() and depth < DEPTH
         )
-        if any(name.endswith((".service", ".tf")) or is_schedule(Path(here, name)) for name in files):
-            yield Path(here)
+        yield Path(here), files
 
 
 def own_programs(kill_path: KillPath) -> set[str]:
@@ -253,17 +261,39 @@ class _Reader:
         places = [self.beside / Path(word).name, *(folder / Path(word).name for folder in self.folders)]
         if self.deployed and word.startswith("/"):
             places.insert(0, Path(word))
+        elif word.startswith("/"):
+            places += self._like(Path(word))
         for place in places:
             ours = place.is_file() if self.deployed else enclosed(place, place.parent)
             if ours and place.suffix not in (".service", ".timer", ".yaml", ".yml") and _is_text(place):
                 return place
         return None
 
+    def _like(self, program: Path) -> list[Path]:
+        """The one file below the spec's folder that is called as a program of the machine is, in a folder of the same
+        name: ``/opt/ops/warm.sh`` is kept as ``ops/warm.sh``. None where two are, or where it is the system's own."""
+        if str(program).startswith(_SYSTEM) or len(program.parts) < 3:
+            return []
+        found = [one for one in self._below.get(program.name, ()) if one.parent.name == program.parent.name]
+        return found if len(found) == 1 else []
+
+    @cached_property
+    def _below(self) -> dict[str, list[Path]]:
+        """The files below the spec's folder, by their names."""
+        found: dict[str, list[Path]] = defaultdict(list)
+        for here, files in _walked(self.beside):
+            for name in files:
+                found[name].append(here / name)
+        return found
+
     def _runnable(self, word: str) -> str:
         """A program's path as it can be run here: from where its unit says, or from beside the spec."""
         if not word.startswith("/") or (self.deployed and Path(word).exists()):
             return word
-        return f"./{Path(word).name}" if (self.beside / Path(word).name).is_file() else word
+        if (self.beside / Path(word).name).is_file():
+            return f"./{Path(word).name}"
+        like = () if self.deployed else self._like(Path(word))
+        return next((f"./{one.relative_to(self.beside)}" for one in like), word)
 
 
 def _is_shell(script: Path, text: str) -> bool:

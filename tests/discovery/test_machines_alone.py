@@ -277,6 +277,22 @@ def test_a_start_at_boot_is_seen_where_no_timer_lies_beside_it(tmp_path):
     assert _kept(tmp_path) == [("not modelled", "Timer/wake.service")]
 
 
+@pytest.mark.parametrize(
+    ("program", "kept", "status"),
+    [
+        ("/usr/bin/terraform apply -auto-approve", "echo", "not modelled"),  # a machine that its files want on
+        ("/opt/ops/wake.sh", START.format("gpu-1"), "not modelled"),
+        ("/opt/other/wake.sh", START.format("gpu-1"), "assumed"),  # not the one that is kept: nobody can read it
+    ],
+)
+def test_a_program_is_found_where_the_repository_keeps_it(program, kept, status, tmp_path):
+    _units(tmp_path, "gpu-off", STOP.format("gpu-1"))
+    _units(tmp_path, "wake", program, "*-*-* 23:00:00")
+    (tmp_path / "deploy/ops").mkdir(parents=True)
+    (tmp_path / "deploy/ops/wake.sh").write_text(f"#!/bin/sh\n{kept}\n")
+    assert _kept(tmp_path) == [(status, "Timer/wake.timer")]
+
+
 def test_a_timer_whose_day_nobody_here_knows_proves_nothing(tmp_path):
     _units(tmp_path, "gpu-off", STOP.format("gpu-1"), "*-*~01 22:00:00")
     assert _kept(tmp_path) == [("not modelled", "Timer/gpu-off")]

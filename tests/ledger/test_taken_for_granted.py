@@ -84,6 +84,14 @@ def associated(objects: Any, template: Any) -> None:
     objects.append({**kind, "metadata": {"name": "switch", "namespace": "ack"}, "spec": spec})
 
 
+def asks_for(audience: str) -> Any:
+    def change(objects: Any, template: Any) -> None:
+        token = {"serviceAccountToken": {"path": "token", "audience": audience}}
+        template["spec"].setdefault("volumes", []).append({"name": "t", "projected": {"sources": [token]}})
+
+    return change
+
+
 def reserves(*values: str, operator: str = "In") -> Any:
     def change(objects: Any, template: Any) -> None:
         key = "karpenter.sh/capacity-type"
@@ -115,6 +123,8 @@ def reserves(*values: str, operator: str = "In") -> Any:
         ("dead-man", account("azure.workload.identity/client-id"), ["by Azure's workload identity"]),
         ("dead-man", account("example.com/who"), []),
         ("dead-man", associated, ["by PodIdentityAssociation/ack/switch"]),
+        ("dead-man", asks_for("https://kubernetes.default.svc.cluster.local"), ["its token is for audience https://"]),
+        ("dead-man", asks_for("vault"), []),
         ("dead-man", reserves("reserved", "on-demand"), ["NodePool/gpu: its machines may come out of a capacity"]),
         ("dead-man", reserves(), ["NodePool/gpu: its machines may come out of a capacity"]),
         ("dead-man", reserves("on-demand", operator="NotIn"), ["NodePool/gpu"]),

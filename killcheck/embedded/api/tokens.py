@@ -29,10 +29,12 @@ from killcheck.kube.objects import Obj, dig, format_time, name_of, namespace_of,
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-__all__ = ["AUDIENCE", "Authenticated", "Issuer", "TokenRefused", "service_account_user", "user_info"]
+__all__ = ["AUDIENCE", "OTHER_AUDIENCE", "Authenticated", "Issuer", "TokenRefused", "service_account_user", "user_info"]
 
 #: Issuer and default audience of a cluster made with kubeadm, as recorded.
 AUDIENCE = "https://kubernetes.default.svc"
+#: The default of kubeadm's other releases, taken as well: which one a cluster has is in no manifest.
+OTHER_AUDIENCE = f"{AUDIENCE}.cluster.local"
 LEGACY_ISSUER = "kubernetes/serviceaccount"
 #: ``--authentication-token-cache``: how long a success is remembered; failures are not.
 SUCCESS_TTL_S = 10.0
@@ -226,7 +228,8 @@ class Issuer(Struct, dict=True):
         claims = self._claims(token)
         legacy = claims["iss"] == LEGACY_ISSUER
         theirs = claims.get("aud") or list(self.audiences)
-        agreed = tuple(audience for audience in theirs if audience in audiences)
+        taken = (*audiences, OTHER_AUDIENCE) if audiences == self.audiences else audiences
+        agreed = tuple(audience for audience in theirs if audience in taken)
         if not agreed:
             target = f"{_go_list(theirs)} is invalid for the target audiences {_go_list(audiences)}"
             raise TokenRefused(f"token audiences {target}")

@@ -8,7 +8,7 @@ from access_world import world
 
 from killcheck.embedded.api.legacy_tokens import LegacyTokens
 from killcheck.embedded.api.status import StatusError
-from killcheck.embedded.api.tokens import AUDIENCE, TokenRefused
+from killcheck.embedded.api.tokens import AUDIENCE, OTHER_AUDIENCE, TokenRefused
 
 USERNAME = "system:serviceaccount:team:gpu-off"
 
@@ -234,6 +234,7 @@ def test_audiences_must_meet():
     w = world()
     mine, theirs = token(w), token(w, audiences=["sts.amazonaws.com"])
     assert review(w, theirs, ["sts.amazonaws.com"])["audiences"] == ["sts.amazonaws.com"]
+    assert review(w, token(w, audiences=[OTHER_AUDIENCE]))["authenticated"]
     assert review(w, theirs) == {
         "user": {},
         "error": (
