@@ -12,6 +12,7 @@ import pytest
 from faults_world import World
 
 from killcheck import events, faults
+from killcheck.faults.base import FaultError
 from killcheck.faults.kubernetes import probe_pod
 
 KINDS = [faults.EgressDenied, faults.DnsDenied, faults.ApiUnreachable]
@@ -203,3 +204,30 @@ def test_kubectl_alone_is_a_probe_too():
     assert "without it: kubectl: an answer" in told, result.why
     assert [change for change in told if change.startswith("with it: kubectl: ") and "timeout" in change]
     assert list(result.bites) == ["api-unreachable"]
+
+
+@pytest.mark.parametrize("has", ["no shell", "no client"])
+def test_an_image_that_has_nothing_is_stood_in_for_by_one_that_is_on_the_node(monkeypatch, has):
+    """A policy goes by the labels of a pod, whatever it runs."""
+    tried = []
+
+    def run(_stage, _layer, labels, when, _script, instead=None):
+        tried.append((labels, when, instead))
+        if instead is None:
+            if has == "no shell":
+                raise probe_pod._NoShellError("no /bin/sh")
+            return probe_pod.CANNOT, "nothing"
+        if "curl" in instead["image"]:
+            raise FaultError("it does not start")
+        return probe_pod.BLOCKED, "blocked"
+
+    monkeypatch.setattr(probe_pod, "_run", run)
+    names = ["a.io/app:1", "docker.io/curlimages/curl:8", "docker.io/library/busybox:1@sha256:0", "r.io/busybox:1"]
+    nodes = {"n": {"status": {"images": [{"names": names}]}}}
+    stage = SimpleNamespace(kill_path=SimpleNamespace(layers=[]), scene=SimpleNamespace(nodes=nodes))
+    pod = {"containers": [{"name": "c", "image": "a.io/app:1", "command": ["/bin/off"]}]}
+    layer = SimpleNamespace(cron_job={"spec": {"jobTemplate": {"spec": {"template": {"spec": pod}}}}})
+    code, said = probe_pod._probed(stage, layer, {"run": "1"}, "after", script="", host="api")
+    assert (code, said) == (probe_pod.BLOCKED, "blocked (by a pod of r.io/busybox:1)")
+    assert [labels for labels, _, _ in tried] == [{"run": "1"}] * 3
+    assert len({when for _, when, _ in tried}) == 3

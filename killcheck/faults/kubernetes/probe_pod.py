@@ -7,6 +7,7 @@ what it meets, the executor meets.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 from killcheck.executor.refusals import UNREACHED, UNRESOLVED, line_with
@@ -20,6 +21,8 @@ from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import retry
+from killcheck.spec.killpath import Ref
+from killcheck.text import lazy_re
 
 __all__ = ["known_to_enforce", "permissions", "probe_after", "probe_before"]
 
@@ -32,6 +35,9 @@ TRIES = 20
 HELD_BACK = 4
 #: The same for one kubectl a pod: how often it is asked, and how often in a row it must be held back.
 KUBECTL_TRIES, KUBECTL_HELD_BACK = 8, 2
+#: Images that have a shell and curl, nc, kubectl or Python, by the end of their names; how many of them are tried.
+_TOOLS = lazy_re.compile(r"(?:^|/)(?:busybox|curl|alpine|kubectl|k8s|netshoot|python|bitnami-shell)$")
+MOST_IMAGES = 2
 #: How long a log that a kubelet cannot read is asked for again, in seconds: the exit code says the same.
 LOG_PATIENCE_S = 10.0
 #: The model of a network plugin on the embedded cluster.
@@ -164,14 +170,44 @@ def script(
 def _probed(
     stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, *, script: str, host: str
 ) -> tuple[int, str]:
-    """(exit code, what it said) of a probe that runs ``script``; of kubectl alone where there is no shell."""
+    """(exit code, what it said) of a probe that runs ``script``; of kubectl alone where there is no shell.
+
+    Where the executor's image has neither, of another one that is at hand: a policy goes by a pod's labels.
+    """
     try:
-        return _run(stage, layer, labels, when, script)
-    except _NoShellError:
+        code, said = _run(stage, layer, labels, when, script)
+        refused = None
+    except _NoShellError as error:
         found = _by_kubectl(stage, layer, labels, when, host)
-        if found is None:
-            raise
-        return found
+        if found is not None:
+            return found
+        code, said, refused = CANNOT, "", error
+    if code == CANNOT:
+        for number, image in enumerate(_at_hand(stage)):
+            with suppress(FaultError):
+                other, told = _run(stage, layer, labels, f"{when}-by-{number}", script, instead={"image": image})
+                if other != CANNOT:
+                    return other, f"{told} (by a pod of {image})"
+    if refused is not None:
+        raise refused
+    return code, said
+
+
+def _at_hand(stage: Stage) -> list[str]:
+    """Images with a shell and a client, by their names: other layers' executors', and what nodes say they have."""
+    found = [image for other in stage.kill_path.layers if other.cron_job for image in _images(stage, other.cron_job)]
+    for node in stage.scene.nodes.values():
+        for listed in dig(node, "status", "images", default=[]):
+            found += [str(name) for name in listed.get("names") or () if "@" not in str(name)]
+    named = [image for image in found if _TOOLS.search(parse(image).repository)]
+    return list(dict.fromkeys(named))[:MOST_IMAGES]
+
+
+def _images(stage: Stage, ref: Ref) -> list[str]:
+    read = partial(stage.cluster.kube.find, r.CRONJOBS, ref.name, ref.namespace)
+    cron_job = retry(stage.cluster.loop, read) or {}
+    spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
+    return [str(one["image"]) for one in spec.get("containers") or () if one.get("image")]
 
 
 class _NoShellError(FaultError):
@@ -248,9 +284,14 @@ def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, argv:
     }
 
 
-def _run(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str) -> tuple[int, str]:
-    """(exit code, what it said). Raises _NoShellError; FaultError where it did not come to an end."""
-    pod = _pod(stage, layer, labels, when, {"command": ["/bin/sh", "-c", script]})
+def _run(
+    stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str, *, instead: Obj | None = None
+) -> tuple[int, str]:
+    """(exit code, what it said). Raises _NoShellError; FaultError where it did not come to an end.
+
+    ``instead``: what differs from the executor's container besides.
+    """
+    pod = _pod(stage, layer, labels, when, {"command": ["/bin/sh", "-c", script]} | (instead or {}))
     _, _, code, said = _ended(stage, pod, when)
     if code not in (THROUGH, BLOCKED, CANNOT):
         raise _NoShellError(
