@@ -16,14 +16,16 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import urllib3
 from msgspec import Struct, field
 
 from killcheck.cloud.session import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, TRIES, AskError, Kind
 from killcheck.instances.reclaims import NAMES, cloud_of
 from killcheck.text import lazy_re
+
+if TYPE_CHECKING:
+    import urllib3
 
 __all__ = ["DELETED", "OtherClouds", "names_machine"]
 
@@ -85,9 +87,11 @@ class OtherClouds(Struct):
         """What is answered; None: there is no such machine. Raises AskError."""
         # A stand-in gets nobody's token: what listens on this machine's port may be anybody's.
         headers = {"Authorization": f"Bearer {'stand-in' if self.endpoint else api.token()}"}
+        from urllib3.exceptions import HTTPError
+
         try:
             answer = self._connections().request("GET", (self.endpoint or api.base) + url, headers=headers)
-        except urllib3.exceptions.HTTPError as error:
+        except HTTPError as error:
             raise AskError(f"{api.needs}: it cannot be reached ({error})"[:300], kind="unreachable") from error
         if answer.status in (400, 404) and api.gone(about, _message(answer.data)):
             return None
@@ -104,6 +108,8 @@ class OtherClouds(Struct):
         return found
 
     def _connections(self) -> urllib3.PoolManager:
+        import urllib3
+
         if self._pool is None:
             waits = urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S)
             again = urllib3.Retry(TRIES - 1, status_forcelist=(429, 500, 502, 503), raise_on_status=False, redirect=0)
@@ -156,6 +162,7 @@ def _google() -> Any:
 
 def _google_token() -> str:
     found = _google()
+    import urllib3
     from google.auth.exceptions import GoogleAuthError
 
     transport: Any = import_module("google.auth.transport.urllib3")
