@@ -101,7 +101,20 @@ def _put(folder):
 
 # -- the process -------------------------------------------------------------------------------------------
 #: What killcheck imports where it is needed, of others.
-OF_OTHERS = ("cryptography.x509", "docker", "encodings.idna", "tzdata", "urllib3", "yaml")
+OF_OTHERS = (
+    "cryptography.hazmat.backends.openssl",
+    "cryptography.hazmat.primitives.serialization",
+    "cryptography.x509",
+    "docker",
+    "encodings.idna",
+    "jinja2",
+    "jsonschema",
+    "rich._emoji_codes",
+    "securesystemslib.signer",
+    "tzdata",
+    "urllib3",
+    "yaml",
+)
 
 
 def everything():
@@ -112,6 +125,7 @@ def everything():
     from killcheck import faults
     from killcheck.embedded.nodes.forkserver import fork_server
     from killcheck.run.session import Session
+    from killcheck.text import lazy_re, redaction
 
     for module in pkgutil.walk_packages(killcheck.__path__, "killcheck."):
         if not module.name.startswith("killcheck.embedded.nodes."):  # the host's side of them is imported by others
@@ -119,6 +133,8 @@ def everything():
     for name in (*OF_OTHERS, "killcheck.fixtures"):
         importlib.import_module(name)
     lacking.watch()
+    redaction.load()
+    lazy_re.compile_all()
     faults.every()
     Session(fixture="dead-man").kill_path.layers  # noqa: B018 - types that are made when the first spec is read
     fork_server()  # what the children share

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, AnyStr, cast
 
-__all__ = ["compile"]
+__all__ = ["compile", "compile_all"]
 
 
 def compile(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
@@ -17,7 +17,14 @@ def compile(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
 
     It is no instance of :class:`re.Pattern`: ask it, and do not hand it to a function of :mod:`re`.
     """
-    return cast("re.Pattern[AnyStr]", _Uncompiled(pattern, flags))
+    made = _Uncompiled(pattern, flags)
+    _made.append(made)
+    return cast("re.Pattern[AnyStr]", made)
+
+
+def compile_all() -> int:
+    """Compile what is not yet: for a process of which many copies are about to be made. Returns how many there are."""
+    return len([one.pattern for one in _made])
 
 
 class _Uncompiled:
@@ -35,3 +42,7 @@ class _Uncompiled:
         value = getattr(self._compiled, name)
         setattr(self, name, value)
         return value
+
+
+#: Each that a module has made.
+_made: list[_Uncompiled] = []
