@@ -12,7 +12,7 @@ from killcheck.machine.programs import Files, LocalPrograms
 from killcheck.spec.killpath import Command, KillPath, NodePool
 from killcheck.text.values import replace
 
-__all__ = ["equip"]
+__all__ = ["equip", "late"]
 
 #: Why a user's own programs do not run on the embedded cluster.
 UNASKED = "it was not run: nobody allowed it to run on this host (--exec host)"
@@ -57,12 +57,24 @@ def equip(cluster: Cluster, kill_path: KillPath, *, allowed: bool, layer: str = 
         cluster.capabilities, programs=machine, machine=machine, timers=machine.timers, files=Files(machine.path)
     )
     units = [folder, *(folder / name for layer in kill_path.layers if layer.sentinel for name in layer.sentinel.units)]
+    latest = late(kill_path, folder)
     for one in kill_path.layers:
-        machine.keep(one, persistent=scripts.persistent(one.command, units) if one.command else None)
+        persistent = scripts.persistent(one.command, units) if one.command else None
+        machine.keep(one, persistent=persistent, late_s=latest.get(one.name, 0.0))
     if any(target.machines and target.machines.stand_in for target in kill_path.targets):
         from killcheck.cluster.rental_market import equip_with_market
 
         equip_with_market(cluster, kill_path, layer)
+
+
+def late(kill_path: KillPath, folder: Path) -> dict[str, float]:
+    """How many seconds after their slots the layers' own timers may go off, by the layers' names, where they may."""
+    from killcheck.machine import scheduled
+
+    own = {one.name: one.command for one in kill_path.layers if one.command is not None and one.schedule}
+    delayed = [one for one in scheduled.find([folder]) if one.late_s] if own else []
+    by_command = {one.command.argv: one.late_s for one in delayed}
+    return {name: by_command[command.argv] for name, command in own.items() if command.argv in by_command}
 
 
 def _kubeconfigs(cluster: EmbeddedDrillCluster, kill_path: KillPath, folder: Path) -> list[Mount]:

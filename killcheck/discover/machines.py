@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from killcheck.executor.cloud_machines import Asked, asked
+from killcheck.machine.scheduled import LATE_S
 from killcheck.spec.killpath import Command, Deadlines, KillPath, Layer, LayerType, Proof, Target
 from killcheck.text.values import replace
 
@@ -90,7 +91,16 @@ def layer(name: str, beside: Beside, covers: tuple[str, ...], home: str) -> Laye
         command=replace(command, folder=_inside(beside.folder, home)) if in_a_folder(command) else command,
         schedule=beside.schedule,
         time_zone=beside.time_zone,
+        deadlines=_later(min(beside.late_s, LATE_S)),
     )
+
+
+def _later(by_s: float) -> Deadlines | None:
+    """Deadlines of a layer whose timer may go off after its time; None: those of the kill path."""
+    if not by_s:
+        return None
+    counted = ("job_created_s", "executor_finished_s", "scale_written_s", "pods_gone_s", "instance_gone_s")
+    return Deadlines.fitted({name: getattr(_DEADLINES, name) + by_s for name in counted}, _DEADLINES)
 
 
 def in_a_folder(command: Command) -> bool:

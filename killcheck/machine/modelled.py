@@ -144,10 +144,11 @@ class Machine:
             self.let_go(path)
 
     # -- its timers ----------------------------------------------------------------------------------------
-    def keep(self, layer: Layer, *, persistent: bool | None = None) -> None:
+    def keep(self, layer: Layer, *, persistent: bool | None = None, late_s: float = 0.0) -> None:
         """Let a layer's command go off by its schedule, as the machine's own timer does. Raises ScheduleError.
 
-        ``persistent``: what its unit says of slots that were missed; None: no unit is known of it.
+        ``persistent``: what its unit says of slots that were missed; None: no unit is known of it. ``late_s``: how
+        many seconds after a slot it may go off.
         """
         command = layer.command
         if command is None or not layer.schedule:
@@ -163,7 +164,7 @@ class Machine:
             self.start(command, ended)
 
         when = schedule.parse(layer.schedule, layer.time_zone or None)
-        self.timers.keep(Kept(layer.name, when, persistent, fire))
+        self.timers.keep(Kept(layer.name, when, persistent, fire, late_s))
 
     def held(self, layer: str) -> str | None:
         """As the protocol says."""

@@ -90,6 +90,7 @@ def _beside(one: Scheduled) -> Beside:
         one.odd,
         one.limit_s,
         one.idle,
+        one.late_s,
     )
 
 

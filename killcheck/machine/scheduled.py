@@ -95,6 +95,8 @@ class Scheduled(Struct, frozen=True):
     unclear: str = ""
     #: Its line as a shell would have it, where its machine takes less of it.
     meant: str = ""
+    #: How many seconds after its time it may go off (``RandomizedDelaySec=``).
+    late_s: float = 0.0
 
     @property
     def ref(self) -> str:
@@ -181,7 +183,8 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
         odd = next(filter(None, map(_no_shell, lines)), "") or _late(written)
         unclear = next((one for one in calendars if as_cron(one) is None), "")
         idle = _idle(file, written) or _passed_over([*written, *started], home)
-        yield Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd, limit_s, idle, unclear)
+        made = Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd, limit_s, idle, unclear)
+        yield replace(made, late_s=_late_s(written))
 
 
 def _idle(timer: Path, written: list[tuple[str, str, str]]) -> str:
@@ -197,12 +200,16 @@ def _idle(timer: Path, written: list[tuple[str, str, str]]) -> str:
 
 def _late(timer: list[tuple[str, str, str]]) -> str:
     """By how much a timer may come after its time where that is hours, in a sentence (systemd.timer(5))."""
-    for part, key, value in timer:
-        if part == "Timer" and key == "RandomizedDelaySec" and (service_lines.span_s(value) or 0) > LATE_S:
-            return (
-                f"RandomizedDelaySec={value}: it fires up to so much after its time, and what it stops bills meanwhile"
-            )
-    return ""
+    if _late_s(timer) <= LATE_S:
+        return ""
+    value = [value for part, key, value in timer if (part, key) == ("Timer", "RandomizedDelaySec")][-1]
+    return f"RandomizedDelaySec={value}: it fires up to so much after its time, and what it stops bills meanwhile"
+
+
+def _late_s(timer: list[tuple[str, str, str]]) -> float:
+    """The latest that it may go off after its time, in seconds. The last that is said counts."""
+    said = [value for part, key, value in timer if (part, key) == ("Timer", "RandomizedDelaySec")]
+    return (service_lines.span_s(said[-1]) or 0.0) if said else 0.0
 
 
 def _refused(calendars: Sequence[str]) -> str | None:

@@ -26,12 +26,14 @@ APART_S = 30.0
 
 @dataclass
 class Kept:
-    """One timer. ``persistent``: what its unit says; None: no unit is known of it."""
+    """One timer. ``persistent``: what its unit says; None: no unit is known of it. ``late_s``: how many seconds after a
+    slot it may go off (``RandomizedDelaySec=``): the latest moment is played."""
 
     name: str
     when: Schedule
     persistent: bool | None
     fire: Callable[[Callable[[], None]], None]
+    late_s: float = 0.0
     stopped: bool = False
     #: Slots that came while the machine was away.
     missed: int = 0
@@ -110,6 +112,12 @@ class Timers(Struct):
         return self._late(timer)
 
     def _late(self, timer: Kept) -> str | None:
+        if timer.late_s:
+            wait_s = self.behind_s + timer.late_s
+            # Where the drill stands at the timer's own slot, that comes as late already.
+            if timer._due is None or timer._due.when > self.loop.monotonic() + wait_s + NEAR_S:
+                self._late_ones.append(self.loop.call_later(wait_s, self._go_off, timer))
+            return f"its timer may go off up to {timer.late_s / 60:.0f} min after its slot (RandomizedDelaySec)"
         if not self.behind_s:
             return None
         own = self.loop.now() - timedelta(seconds=self.behind_s)
@@ -125,7 +133,8 @@ class Timers(Struct):
             timer._due.cancel()
         late = timedelta(seconds=self.behind_s)
         due = timer.when.next(self.loop.now() - late)
-        timer._due = None if due is None else self.loop.call_at_time(due + late, self._elapse, timer)
+        later = late + timedelta(seconds=timer.late_s)
+        timer._due = None if due is None else self.loop.call_at_time(due + later, self._elapse, timer)
 
     def _elapse(self, timer: Kept) -> None:
         if self._closed:

@@ -200,7 +200,7 @@ class Beside(Struct, frozen=True):
     ``line``: where that is said; ``schedule`` (cron, in ``time_zone``) empty: not known. ``by``: the file of its timer,
     or its crontab. ``read``: the argument vectors that its texts are read to run; ``odd``: what of its line its machine
     takes otherwise than a shell would; ``limit_s``: when its unit stops it; ``idle``: why nothing here lets its
-    timer run, in half a sentence."""
+    timer run, in half a sentence; ``late_s``: how many seconds after its time its timer may go off."""
 
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
@@ -214,6 +214,7 @@ class Beside(Struct, frozen=True):
     odd: str = ""
     limit_s: float | None = None
     idle: str = ""
+    late_s: float = 0.0
 
 
 class Rehearsed(Struct, frozen=True):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from killcheck.cli import main
+from killcheck.clock import VirtualLoop
+from killcheck.cluster import equipment
 from killcheck.executor.cloud_machines import asked, lacks_place
+from killcheck.kube import schedule
 from killcheck.layers.beside import entries
 from killcheck.machine.calendar import as_cron
 from killcheck.machine.scheduled import find
+from killcheck.machine.timers import Kept, Timers
 from killcheck.run.session import Session
 from killcheck.spec import specfile
 
@@ -147,6 +152,25 @@ def test_what_terraform_has_a_group_do_by_the_clock_is_read_as_a_timers_command(
 def test_a_timer_that_may_be_hours_late_is_told(tmp_path):
     _units(tmp_path, "gpu-off", STOP.format("gpu-1"), "*-*-* 22:00:00\nRandomizedDelaySec=10h")
     assert "RandomizedDelaySec=10h: it fires up to so much after its time" in _linted(tmp_path)[1][0][2]
+
+
+@pytest.mark.parametrize("slot", ["0 12 * * *", "0 22 * * *"], ids=["its own slot", "another moment"])
+def test_a_timer_that_may_be_late_comes_at_its_latest_and_has_so_much_longer(slot, tmp_path):
+    """systemd.timer(5): a time between nothing and RandomizedDelaySec= is added; a drill plays the latest, once."""
+    _units(tmp_path, "gpu-off", STOP.format("gpu-1"), "*-*-* 22:00:00\nRandomizedDelaySec=20min")
+    path = Session(manifests=[tmp_path]).kill_path
+    (layer,) = path.layers
+    assert (path.deadlines.instance_gone_s + 1200, equipment.late(path, tmp_path)) == (
+        path.deadlines_for(layer).instance_gone_s,
+        {"gpu-off": 1200.0},
+    )
+    loop, fired = VirtualLoop(datetime(2026, 5, 4, 12, tzinfo=UTC) - timedelta(seconds=1)), []
+    timers = Timers(loop)
+    timers.keep(Kept("gpu-off", schedule.parse(slot), None, lambda over: fired.append(loop.now()), 1200.0))
+    loop.sleep(1)
+    assert "up to 20 min after its slot" in str(timers.slot("gpu-off"))
+    loop.sleep(3600)
+    assert fired == [datetime(2026, 5, 4, 12, 20, tzinfo=UTC)]
 
 
 def test_a_unit_starts_no_shell(tmp_path):

@@ -25,6 +25,9 @@ __all__ = ["MANY", "Component", "Controller", "EventRecorder", "Index", "Informe
 Key = tuple[str, str]
 #: From so many objects on, a pass over all of them waits until everything of one moment has happened.
 MANY = 50
+#: After so many passes over one key at one moment somebody writes it as often as a controller does: the passes that
+#: follow are so many seconds apart. Really each round takes time; here a drill would never come to its end.
+FOUGHT_OVER, APART_S = 5000, 1.0
 #: What an index files an object under: any number of values.
 Terms = Callable[[Obj], list[str]]
 
@@ -137,6 +140,10 @@ class WorkQueue:
         self._ready: dict[Hashable, Timer] = {}
         self._later: dict[Hashable, Timer] = {}
         self._failures: dict[Hashable, int] = {}
+        self._moment = -1.0
+        #: How often each key was reconciled at this moment; when one that is fought over was last.
+        self._passes: dict[Hashable, int] = {}
+        self._fought_over: dict[Hashable, float] = {}
 
     def add(self, key: Hashable, after_s: float = 0.0, *, together: bool = False) -> None:
         """Reconcile ``key`` now, or in ``after_s`` seconds unless it is already due before that.
@@ -192,8 +199,28 @@ class WorkQueue:
 
     def _run(self, key: Hashable) -> None:
         self._ready.pop(key, None)
-        if not self.stopped:
+        if self.stopped:
+            return
+        wait_s = self._apart_s(key)
+        if wait_s > 0:
+            self.add(key, wait_s)
+        else:
             self.work(key)
+
+    def _apart_s(self, key: Hashable) -> float:
+        """How long a pass over a key has to wait: some are made without an end, at one moment."""
+        now = self.loop.monotonic()
+        if now != self._moment:
+            self._moment = now
+            self._passes.clear()
+        made = self._passes[key] = self._passes.get(key, 0) + 1
+        if made <= FOUGHT_OVER and key not in self._fought_over:
+            return 0.0
+        wait_s = self._fought_over.setdefault(key, now) + APART_S - now
+        if wait_s > APART_S / 1000:  # a moment, and not what rounding leaves
+            return wait_s
+        self._fought_over[key] = now
+        return 0.0
 
 
 @dataclass(eq=False, repr=False)

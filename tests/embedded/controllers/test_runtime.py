@@ -9,7 +9,7 @@ import pytest
 from controller_world import World
 
 from killcheck.clock import VirtualLoop
-from killcheck.embedded.controllers import ALL
+from killcheck.embedded.controllers import ALL, runtime
 from killcheck.embedded.controllers.cronjob import CronJobController
 from killcheck.embedded.controllers.events import EventRecorder, SeriesRecorder
 from killcheck.embedded.controllers.revisions import scaled, template_hash
@@ -54,6 +54,18 @@ def test_a_stopped_queue_does_nothing(loop: VirtualLoop) -> None:
     queue.add("after")
     loop.sleep(10)
     assert done == []
+
+
+def test_a_key_that_somebody_else_writes_as_often_holds_time_up_no_longer(
+    loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that fight over an object at one moment: a drill goes on to its last deadline."""
+    monkeypatch.setattr(runtime, "FOUGHT_OVER", 20)
+    done: list[float] = []
+    queue = WorkQueue(loop, lambda key: (done.append(loop.monotonic()), queue.add(key)))
+    queue.add("k")
+    loop.sleep(3.5)
+    assert done == [0.0] * 20 + [1.0, 2.0, 3.0]
 
 
 # -- events ------------------------------------------------------------------------------------------------
