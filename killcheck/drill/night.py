@@ -168,18 +168,33 @@ class Night:
     def until(self) -> datetime:
         """When it ends: once the layer's next firing is over, where that is a day away or more; else in a day.
 
-        A firing that is over is waited for because what is healed after it stays on.
+        A firing that is over is waited for because what is healed after it stays on. So is the first one of each layer
+        beside this one: what it does while the targets are off it does in no drill of its own.
         """
         least, most = self.since + timedelta(seconds=LEAST_S), self.since + timedelta(seconds=MOST_S)
         due = self._due()
         if due is None or due - self.since < timedelta(seconds=A_DAY_S):
-            return least
-        over = due + timedelta(seconds=FIRED_S) if self._put_on is None else due - timedelta(seconds=LEAD_S)
-        return min(most, over)
+            over = least
+        else:
+            over = due + timedelta(seconds=FIRED_S) if self._put_on is None else due - timedelta(seconds=LEAD_S)
+        beside = [slot + timedelta(seconds=FIRED_S) for slot in self._beside()]
+        return min(most, max([over, *(slot for slot in beside if slot <= most)]))
+
+    def _beside(self) -> Iterator[datetime]:
+        """The next firings of the other layers' CronJobs."""
+        for layer in self.stage.kill_path.layers:
+            ref = layer.cron_job
+            if ref is None or ref == self.runner.layer.cron_job or self.stage.cluster.real:
+                continue
+            cron = self.stage.cluster.kube.find(r.CRONJOBS, ref.name, ref.namespace)
+            start = starts.of_cron_job(cron)
+            slot = start.next(self.since) if start and not dig(cron, "spec", "suspend") else None
+            if slot is not None:
+                yield slot
 
     def _due(self) -> datetime | None:
         """The layer's own next firing."""
-        return self.runner.next_chance(self.since + timedelta(seconds=1))
+        return self.runner.next_chance(self.loop.now() + timedelta(seconds=1))
 
     def play(self, changed: Callable[[], bool]) -> Relight | None:
         """Live on until something is lit again; ``changed`` tells whether anything is new since it was asked last."""

@@ -76,6 +76,8 @@ def _walk(node: Any, path: Path, chain: list[Any], named: Named) -> Iterator[tup
         inside = [*chain, node]
         if any(map(_is_machine, node.items())) or _refers(node, named):
             yield path, inside
+        elif chain and isinstance(chain[-1], list) and _is_machine((node.get("name"), node.get("value"))):
+            yield path[:-2], inside[:-2]  # a variable of what is around its list
         for key, value in node.items():
             if not _CHOOSING.fullmatch(str(key)):
                 yield from _walk(value, (*path, key), inside, named)

@@ -54,7 +54,12 @@ def _stops(call: ApiCall, stakes: Stakes) -> bool:
     for ref in stakes.switches:
         if gone and call.resource == "namespaces" and call.name in ("", ref.namespace):
             return True
-        if call.resource == plural_of(ref.api_version, ref.kind) and call.about(ref.namespace, ref.name, {}):
+        own = (gone or _holds(call)) and any(str(held) == str(ref) for held in stakes.targets)  # it ends itself
+        if (
+            call.resource == plural_of(ref.api_version, ref.kind)
+            and call.about(ref.namespace, ref.name, {})
+            and not own
+        ):
             return True
         if call.namespace == ref.namespace and call.resource in CUTS_OFF and not gone:
             return True

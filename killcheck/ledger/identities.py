@@ -16,13 +16,16 @@ from typing import Any
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.permissions import ANONYMOUS
 from killcheck.kube.secret_text import OWNER, TOKEN, secrets_of, unread
-from killcheck.ledger.stakes import Stakes, home_of
+from killcheck.ledger.kinds import is_inert_group
+from killcheck.ledger.stakes import Stakes, group_of, home_of
 from killcheck.text import lazy_re
 
 __all__ = ["named_in", "of_pod", "told", "unknown"]
 
 #: Fields of custom resources by which their controllers know whose rights their pods are to have.
 _NAMING = frozenset({"serviceaccountname", "serviceaccount", "serviceaccountref"})
+#: ...and those that what makes pods has.
+_OF_PODS = frozenset({"containers", "image", "initcontainers", "podtemplate", "replicas"})
 _MOST_DEPTH = 16
 #: Where a node keeps kubeconfigs of its own, and by what a pod is known to use one that it is given.
 _ON_NODES = lazy_re.compile(r"^/etc/(kubernetes|rancher|k0s)(/|$)|/\.kube(/|$)|^/var/lib/(rancher|k0s)(/|$)")
@@ -90,11 +93,19 @@ def _brought(spec: Obj, namespace: str, stakes: Stakes) -> str | None:
 
 
 def named_in(obj: Obj, stakes: Stakes) -> Iterator[tuple[str, str]]:
-    """(namespace, name) of the accounts that a custom resource names: its controller gives their rights to its pods."""
-    if (obj.get("metadata") or {}).get("namespace"):
-        for name in dict.fromkeys(_named(obj.get("spec"), 0)):
-            if (home_of(obj), name) in stakes.permissions.accounts:
-                yield home_of(obj), name
+    """(namespace, name) of the accounts that a custom resource's pods may have: its controller gives them their rights.
+
+    Those that it names; where it names none, its namespace's ``default``, and where it makes pods also those that are
+    called after it.
+    """
+    home = str((obj.get("metadata") or {}).get("namespace") or "")
+    if not home:
+        return
+    named, makes = set(_named(obj.get("spec"), 0)) - {""}, _makes_pods(obj.get("spec"), 0)
+    after = re.compile(rf"{re.escape(name_of(obj))}(-.*)?")
+    called = {name for space, name in stakes.permissions.accounts if makes and space == home and after.fullmatch(name)}
+    own = {"default"} if makes or not is_inert_group(group_of(obj)) else set()
+    yield from ((home, name) for name in sorted(named or called | own))
 
 
 def _mounted(spec: Obj, namespace: str, account: str, stakes: Stakes) -> bool:
@@ -110,6 +121,12 @@ def _projected(spec: Obj) -> bool:
         for volume in dig(spec, "volumes", default=[])
         for source in dig(volume, "projected", "sources", default=[])
     )
+
+
+def _makes_pods(value: Any, depth: int) -> bool:
+    if isinstance(value, Mapping) and depth <= _MOST_DEPTH:
+        return any(str(key).lower() in _OF_PODS or _makes_pods(inner, depth + 1) for key, inner in value.items())
+    return isinstance(value, list) and any(_makes_pods(inner, depth + 1) for inner in value[:_MOST_DEPTH])
 
 
 def _named(value: Any, depth: int) -> Iterator[str]:

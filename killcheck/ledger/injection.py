@@ -16,7 +16,7 @@ from killcheck.ledger.stakes import Stakes, home_of
 from killcheck.spec.killpath import Ref
 from killcheck.text import lazy_re
 
-__all__ = ["brought", "entries", "is_bystander", "repository_of"]
+__all__ = ["brought", "entries"]
 
 _SETTLES = (
     'leave its pods out (sidecar.istio.io/inject: "false" and the like), drill it on a cluster where the injector '
@@ -33,39 +33,6 @@ def entries(stakes: Stakes) -> Iterator[Entry]:
             if mark is not None:
                 because = f"its pods ask an injector for containers ({mark}), and none were injected here"
                 yield Entry(f"Injection/{ref_of(obj).partition('/')[2]}", Status.NOT_MODELLED, because, _SETTLES)
-
-
-#: Repositories of images, by the ends of their names, that stand beside a program in its pod and act on nothing:
-#: proxies, agents that fetch secrets, shippers of logs and figures.
-_BYSTANDERS = (
-    "envoyproxy/envoy",
-    "istio/proxyv2",
-    "linkerd/proxy",
-    "consul-dataplane",
-    "cloud-sql-connectors/cloud-sql-proxy",
-    "oauth2-proxy/oauth2-proxy",
-    "hashicorp/vault",
-    "fluent/fluent-bit",
-    "fluent/fluentd",
-    "grafana/promtail",
-    "grafana/alloy",
-    "timberio/vector",
-    "opentelemetry-collector",
-    "opentelemetry-collector-contrib",
-    "datadog/agent",
-    "kube-rbac-proxy",
-)
-
-
-def is_bystander(image: str) -> bool:
-    """Whether an image is one of those that stand beside a program and act on nothing."""
-    return any(f"/{repository_of(image)}".endswith(f"/{end}") for end in _BYSTANDERS)
-
-
-def repository_of(image: str) -> str:
-    """An image's name without tag and digest."""
-    head, slash, last = image.partition("@")[0].rpartition("/")
-    return head + slash + last.partition(":")[0]
 
 
 #: Where Vault's agent puts what it fetched, unless an annotation says otherwise.

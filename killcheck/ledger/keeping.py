@@ -27,6 +27,7 @@ from killcheck.ledger import (
     fenced,
     gitops,
     growing,
+    images,
     injection,
     kinds,
     kyverno,
@@ -252,9 +253,13 @@ class _Book:
         if kinds.is_builtin(obj) and kind in kinds.INERT:
             return Entry(ref, Status.HARMLESS, f"a {kind} starts nothing by itself")
         why = kinds.furniture(obj)
-        if why and (self.live or not fenced.around_a_switch(obj, self.stakes)):
-            return Entry(ref, Status.HARMLESS, why)
-        return self._unknown(obj)
+        if not why:
+            return self._unknown(obj)
+        beyond = fenced.around_a_switch(obj, self.stakes) or workloads.power_of_pods(obj, self.stakes)
+        return self._open(obj, beyond) if beyond and not self.live else Entry(ref, Status.HARMLESS, why)
+
+    def _open(self, obj: Obj, why: str) -> Entry:
+        return Entry(ref_of(obj), Status.NOT_MODELLED, f"{why}, and no controller here acts on it", _SETTLES)
 
     def _own_gpus(self, obj: Obj) -> Entry | None:
         """The entry of a CronJob of the namespaces at stake that holds GPUs itself, unseen; None: of others."""
@@ -307,7 +312,7 @@ class _Book:
             return Entry(ref, Status.HARMLESS, "it names no target, selects none, and none of their node pools")
         if self.live:
             return Entry(ref, Status.EXECUTED, f"{why}; its controller runs on this cluster and was watched")
-        return Entry(ref, Status.NOT_MODELLED, f"{why}, and no controller here acts on it", _SETTLES)
+        return self._open(obj, why)
 
     def _misread(self, obj: Obj) -> str | None:
         """That its words are another version's, where it may speak of a target: in its namespace, or of all of them."""
@@ -357,8 +362,7 @@ class _Book:
         began = not pods and obj.get("kind") in _TO_AN_END and self._was_made(obj)
         unanswered = next((said for one in pods for said in one.unanswered if not self._meant(obj)), "")
         waits = obj.get("kind") in _TO_AN_END and any(map(self._runs_on, pods))
-        meant = not pods and self._meant(obj)
-        return workloads.Seen(ran=bool(pods), stuck=began, unanswered=unanswered, waits=waits, meant=meant)
+        return workloads.Seen(bool(pods), began, unanswered, waits, meant=self._meant(obj))
 
     def _runs_on(self, one: Ran) -> bool:
         """Whether a pod's program runs still, as its cluster is now."""
@@ -414,7 +418,7 @@ def _not_run(
         if ref_of(root) in seen or stakes.is_target(root):
             continue
         beside = _OF_AN_IMAGE.search(why)
-        if beside and injection.is_bystander(beside[1]):
+        if beside and images.is_bystander(beside[1]):
             because = (
                 f"image {beside[1]} stands beside it and did not run: taken to act on nothing, and not to be waited for"
             )

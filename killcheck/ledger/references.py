@@ -68,6 +68,8 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
         for held in stakes.targets if (home, value) in stakes.config_maps else ():
             if _manifest_of(held, stakes.config_maps[home, value]):
                 yield f"{format_path(path)} names ConfigMap {value}, which holds a manifest of {held}"
+        if (home, value) in stakes.pod_templates:
+            yield f"{format_path(path)} names PodTemplate {value}, which asks for GPUs"
         if value in stakes.pools:
             yield f"{format_path(path)} names node pool {value}"
     words = (str(obj.get("kind")), *(str(step) for path, _ in leaves for step in path))

@@ -76,9 +76,9 @@ def _borrowed(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
     for who in ("users", "groups"):
         if allows(verb="impersonate", group="", resource=who, everywhere=True):
             yield f"impersonate {who}"
-    for verb, home in product(("bind", "escalate"), sorted(stakes.namespaces)):
-        if allows(verb=verb, group=_RBAC, resource="clusterroles", namespace=home):
-            yield f"{verb} clusterroles in {home}: it may give itself any right there"
+    for verb, roles, home in product(("bind", "escalate"), ("clusterroles", "roles"), sorted(stakes.namespaces)):
+        if allows(verb=verb, group=_RBAC, resource=roles, namespace=home):
+            yield f"{verb} {roles} in {home}: it may give itself any right there"
     for home, other in sorted(stakes.permissions.accounts - {(namespace, account)}):
         about = partial(allows, group="", resource="serviceaccounts", name=other, namespace=home)
         how = "impersonate" if about(verb="impersonate") else ""
@@ -181,6 +181,8 @@ def _creates(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
     homes = {ref.namespace for ref in stakes.switches}
     leans = [("create", one, homes) for one in sorted(CUTS_OFF)]
     leans += [("delete", one, homes | stakes.namespaces if homes else set()) for one in sorted(LEANT_ON)]
+    # Fewer rights in a role are no escalation, and need none (kubernetes, registry/rbac/role/policybased).
+    leans += [(one, "roles", stakes.namespaces if homes else set()) for one in _WRITES]
     for verb, resource, spaces in leans:
         for space in sorted(spaces):
             if allows(verb=verb, group=_GROUPS.get(resource, ""), resource=resource, namespace=space):

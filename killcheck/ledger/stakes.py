@@ -11,6 +11,7 @@ from msgspec import Struct
 from killcheck.executor import ApiCall, Reading, read
 from killcheck.kube import resources as r
 from killcheck.kube.container_logs import given_to
+from killcheck.kube.gpus import spec_devices
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permissions
 from killcheck.kube.selectors import SelectorError, parse_labels
@@ -144,6 +145,12 @@ class Stakes:
     def config_maps(self) -> dict[tuple[str, str], Obj]:
         """ConfigMaps by (namespace, name)."""
         return {(home_of(o), name_of(o)): o for o in self.objects if o.get("kind") == "ConfigMap"}
+
+    @cached_property
+    def pod_templates(self) -> set[tuple[str, str]]:
+        """(namespace, name) of the PodTemplates whose pods ask for GPUs: what names one may make them, or hold room."""
+        found = (obj for obj in self.objects if obj.get("kind") == "PodTemplate" and group_of(obj) == "")
+        return {(home_of(obj), name_of(obj)) for obj in found if spec_devices(dig(obj, "template", "spec", default={}))}
 
     @cached_property
     def accounts(self) -> dict[tuple[str, str], Obj]:

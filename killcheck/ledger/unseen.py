@@ -12,13 +12,13 @@ docs.aws.amazon.com, EKS Pod Identity (ACK: PodIdentityAssociation ``spec.namesp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from posixpath import basename
 
 from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.executor.calendar import own_clock
 from killcheck.kube.objects import Obj, annotations_of, dig, items, labels_of, name_of, ref_of
-from killcheck.kube.secret_text import kept, secrets_of
+from killcheck.kube.secret_text import kept, secrets_of, unread
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger.stakes import Held, Stakes, home_of
 from killcheck.text import lazy_re
@@ -43,6 +43,7 @@ def entries(stakes: Stakes) -> Iterator[Entry]:
         if (obj.get("kind"), home_of(obj), name_of(obj)) in named:
             yield from _meshed(stakes, obj)
             yield from _left_out(stakes, obj)
+            yield from _queued(stakes, obj)
             yield from _renewed(stakes, obj)
             yield from _by_own_clock(stakes, obj)
             yield from _logged_in(stakes, obj)
@@ -69,7 +70,9 @@ def _left_out(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
     """What a switch would be told if it were there: a word in its environment may be all that keeps it from acting."""
     home = home_of(switch)
     known = {(str(obj.get("kind")), home_of(obj), name_of(obj)) for obj in stakes.objects}
+    elsewhere = {(home_of(obj), kept(obj) or name_of(obj)) for obj in stakes.objects if kept(obj) or _sealed(obj)}
     for template in templates(switch):
+        texts = list(_texts(stakes, switch, template))
         for container in (
             *dig(template.spec, "initContainers", default=[]),
             *dig(template.spec, "containers", default=[]),
@@ -82,20 +85,39 @@ def _left_out(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
                         f"it is optional and not among the manifests: what it would tell {ref_of(switch)} is not known"
                     )
                     yield Entry(f"{kind}/{home}/{name}", Status.NOT_MODELLED, because, _ADD)
+                elif kind == "Secret" and (home, name) in elsewhere:
+                    asked = [one for one in _compared(container, texts) if variable in ("", one)]
+                    asked = [one for one in asked if not _tells_too_late(stakes, switch, template, container, one)]
+                    because = f"what it holds is kept elsewhere, and {ref_of(switch)} goes by ${''.join(asked[:1])}"
+                    if asked:
+                        yield Entry(f"Secret/{home}/{name}", Status.NOT_MODELLED, because, _SAID)
+
+
+def _queued(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
+    """A switch whose Jobs wait for a queue of Kueue's that no manifest holds: here they were let go at once."""
+    queue = labels_of(dig(switch, "spec", "jobTemplate", default={})).get(_QUEUE)
+    held = {(home_of(obj), name_of(obj)) for obj in stakes.objects if obj.get("kind") == "LocalQueue"}
+    if queue and (home_of(switch), queue) not in held:
+        because = f"its Jobs wait for LocalQueue {home_of(switch)}/{queue}, which is not among the manifests"
+        yield Entry(ref_of(switch), Status.NOT_MODELLED, because, _LET_GO)
 
 
 def _by_own_clock(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
     """What asks for the time in a way that is answered by this host: on which nights it acts was not seen."""
     for template in templates(switch):
-        named = str(template.spec)
-        texts = [word for one in dig(template.spec, "containers", default=[]) for word in _spoken(one)]
-        for (home, name), one in stakes.config_maps.items():
-            if home == home_of(switch) and repr(name) in named:
-                texts += map(str, (one.get("data") or {}).values())
-        asked = own_clock(texts)
+        asked = own_clock(list(_texts(stakes, switch, template)))
         if asked is not None:
             because = f"it goes by the time that '{asked}' says: that was this host's, on every night that was drilled"
             yield Entry(ref_of(switch), Status.NOT_MODELLED, because, _BY_DATE)
+
+
+def _texts(stakes: Stakes, switch: Obj, template: PodTemplate) -> Iterator[str]:
+    """The words that its containers are started with, and those of the ConfigMaps that it names: scripts lie there."""
+    yield from (word for one in dig(template.spec, "containers", default=[]) for word in _spoken(one))
+    named = str(template.spec)
+    for (home, name), one in stakes.config_maps.items():
+        if home == home_of(switch) and repr(name) in named:
+            yield from map(str, (one.get("data") or {}).values())
 
 
 def _spoken(container: Obj) -> Iterator[str]:
@@ -105,7 +127,29 @@ def _spoken(container: Obj) -> Iterator[str]:
 _BY_DATE = (
     "let date(1) say the time, drill it on a real cluster (--on CONTEXT), or say under assume: why it acts each night"
 )
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_LET_GO = (
+    "add its queue to the manifests, take the label from its Jobs, or say under assume: that it always lets them go"
+)
 _ADD = "add it to the manifests, or say under assume: that it is nowhere"
+_SAID = "let it go by a ConfigMap among the manifests, or say under assume: that it says nothing against it"
+#: A comparison in a script, and the variables of it. Whether one is there at all (``-z``, ``-n``) is none.
+_COMPARES = lazy_re.compile(r"(?:\[\[?|\btest\b|\bcase\b)[^\n;&|]*(?:=|!=|=~|-eq|-ne|-gt|-ge|-lt|-le|\bin\b)[^\n;]*")
+_VARIABLE = lazy_re.compile(r"\$\{?([A-Za-z_]\w*)")
+
+
+def _sealed(obj: Obj) -> bool:
+    return obj.get("kind") == "Secret" and unread(obj) is not None
+
+
+def _compared(container: Obj, texts: Iterable[str]) -> list[str]:
+    """The variables that scripts compare with something, apart from those that they, or a manifest, set."""
+    script = "\n".join(texts)
+    own = {str(one.get("name")) for one in container.get("env") or () if "value" in one}
+    asked = [name for test in _COMPARES.findall(script) for name in _VARIABLE.findall(test)]
+    made = re.compile(r"\b(?:read(?: -r)?|for|local|export|printf -v) +(\w+)|(?:^|[;&|\s])(\w+)=", re.MULTILINE)
+    own |= {name for pair in made.findall(script) for name in pair}
+    return [name for name in dict.fromkeys(asked) if name not in own]
 
 
 #: Variables that say whom to tell. What programs heed by themselves (a proxy, a kubeconfig, a path) is none.

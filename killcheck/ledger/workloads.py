@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from posixpath import basename
 
 from msgspec import Struct
 
@@ -18,17 +17,15 @@ from killcheck.executor import Reading
 from killcheck.kube import downtimes
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
-from killcheck.ledger import identities, kinds, orders
+from killcheck.ledger import conditions, identities, images, kinds, orders
 from killcheck.ledger.calls import making, raising, stopping
-from killcheck.ledger.injection import is_bystander, repository_of
 from killcheck.ledger.rights import may_create, may_write
 from killcheck.ledger.stakes import Held, Stakes, home_of
 from killcheck.rehearsal import loops
 from killcheck.spec.killpath import KillPath, Ref
-from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
-__all__ = ["CONTROLLERS", "KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of", "waker_of"]
+__all__ = ["KINDS", "Seen", "entry_of", "harmless_by_reading", "power_of", "power_of_pods", "waker_of"]
 
 #: Kinds whose pods run programs.
 KINDS = frozenset(
@@ -36,59 +33,8 @@ KINDS = frozenset(
 )
 #: Of them, those that go on for as long as nobody ends them.
 LONG_RUNNING = KINDS - {"Job", "CronJob", "Pod"}
-#: Repositories of images whose controllers are modelled on the embedded cluster, by the ends of their names.
-CONTROLLERS = {
-    "karpenter/controller": "karpenter",
-    "kedacore/keda": "keda-operator",
-    "kedacore/keda-metrics-apiserver": "keda-operator",
-    "kedacore/keda-admission-webhooks": "keda-operator",
-    "kedacore/http-add-on-operator": "keda-http-add-on-operator",
-    "argoproj/argocd": "argocd-application-controller",
-    "kueue/kueue": "kueue",
-    "kube-green/kube-green": "kube-green",
-    "kubeflow/training-operator": "pytorchjob-controller",
-    "trainer/trainer-controller-manager": "trainer-controller-manager",
-    "kuberay/operator": "kuberay-operator",
-    "lws/lws": "lws-controller-manager",
-    "jobset/jobset": "jobset-controller",
-    "kserve/kserve-controller": "kserve-controller-manager",
-    "serving/cmd/controller": "knative-serving",
-    "serving/cmd/autoscaler": "knative-serving",
-    "autoscaling/cluster-autoscaler": "cluster-autoscaler",
-    "aws-ec2/aws-node-termination-handler": "aws-node-termination-handler",
-}
-#: The programs of those images: one that is given another, as a shell, is no controller.
-_PROGRAMS = lazy_re.compile(
-    r"cp|manager|controller|autoscaler|karpenter|keda(-\w+)*|cluster-autoscaler|argocd-[a-z-]+|kuberay-operator"
-)
 #: Of a longer round of a loop a night shows nothing.
 _LONGEST_ROUND_S = 6 * 3600.0
-#: Images of cluster furniture that creates pods or workloads for its own kinds alone, none with GPUs.
-_FURNITURE = (
-    "cert-manager-controller",
-    "cert-manager-cainjector",
-    "cert-manager-webhook",
-    "prometheus-operator",
-    "grafana-operator",
-    "external-dns",
-    "metrics-server",
-    "coredns",
-    "ingress-nginx/controller",
-    "kube-proxy",
-    "csi-provisioner",
-    "csi-attacher",
-    "aws-load-balancer-controller",
-    "external-secrets",
-    "opentelemetry-operator",
-    "fluent-operator",
-    "cloudnative-pg",
-    "nvidia/gpu-operator",
-    "local-path-provisioner",
-    "rabbitmqoperator/cluster-operator",
-    "strimzi/operator",
-    "mariadb-operator/mariadb-operator",
-    "victoriametrics/operator",
-)
 _SETTLES = (
     "drill it on a cluster where it runs (--on CONTEXT), take the right from its account, or say under assume: "
     "why it turns nothing on"
@@ -145,7 +91,7 @@ def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, l
         return _asleep(obj, stakes)
     if seen.ran:
         return _executed(obj, stakes, seen)
-    if seen.stuck and not (_named_by_spec(obj, stakes.kill_path) or harmless_by_reading(obj, stakes)):
+    if seen.stuck and not (_is_known(obj, stakes) or harmless_by_reading(obj, stakes)):
         because = f"{power}, and nothing of it ever began in this drill"
         return Entry(ref, Status.NOT_MODELLED, because, _STUCK)
     return _by_reading(obj, stakes, power, meant=seen.meant)
@@ -164,6 +110,10 @@ def _executed(obj: Obj, stakes: Stakes, seen: Seen) -> Entry:
     goes_on = obj.get("kind") in LONG_RUNNING and not own
     if seen.unanswered and not (own or goes_on or harmless_by_reading(obj, stakes)):
         because = f"its program ran, and may turn targets on by an answer that it did not get here: {seen.unanswered}"
+        return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
+    condition = None if own or seen.meant else conditions.unmet(obj, stakes)
+    if condition is not None:
+        because = f"its program ran, and {condition}; on another night it may turn targets on"
         return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
     readings = [stakes.reading(obj, template) for template in templates(obj)] if goes_on or seen.waits else []
     raised = next((found for found in (raising(one, stakes) for one in readings) if found), None)
@@ -199,7 +149,7 @@ def _has_rights(obj: Obj, stakes: Stakes) -> bool:
 def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:
     """On a real cluster everything runs; only what comes by the clock may not have come yet."""
     ref = ref_of(obj)
-    if obj.get("kind") == "CronJob" and not _idle(obj) and not _named_by_spec(obj, stakes.kill_path):
+    if obj.get("kind") == "CronJob" and not _idle(obj) and not _is_layer(obj, stakes.kill_path):
         when = dig(obj, "spec", "schedule", default="")
         return Entry(
             ref, Status.EXECUTED, f"{power}; a firing of its schedule {when} after the drill was not seen", told=True
@@ -247,7 +197,7 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
     for template in templates(obj):
         for home, account in identities.of_pod(template.spec, home_of(obj), stakes):
             written = may_write(stakes, account, home)
-            if not written and not _is_furniture(template):
+            if not written and not images.is_furniture(template):
                 written = may_create(stakes, account, home)
             if written:
                 return f"{identities.told(home, account)} may {written}"
@@ -255,16 +205,21 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
         raised = raising(reading, stakes) or _in_hooks([template], obj, stakes)
         if raised:
             return f"its program says '{raised}'"
-        whom = None if _is_furniture(template) else identities.unknown(template.spec, home_of(obj), stakes)
+        whom = None if images.is_furniture(template) else identities.unknown(template.spec, home_of(obj), stakes)
         if whom:
             return f"it acts as {whom}: what that may do is not known"
         elsewhere = orders.elsewhere(reading, stakes) or _aimed(obj, template, stakes)
         if elsewhere:
             return elsewhere
-    for home, account in () if kinds.is_builtin(obj) else identities.named_in(obj, stakes):
+    return None if kinds.is_builtin(obj) else power_of_pods(obj, stakes)
+
+
+def power_of_pods(obj: Obj, stakes: Stakes) -> str | None:
+    """How the pods that are made of a custom resource could turn a target on, by whom they act as; None: not."""
+    for home, account in identities.named_in(obj, stakes):
         written = may_write(stakes, account, home) or may_create(stakes, account, home)
         if written:
-            return f"it names {identities.told(home, account)}, which may {written}"
+            return f"its pods may be {identities.told(home, account)}'s, which may {written}"
     return None
 
 
@@ -306,7 +261,7 @@ def _by_reading(obj: Obj, stakes: Stakes, power: str, *, meant: bool) -> Entry:
     ref = ref_of(obj)
     readings = [stakes.reading(obj, template) for template in templates(obj)]
     lights = any(call.replicas for one in readings for call in one.writes) and not _is_start_job(obj, stakes.kill_path)
-    if _named_by_spec(obj, stakes.kill_path) and not lights:
+    if _is_known(obj, stakes) and not lights:
         return Entry(ref, Status.MODELLED, "the spec names it as a part of the kill path")
     if not (readings and all(map(_understood, readings))):
         return Entry(ref, Status.NOT_MODELLED, f"{power}, and its program was not run in this drill", _SETTLES)
@@ -354,9 +309,14 @@ def _understood(reading: Reading) -> bool:
     return bool(reading.calls) and not reading.not_understood and not reading.outside
 
 
-def _named_by_spec(obj: Obj, kill_path: KillPath) -> bool:
+def _is_layer(obj: Obj, kill_path: KillPath) -> bool:
     refs = (ref for layer in kill_path.layers for ref in (layer.cron_job, layer.workload))
     return any(map(partial(_is_of, obj), refs)) or _is_start_job(obj, kill_path)
+
+
+def _is_known(obj: Obj, stakes: Stakes) -> bool:
+    """Whether a drill judges it by itself. Another layer that has not fired in it may turn on what is off."""
+    return any(map(partial(_is_of, obj), stakes.switches)) or _is_start_job(obj, stakes.kill_path)
 
 
 def _is_start_job(obj: Obj, kill_path: KillPath) -> bool:
@@ -376,33 +336,8 @@ def _controller(obj: Obj, models: Collection[str]) -> str | None:
     """
     if obj.get("kind") not in LONG_RUNNING:
         return None
-    found = {_modelled_by(one) for template in templates(obj) for one in _acting(template)}
+    found = {images.modelled_by(one) for template in templates(obj) for one in images.acting(template)}
     return min(filter(None, found), default=None) if found <= set(models) else None
-
-
-def _modelled_by(container: Obj) -> str | None:
-    """The model of a controller's image; None: there is none, or the image is given a program that is not its own."""
-    told = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-    if told and not (told[0].startswith("-") or _PROGRAMS.fullmatch(basename(told[0]))):
-        return None
-    image = repository_of(str(container.get("image", "")))
-    return next((model for end, model in CONTROLLERS.items() if _is_called(image, end)), None)
-
-
-def _is_furniture(template: PodTemplate) -> bool:
-    images = [repository_of(str(one.get("image", ""))) for one in _acting(template)]
-    return bool(images) and all(any(_is_called(image, end) for end in _FURNITURE) for image in images)
-
-
-def _acting(template: PodTemplate) -> Iterator[Obj]:
-    """Its containers, apart from those that stand beside the others and act on nothing."""
-    for kind in ("initContainers", "containers"):
-        yield from (one for one in dig(template.spec, kind, default=[]) if not is_bystander(str(one.get("image", ""))))
-
-
-def _is_called(repository: str, end: str) -> bool:
-    """Whether an image has this name, whatever registry and folders it is in."""
-    return f"/{repository}".endswith(f"/{end}")
 
 
 def _idle(obj: Obj) -> bool:

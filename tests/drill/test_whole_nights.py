@@ -148,6 +148,15 @@ def test_another_schedule_that_lights_it_again_is_a_failure_but_for_a_morning(ni
     assert (result.stuck_at == "held") is (verdict == "exposed")
 
 
+def test_a_layer_beside_it_that_lights_what_is_off_is_seen_on_its_next_night(night):
+    """Drilled by itself it turns the target off, for that was on."""
+    asked = "kubectl -n studio get deployment painter -o jsonpath={.spec.replicas}"
+    toggle = f"n=$({asked} | jq '3-.'); kubectl -n studio get deployment painter -o json | jq .spec.replicas=$n"
+    result = night(*cron("weekly-off", "30 23 * * 6", f"{toggle} | kubectl replace -f -"))
+    assert str(result.verdict) == "exposed", result.why
+    assert "CronJob studio/weekly-off set Deployment painter to 3 replica(s)" in result.cause
+
+
 def test_a_start_that_the_spec_declares_is_meant_at_any_hour(night):
     start = Ref("batch/v1", "CronJob", "studio", "refresh")
     result = night(*cron("refresh", "30 1 * * *", LIT), starts=[start])

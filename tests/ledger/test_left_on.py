@@ -11,6 +11,7 @@ from composed import Composition, Obj, account, workload
 from killcheck.capabilities.inventory import Inventory
 from killcheck.entries import Entry, Ledger, Status
 from killcheck.kube import gpus
+from killcheck.kube.secret_text import ANNOTATION
 from killcheck.ledger.keeping import keep
 from killcheck.spec import specfile
 from killcheck.spec.killpath import Assumption, KillPath, NodePool, Proof, Ref, Target
@@ -220,6 +221,48 @@ def test_word_of_whom_to_tell_afterwards_keeps_no_switch_from_acting(variable: s
     container |= {"command": ["sh", "-c"], "args": [script.replace("{off}", off)]}
     container["env"] = [{"name": variable, "valueFrom": source}]
     assert ("Secret/serving/slack" in {entry.object for entry in _kept(_path(one), objects).open}) is open_
+
+
+@pytest.mark.parametrize(
+    ("script", "open_"),
+    [
+        ('[ "$HOLD" = yes ] && exit 0\n{off}', True),
+        ("case $HOLD in yes) exit 0;; esac\n{off}", True),
+        ('[ -n "$HOLD" ] || exit 1\n{off}', False),
+        ('HOLD=no\n[ "$HOLD" = yes ] && exit 0\n{off}', False),
+        ('{off}\ncurl -H "Authorization: $HOLD" https://chat.example.net', False),
+    ],
+)
+@pytest.mark.parametrize("sealed", [False, True])
+def test_secret_that_is_kept_elsewhere_may_hold_a_switch_that_compares_it(
+    script: str, open_: bool, sealed: bool
+) -> None:
+    one = Composition()
+    objects = one.objects
+    switch = next(obj for obj in objects if obj["kind"] == "CronJob")
+    (container,) = switch["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    off = "kubectl -n serving scale deployment/llama --replicas=0"
+    container |= {"command": ["sh", "-c"], "args": [script.replace("{off}", off)]}
+    container["envFrom"] = [{"secretRef": {"name": "flags"}}]
+    meta = {"name": "flags", "namespace": "serving"}
+    keeper: Obj = {"apiVersion": "external-secrets.io/v1", "kind": "ExternalSecret", "metadata": meta, "spec": {}}
+    secret: Obj = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": {"HOLD": "no"}}
+    if sealed:
+        secret = {**secret, "metadata": {**meta, "annotations": {ANNOTATION: "sealed"}}}
+    kept = _kept(_path(one), [*objects, secret, *([] if sealed else [keeper])])
+    assert ("Secret/serving/flags" in {entry.object for entry in kept.open}) is open_
+
+
+@pytest.mark.parametrize(("queues", "open_"), [([], True), (["night"], False)])
+def test_queue_of_a_switchs_jobs_that_no_manifest_holds_may_never_let_them_go(queues: list[str], open_: bool) -> None:
+    one = Composition()
+    objects = one.objects
+    switch = next(obj for obj in objects if obj["kind"] == "CronJob")
+    switch["spec"]["jobTemplate"]["metadata"] = {"labels": {"kueue.x-k8s.io/queue-name": "night"}}
+    api = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue"}
+    objects += [{**api, "metadata": {"name": name, "namespace": "serving"}} for name in queues]
+    said = [entry for entry in _kept(_path(one), objects).open if "LocalQueue serving/night" in entry.because]
+    assert bool(said) is open_
 
 
 @pytest.mark.parametrize(("node", "open_"), [([], True), ([{"kind": "Node", "metadata": {"name": "a"}}], False)])

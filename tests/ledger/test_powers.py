@@ -112,6 +112,10 @@ _HOOKS = "mutatingwebhookconfigurations"
         ([_RUN | {"verbs": ["get", "list", "watch"]}], ""),
         ([_RUN | {"apiGroups": ["cert-manager.io"], "resources": ["certificates"]}], ""),
         ([_RUN | {"apiGroups": ["keda.sh"], "resources": ["scaledobjects"]}], "scaledobjects.keda.sh"),
+        ([{"apiGroups": [API], "resources": ["roles"], "verbs": ["bind"]}], "bind roles in serving"),
+        ([{"apiGroups": [API], "resources": ["roles"], "verbs": ["patch", "escalate"]}], "escalate roles in serving"),
+        ([{"apiGroups": [API], "resources": ["roles"], "verbs": ["update"]}], "update roles in serving, on which"),
+        ([{"apiGroups": [API], "resources": ["rolebindings"], "verbs": ["patch"]}], ""),  # it would be an escalation
         ([{"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["create"]}], "ask a kubelet"),
         ([{"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["get"]}], ""),
         ([{"apiGroups": [""], "resources": ["pods/ephemeralcontainers"], "verbs": ["patch"]}], "run commands in pods"),
@@ -165,6 +169,48 @@ def test_controller_is_known_by_its_image_and_its_own_program(
         assert not is_open(one.objects)
         keda["spec"]["template"]["spec"]["containers"].append({"name": "c", "image": "registry.example.net/waker:3"})
         assert is_open(one.objects)
+
+
+_WAKER = {"name": "b", "image": "registry.example.net/waker:3"}
+
+
+@pytest.mark.parametrize(
+    ("api", "kind", "spec", "opens"),
+    [
+        ("monitoring.coreos.com/v1", "Prometheus", {"serviceAccountName": "owl", "containers": [_WAKER]}, True),
+        ("monitoring.coreos.com/v1", "Prometheus", {"serviceAccountName": "reader", "containers": [_WAKER]}, False),
+        ("opentelemetry.io/v1beta1", "OpenTelemetryCollector", {"serviceAccount": "owl", "image": "a/b:1"}, True),
+        ("kafka.strimzi.io/v1beta2", "KafkaConnect", {"replicas": 1}, True),  # its account is called after it
+        ("monitoring.coreos.com/v1", "ServiceMonitor", {"endpoints": [{"port": "http"}]}, False),
+        ("example.io/v1", "TriggerTemplate", {"params": []}, False),
+    ],
+)
+@pytest.mark.parametrize("default", [False, True])
+def test_custom_resource_acts_by_the_account_that_its_pods_have(
+    tmp_path: Path, api: str, kind: str, spec: Obj, opens: bool, default: bool
+) -> None:
+    """Also one of a group that turns nothing on. Where it names none, its pods have their namespace's own."""
+    more = account("default" if default else "owl-connect", "web", [SCALE], cluster=True)
+    beside = [*account("owl", "web", [SCALE], cluster=True), *more, _named(api, kind, "owl", "web", spec)]
+    opens = opens or (default and api.startswith("example.io"))
+    assert (f"{kind}/web/owl" in {entry.object for entry in _kept(beside, tmp_path).open}) is opens
+
+
+@pytest.mark.parametrize(
+    ("image", "more", "opens"),
+    [
+        ("registry.example.net/mirror/external-dns/external-dns:v0.15", {"args": ["--source=service"]}, False),
+        ("registry.example.net/tools/external-dns:1", {"args": ["--source=service"]}, True),
+        ("registry.k8s.io/external-dns/external-dns:v0.15", {"command": ["sh", "-c", "/wake"]}, True),
+        ("registry.k8s.io/ingress-nginx/controller:v1.12", {"args": ["/nginx-ingress-controller"]}, False),
+    ],
+)
+def test_furniture_is_known_by_who_publishes_it_and_by_its_program(
+    tmp_path: Path, image: str, more: Obj, opens: bool
+) -> None:
+    rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}]
+    beside = [*account("dns", "web", rules, cluster=True), workload("dns", "web", "dns", image=image, **more)]
+    assert ("Deployment/web/dns" in {entry.object for entry in _kept(beside, tmp_path).open}) is opens
 
 
 @pytest.mark.parametrize(

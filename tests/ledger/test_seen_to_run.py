@@ -10,6 +10,9 @@ import pytest
 from composed import Composition, Obj, account, workload
 
 from killcheck.capabilities.ran import Ran
+from killcheck.ledger.conditions import unmet
+from killcheck.ledger.stakes import Stakes
+from killcheck.spec import specfile
 
 MAY_SCALE = [{"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["patch"]}]
 IMAGE = "alpine/k8s:1.32.0"
@@ -97,3 +100,35 @@ def test_a_job_of_its_own_is_no_firing_of_a_cronjob_whose_name_it_resembles(decl
     pod = {"metadata": {"name": "warm-29423700-x2x4z", "namespace": "lab", "ownerReferences": [owner]}}
     held = {("Job", "lab", "warm-29423700")} if declared else set()
     assert (("CronJob", "lab", "warm") in Ran(pod).makers(held)) is not declared
+
+
+_LATER: Obj = {"kubectl": "kubectl -n serving scale deploy/llama --replicas=$(cat /given/n)", "file": "sh /given/run"}
+
+
+@pytest.mark.parametrize(
+    ("says", "volume", "why"),
+    [
+        ("kubectl", {"emptyDir": {}}, "did not do so"),
+        ("file", {"emptyDir": {}}, ""),
+        ("file", {"persistentVolumeClaim": {"claimName": "data"}}, "(persistentVolumeClaim), which is not known"),
+        ("file", {"secret": {"secretName": "by-hand", "optional": True}}, "secret ops/by-hand, which is not among"),
+        ("file", {"configMap": {"name": "plan"}}, "configmaps ops/plan, which Deployment/web/x may write"),
+        ("file", {"configMap": {"name": "fixed"}}, ""),
+    ],
+)
+def test_what_a_program_goes_by_that_ran_and_lit_nothing_may_be_another(says: str, volume: Obj, why: str) -> None:
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["plan"], "verbs": ["patch"]}]
+    maps: list[Obj] = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "ops"}}
+        for name in ("plan", "fixed")
+    ]
+    container = {"name": "a", "image": "alpine/k8s:1.32.3", "command": ["sh", "-c", _LATER[says]]}
+    pod = {"containers": [container], "volumes": [{"name": "given", **volume}]}
+    spec = {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    meta = {"name": "hourly", "namespace": "ops"}
+    cron: Obj = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "spec": spec}
+    writer = [*account("x", "web", rules, cluster=True), workload("x", "web", "x")]
+    one = Composition(rivals=(*maps, *writer, cron))
+    path = specfile.loads(json.dumps(one.spec))
+    said = unmet(cron, Stakes(one.objects, path, path.layers[0])) or ""
+    assert (why in said) if why else not said
