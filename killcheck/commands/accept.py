@@ -105,8 +105,10 @@ def command(
     believed(named_record, chain, anyway=unsealed)
     earlier = accepted.read(file)
     done = accept(story, earlier, until=last, **options)
+    text = accepted.dump(done.rules)
+    accepted.rules(text, file)  # what every command would refuse from now on is not written
     if not dry_run and done.rules != earlier:
-        put(file, accepted.dump(done.rules))
+        put(file, text)
     _tell(done, file, last, dry_run=dry_run)
     if done.rules and not dry_run:
         say(f"next: commit {file}; killcheck history --spec {spec} tells what is accepted", hang=6)

@@ -20,7 +20,7 @@ from killcheck.text.problems import Problem
 if TYPE_CHECKING:
     from killcheck.spec.specfile.accepted_models import ExposureModel
 
-__all__ = ["beside", "dump", "read"]
+__all__ = ["beside", "dump", "read", "rules"]
 
 _HEAD = f"""\
 # Exposures that somebody decided to live with for a while; killcheck accept writes this file.
@@ -41,19 +41,22 @@ def read(file: Path) -> tuple[Rule, ...]:
     if file.is_symlink() and not enclosed(file, file.parent):
         said = "a link that leads out of the spec's folder, not followed: put the file itself there"
         raise SpecError([Problem(str(file), 0, "", said)])
-    if not file.exists():
-        return ()
+    return rules(shape.read(file), file) if file.exists() else ()
+
+
+def rules(text: str, file: Path) -> tuple[Rule, ...]:
+    """The rules of a file's text. Raises SpecError with every problem and its line."""
     from killcheck.spec.specfile.accepted_models import AcceptedModel
 
-    document = one_document(shape.read(file), str(file), what="file of accepted exposures", hint=_WRITES)
+    document = one_document(text, str(file), what="file of accepted exposures", hint=_WRITES)
     return tuple(_rule(one) for one in fitted(document, AcceptedModel).exposures)
 
 
-def dump(rules: Iterable[Rule]) -> str:
+def dump(exposures: Iterable[Rule]) -> str:
     """The file's text; what :func:`read` gives back."""
     from yaml import safe_dump
 
-    exposures = [
+    told = [
         {
             "layer": rule.layer,
             "fault": rule.fault,
@@ -62,9 +65,9 @@ def dump(rules: Iterable[Rule]) -> str:
             "reason": rule.reason,
             "until": rule.until.isoformat() if rule.until else None,
         }
-        for rule in rules
+        for rule in exposures
     ]
-    document: dict[str, Sequence[Any]] = {"exposures": exposures}
+    document: dict[str, Sequence[Any]] = {"exposures": told}
     return _HEAD + safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
 
 
