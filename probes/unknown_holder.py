@@ -32,12 +32,16 @@ class UnknownHolder(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """Custom resources that are no target; where no target is known at all, this is all that can be said."""
         severity: Severity = "warning" if world.kill_path.targets else "error"
-        for one in unknown_holders(world.objects):
+        unknown = unknown_holders(world.objects)
+        for one in unknown:
             named = any((t.kind, t.object) == (one.obj.get("kind"), name_of(one.obj)) for t in world.kill_path.targets)
             if not named:
                 yield self.finding(world, one.obj, (), one.why, severity=severity)
         if not world.kill_path.targets and world.loaded is not None:
-            yield from self._nothing_known(world.loaded.unseen, alone=not world.objects)
+            unseen = world.loaded.unseen
+            if unknown and not any(one.names_gpus for one in unseen):
+                return  # what holds GPUs was read
+            yield from self._nothing_known(unseen, alone=not world.objects)
 
     def _nothing_known(self, unseen: Sequence[Skipped], *, alone: bool) -> Iterable[Finding]:
         """Where nothing that was read is a target, what was not read may be all of them. ``alone``: there is no object:

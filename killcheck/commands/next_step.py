@@ -20,13 +20,15 @@ __all__ = ["after_drill", "after_lint"]
 
 def after_lint(world: World, result: LintResult, manifests: Sequence[Path]) -> str | None:
     """What to type after manifests were read without a spec; None: there are findings, each with its fix."""
-    from killcheck.discover.finding import next_step
+    from killcheck.discover import unknown_holders
+    from killcheck.discover.finding import NAME_IT, next_step
     from killcheck.run.no_layer import write_one
 
     path = world.kill_path
     unseen = world.loaded.unseen if world.loaded else ()
     if not path.targets:
-        return next_step([one for one in unseen if one.names_gpus] or unseen)
+        named = [one for one in unseen if one.names_gpus]
+        return NAME_IT if not named and unknown_holders(world.objects) else next_step(named or unseen)
     if not path.layers:
         return write_one(manifests, unseen)
     if result.at_or_above("error"):

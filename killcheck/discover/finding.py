@@ -32,12 +32,23 @@ if TYPE_CHECKING:
     from killcheck.kube.client import Kube
     from killcheck.rehearsal.record import Rehearsed
 
+#: What is to be done where what names GPUs was read, and is no holder that is understood.
+NAME_IT = "next: name under targets, in a killcheck.yaml, what is to go off"
 #: What renders a chart or a kustomization by hand, as it is told.
 #: What containers of a Docker host are written in. Source: Compose Specification, 03-compose-file.
 _COMPOSE = lazy_re.compile(r"(?:^|/)(?:docker-)?compose(?:\.[\w.-]+)?\.ya?ml$")
 _RENDER = lazy_re.compile(r"(?:helm template|kubectl kustomize|envsubst <) (?!\.\.\. )\S[^()]*? > rendered\.yaml")
 
-__all__ = ["Discovery", "DiscoveryError", "Holder", "from_cluster", "from_objects", "holders", "next_step"]
+__all__ = [
+    "NAME_IT",
+    "Discovery",
+    "DiscoveryError",
+    "Holder",
+    "from_cluster",
+    "from_objects",
+    "holders",
+    "next_step",
+]
 
 
 class DiscoveryError(Exception):
@@ -152,7 +163,10 @@ def from_objects(
     by_target = {target.name: holder.obj for target, holder in zip(targets, held, strict=True)}
     seen = discover_layers.find(found, targets, by_target, rehearsed, strays=strays)
     if not seen.layers:
-        nothing = _no_layer(targets, seen, objects.unseen if isinstance(objects, Loaded) else ())
+        most = sorted(zip(targets, held, strict=True), key=lambda one: -one[1].devices)
+        nothing = _no_layer(
+            tuple(target for target, _ in most), seen, objects.unseen if isinstance(objects, Loaded) else ()
+        )
         if complete:
             raise DiscoveryError(nothing)
         notes += nothing.splitlines()[:1] + [f"looked at: {miss}" for miss in seen.misses]
@@ -390,7 +404,7 @@ def _no_target(
     )
     twice = tuple(f"{ref_of(obj)} " for obj in daemons)
     notes = [note for note in notes if not note.startswith(twice)]
-    last = next_step(named) if named else "next: name under targets, in a killcheck.yaml, what is to go off"
+    last = next_step(named) if named else NAME_IT
     lines = "\n  ".join([message, *_first(said), *notes, *summed_up(named)])
     return DiscoveryError("\n".join([lines, last]), something=True)
 

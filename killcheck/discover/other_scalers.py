@@ -82,9 +82,12 @@ def others(objects: Iterable[Obj], targets: Sequence[Target], by_target: Mapping
 
 
 def who_may_turn_off(objects: Iterable[Obj], target: Target, obj: Obj) -> str | None:
-    """What may turn one workload off although nobody here knows when it does; None: nothing that is here."""
+    """What may turn one workload ("it") off although nobody here knows when it does; None: nothing that is here."""
     said = _all(list(objects), [target], {target.name: obj})
-    return next((f"{one.before}{one.target}{one.after}" for one in said if one.turns_off), None)
+    found = next((one for one in said if one.turns_off), None)
+    if found is None:
+        return None
+    return f"{found.before}it{found.after}" if found.before else found.after.removeprefix(": ")
 
 
 def _all(objects: Sequence[Obj], targets: Sequence[Target], by_target: Mapping[str, Obj]) -> list[_Said]:

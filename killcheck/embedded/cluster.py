@@ -137,7 +137,7 @@ _FIRST = (
 class LoadError(KubeError):
     """A manifest was refused; the message names the object and says why in the API server's words. ``obj``: which.
 
-    ``invalid``: for what it says itself, whatever else there is. ``refused``: this, and all others that are invalid.
+    ``invalid``: for what it says itself. ``refused``: this, and all others that are refused whatever else there is.
     """
 
     def __init__(self, obj: Obj, why: str, *, invalid: bool = False) -> None:
@@ -332,8 +332,9 @@ class Cluster:
         """Create manifests, and the ground they stand on where they bring none (nodes, namespaces, what holders name).
 
         Objects of a kind that no CustomResourceDefinition declares are left out, and that is noted: nothing here would
-        act on them. Raises LoadError for the first that the API server refuses, with all that are invalid whatever
-        else there is: whoever goes on without them need not find them one by one.
+        act on them. Raises LoadError for the first that the API server refuses, with all that it refuses whatever
+        else there is: whoever goes on without them need not find them one by one. (Without a namespace that was
+        refused another is assumed, and what is in it is taken.)
         """
         objects = [copy(obj) for obj in objects]
         refused: list[LoadError] = []
@@ -356,7 +357,8 @@ class Cluster:
                 if stored is not None:
                     self.git.add(obj, stored)
         if refused:
-            refused[0].refused = (refused[0], *(one for one in refused[1:] if one.invalid))
+            stood_on = str(refused[0].obj.get("kind")) in _FIRST  # what others need comes first
+            refused[0].refused = (refused[0], *(one for one in refused[1:] if one.invalid or not stood_on))
             raise refused[0]
 
     def _stand_in(self, objects: Iterable[Obj]) -> None:

@@ -22,7 +22,15 @@ from killcheck.text.yamlfile import YamlError, documents
 if TYPE_CHECKING:
     from pathspec import PathSpec
 
-__all__ = ["IGNORE_FILE", "KUSTOMIZATIONS", "Folders", "helm_command", "kustomization_in", "kustomize_command"]
+__all__ = [
+    "FILES_OUTSIDE",
+    "IGNORE_FILE",
+    "KUSTOMIZATIONS",
+    "Folders",
+    "helm_command",
+    "kustomization_in",
+    "kustomize_command",
+]
 
 #: Names of what is to be left out, one pattern a line, as git has them; in a folder that was named.
 IGNORE_FILE = ".killcheckignore"
@@ -43,6 +51,8 @@ _NEUTRAL = frozenset(
 )
 #: No file's name is longer.
 _LONGEST = 256
+#: What lets kustomize read files that are not below a kustomization's folder.
+FILES_OUTSIDE = ("--load-restrictor", "LoadRestrictionsNone")
 #: Where a kustomization names other folders and files that become objects.
 _NAMING = ("resources", "bases", "components")
 
@@ -72,9 +82,12 @@ def _lacks_dependencies(chart: Path) -> bool:
 
 
 def kustomize_command(folder: Path, spec: Mapping[str, Any] | None = None) -> str:
-    """What renders a kustomization by hand; charts among its resources have to be asked for."""
-    helm = " --enable-helm" if spec and (spec.get("helmCharts") or spec.get("helmChartInflationGenerator")) else ""
-    return f"kubectl kustomize {folder}{helm} > rendered.yaml"
+    """What renders a kustomization by hand; charts, and files outside its folder, have to be asked for."""
+    spec = dict(spec or {})
+    helm = ["--enable-helm"] if spec.get("helmCharts") or spec.get("helmChartInflationGenerator") else []
+    outside = any(one.is_file() and not one.is_relative_to(_normal(folder)) for one in _used_files(folder, spec))
+    words = ["kubectl", "kustomize", str(folder), *helm, *(FILES_OUTSIDE if outside else ())]
+    return f"{shlex.join(words)} > rendered.yaml"
 
 
 class Folders(Struct):
@@ -370,7 +383,7 @@ def _patterns(root: Path, exclude: Sequence[str]) -> PathSpec[Any] | None:
 
 
 def _used_files(folder: Path, spec: dict[str, Any]) -> set[Path]:
-    """Files that a kustomization names elsewhere than among its resources: patches, values, generators' files."""
+    """Whatever a kustomization names that may be a file: resources, patches, values, generators' files."""
     return {_normal(folder / text) for text in _texts(spec) if len(text) < _LONGEST and "\n" not in text}
 
 

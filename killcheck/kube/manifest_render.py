@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from killcheck.kube.manifest_folders import helm_command, kustomization_in, kustomize_command
+from killcheck.kube.manifest_folders import FILES_OUTSIDE, helm_command, kustomization_in, kustomize_command
 from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import name_of
 from killcheck.text import lazy_re
@@ -38,6 +38,9 @@ _LISTED = ("resources", "bases", "components", "crds", "configurations", "patche
 _BY_PATH = ("patches", "patchesJson6902", "replacements", "openapi")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
 _RUN_THINGS = ("helmCharts", "helmChartInflationGenerator", "generators", "transformers", "validators")
+#: kubectl's last line (klog), and what kustomize says of a file that it was not let to read (``fileloader.go``).
+_LOGGED = lazy_re.compile(r'[IWEF]\d{4} [\d:.]+ +\d+ \S+\] "command failed" err="(.*)"')
+_OUTSIDE = lazy_re.compile(r"security; file '([^']+)' is not in or below")
 _SOURCE = lazy_re.compile(r"^# Source: (\S+)$", re.M)
 
 
@@ -157,12 +160,23 @@ def _run(words: list[str], by_hand: str) -> Rendered:
         except OSError as error:
             return Rendered(why=f"{words[0]} cannot be run ({(error.strerror or str(error)).lower()}): {by_hand}")
         if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
-            return Rendered(why=f"not rendered: {said[-1][:300]} ({by_hand})")
+            return Rendered(why=_refused(done.stderr.decode("utf-8", "replace"), by_hand))
         if out.tell() > _MOST_BYTES:
             return Rendered(why=f"more than {_MOST_BYTES // 1_000_000} MB were rendered: {by_hand}")
         out.seek(0)
         return Rendered(out.read().decode("utf-8", "replace"))
+
+
+def _refused(said: str, by_hand: str) -> str:
+    """What a renderer said last, without the time and place of kubectl's log; and what works by hand."""
+    last = (said.strip().splitlines() or ["no reason given"])[-1]
+    outside = _OUTSIDE.search(last)
+    if outside:
+        if FILES_OUTSIDE[0] not in by_hand:  # a kustomization below this one names it
+            by_hand = by_hand.replace(" >", f" {' '.join(FILES_OUTSIDE)} >")
+        return f"not rendered here: {outside[1]} is outside the folder of the kustomization that names it ({by_hand})"
+    logged = _LOGGED.fullmatch(last)
+    return f"not rendered: {(logged[1].replace(chr(92) + chr(34), chr(34)) if logged else last)[:300]} ({by_hand})"
 
 
 def _environment(home: str) -> dict[str, str]:

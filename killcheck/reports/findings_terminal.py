@@ -53,6 +53,8 @@ def show(
     for note in result.notes:
         console.say(Text(f"· {note}", style="dim"), 2)
     console.print()
+    if any(finding.gpus for finding in result.findings):
+        console.say(_left_on(result.findings), 4)
     console.say(_count(result), 4)
 
 
@@ -123,15 +125,31 @@ def _open_questions(console: Screen, unproven: list[Finding], *, verbose: bool) 
     reasons: dict[tuple[str, str], list[str]] = {}
     for finding in sorted(unproven, key=lambda one: -one.gpus):  # those with the most first, as among the errors
         reason = finding.message.removeprefix("not proven: ")
-        reasons.setdefault((finding.probe, reason), []).append(finding.object)
+        gpus, who = _gpus(finding.gpus), finding.object
+        reason, who = (reason.replace(gpus, "GPUs"), f"{who} ({gpus})") if finding.gpus else (reason, who)
+        reasons.setdefault((finding.probe, reason), []).append(who)
     console.print()
     console.print(Text("Not proven:", style="bold magenta"))
     for (probe, reason), objects in reasons.items():
         about = list(dict.fromkeys(one for one in objects if one))
         most = len(about) if verbose else _SHOWN
         more = f", and {len(about) - most} more" if len(about) > most else ""
-        named = f" ({', '.join(about[:most])}{more})" if about else ""
-        console.say(Text(f"  ? {probe}{named}: {reason}", style="magenta"), 4)
+        named = f"\n      {', '.join(about[:most])}{more}" if about else ""
+        console.say(Text(f"  ? {probe}: {reason}{named}", style="magenta"), 6 if about else 4)
+
+
+def _gpus(number: int) -> str:
+    return f"{number} GPU{'s' if number != 1 else ''}"
+
+
+def _left_on(findings: Iterable[Finding]) -> Text:
+    """How many GPUs nothing turns off, and of how many nobody knows."""
+    held = {unproven: sum(f.gpus for f in findings if f.unproven is unproven) for unproven in (False, True)}
+    said = [f"nothing turns off {_gpus(held[False])}"] if held[False] else []
+    said += (
+        [f"whether anything turns off {_gpus(held[True])}{' more' if said else ''} is not proven"] if held[True] else []
+    )
+    return Text("; ".join(said), style="bold red" if held[False] else "bold magenta")
 
 
 def _count(result: LintResult) -> Text:

@@ -216,7 +216,7 @@ def _documents(text: str, file: str, repeated: _Repeated, *, again: bool = False
     if _has_too_many(text):
         raise YamlError(file, 1, f"more than {_MAX_VALUES} values")
     try:
-        nodes = list(yaml.compose_all(text, Loader=_loader()))
+        nodes = _composed(text)
     except yaml.MarkedYAMLError as error:
         raise YamlError(file, *_explain(error, text)) from error
     except RecursionError:
@@ -320,6 +320,42 @@ def _brackets_go_deep(text: str) -> bool:
         depth += 1 if bracket[0] in "[{" else -1
         deepest = max(deepest, depth)
     return deepest > _SUSPECT
+
+
+def _composed(text: str) -> list[yaml.Node]:
+    """The nodes of each document. Raises yaml.YAMLError."""
+    import yaml
+
+    try:
+        return list(yaml.compose_all(text, Loader=_loader()))
+    except yaml.composer.ComposerError as error:
+        if not (error.context or "").startswith("found duplicate anchor"):
+            raise
+    return list(yaml.compose_all(text, Loader=_loader_of_anchors_again()))
+
+
+@cache
+def _loader_of_anchors_again() -> type[yaml.SafeLoader]:
+    """As YAML (1.2, 7.1) and go-yaml (v2 ``parser.anchor``) have it: an alias means the last anchor of its name.
+
+    PyYAML refuses a second one. Its composer in Python lets us forget the first.
+    """
+    import yaml
+
+    base: Any = _loader()
+
+    class Again(yaml.composer.Composer, base):  # type: ignore[misc]
+        def __init__(self, stream: str) -> None:
+            base.__init__(self, stream)
+            yaml.composer.Composer.__init__(self)
+
+        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+            event = self.peek_event()
+            if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
+                self.anchors.pop(event.anchor, None)
+            return super().compose_node(parent, index)
+
+    return Again
 
 
 @cache

@@ -15,6 +15,7 @@ from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.commands import saying
 from killcheck.commands.next_step import after_drill
+from killcheck.discover.finding import NAME_IT
 from killcheck.run.session import Session
 from killcheck.verdict import EXIT_CODES
 
@@ -144,6 +145,16 @@ def test_a_chart_among_others_is_rendered_first(tmp_path):
     (tmp_path / "charts/a/values.yaml").write_text("")
     shutil.copytree(tmp_path / "charts/a", tmp_path / "charts/b")
     assert "none of these 2 names any" in _drilled(tmp_path)
+
+
+def test_what_claims_devices_in_ways_not_understood_is_named_whatever_else_was_not_read(tmp_path):
+    text = "kind: HelmRelease\nmetadata: {name: a}\nspec: {values: {resourceClaims: [{name: g, resourceClaimTemplateName: t}]}}\n"
+    (tmp_path / "release.yaml").write_text(f"apiVersion: helm.toolkit.fluxcd.io/v2\n{text}")
+    (tmp_path / "other.yaml.j2").write_text("kind: ConfigMap\n")
+    assert _drilled(tmp_path) == NAME_IT
+    said = CliRunner().invoke(main, ["lint", "--manifests", str(tmp_path)]).output
+    assert said.splitlines()[-1] == NAME_IT
+    assert "nothing that was read asks for a GPU" not in said
 
 
 def test_a_chart_that_is_not_said_by_name_is_no_command_to_type(tmp_path):

@@ -542,5 +542,5 @@ def test_knative_takes_to_zero_what_does_not_say_otherwise(on_template: dict[str
     }
     target = Target("llm", "serving.knative.dev/v1", "Service", "serving", "llm")
     said = who_may_turn_off([service], target, service)
-    told = "Service/serving/llm: Knative scales it to zero when idle (no min-scale), not drilled"
+    told = "Knative scales it to zero when idle (no min-scale), not drilled"
     assert said == (told if idles else None)

@@ -42,6 +42,10 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+#: What kubectl's last line is.
+LOGGED = r'E1126 19:55:21.066197    8935 run.go:72] "command failed" err="no \"d\""'
+
+
 def installed(folder: Path, name: str, answer: str, code: int = 0) -> None:
     (folder / "answer").write_text(answer)
     (folder / "code").write_text(str(code))
@@ -231,6 +235,20 @@ def test_what_a_renderer_says_when_it_fails_is_told(tools: Path, tmp_path: Path)
     loaded = manifests.load(kustomization(tmp_path / "app", "resources: [d.yaml]\nnamespace: ml\n"))
     assert [ref_of(obj) for obj in loaded.objects] == ["Deployment/chat"]
     assert "not rendered: no reason given" in loaded.notes[-1]
+    (tools / "kubectl").write_text(f"#!/bin/sh\necho '{LOGGED}' >&2; exit 1\n")
+    assert '/app: not rendered: no "d" (kubectl' in manifests.load(tmp_path / "app").notes[-1]
+
+
+def test_files_outside_a_kustomizations_folder_have_to_be_asked_for(tools: Path, tmp_path: Path):
+    said = "accumulating: security; file '/x/d.yaml' is not in or below '/x/app': and so on"
+    (tools / "kubectl").write_text(f'#!/bin/sh\necho "{said}" >&2; exit 1\n')
+    (tools / "kubectl").chmod(0o755)
+    kustomization(tmp_path / "base one", "resources: [d.yaml]\n")
+    app = kustomization(tmp_path / "app", "resources: ['../base one/d.yaml']\nnamespace: ml\n")
+    loaded = manifests.load(app)
+    command = f"kubectl kustomize {app} --load-restrictor LoadRestrictionsNone > rendered.yaml"
+    assert f"/x/d.yaml is outside the folder of the kustomization that names it ({command})" in loaded.notes[-1]
+    assert [command in one.why for one in loaded.skipped if one.cause is Cause.KUSTOMIZATION] == [True]
 
 
 def test_a_chart_is_filled_in_with_files_and_single_values(tools: Path, tmp_path: Path):

@@ -87,6 +87,8 @@ def test_merges_and_aliases_are_followed_and_boolean_keys_noticed():
     assert value["m"] == {"x": 9, "y-": 2}
     assert value["m2"] == {"x": 1, "y-": 2}
     assert documents(TEXT, "f")[1].boolean_keys == ((("false",), "off", 10),)
+    again = documents("a: &x {k: 1}\nb: *x\nc: &x [3]\nd: &x 2\ne: *x\n", "f")[0]
+    assert (again.value, again.line_of(("e",))) == ({"a": {"k": 1}, "b": {"k": 1}, "c": [3], "d": 2, "e": 2}, 5)
 
 
 def test_the_raw_text_of_plain_scalars_only():

@@ -131,6 +131,16 @@ def test_an_autoscaler_may_go_to_zero_since_1_37(on):
     on("1.37").load([deployment(), HPA])
 
 
+def test_what_is_refused_whatever_else_there_is_is_told_at_once(on):
+    """But not beside what others stand on: without it, another is assumed."""
+    old = [{**HPA, "apiVersion": "autoscaling/v2beta2", "metadata": {"name": name}} for name in "ab"]
+    space = {"apiVersion": "v1beta1", "kind": "Namespace", "metadata": {"name": "x"}}
+    for objects, told in ((old, ["a", "b"]), ([*old, space], ["x"])):
+        with pytest.raises(LoadError) as raised:
+            on("1.36").load(objects)
+        assert [one.obj["metadata"]["name"] for one in raised.value.refused] == told
+
+
 def replicas(cluster):
     return cluster.kube.get(r.DEPLOYMENTS, "queue", "default")["spec"]["replicas"]
 
