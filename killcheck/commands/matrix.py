@@ -259,7 +259,9 @@ def failing(cells: Sequence[Cell]) -> Iterator[str]:
             yield f"{layer}, {undisturbed}under {len(under)} fault(s), is inconclusive: {'; '.join(why)}"
         else:
             named = f" under {cell.fault}" if cell.fault else ""
-            yield f"{layer}{named} must be {cell.wanted}, is {cell.word}: {cell.result.cause or cell.result.why}"
+            said = cell.result.problems[0] if cell.result.dirty else cell.result.cause or cell.result.why
+            left = ", and not all is as it was" if cell.result.dirty else ""
+            yield f"{layer}{named} must be {cell.wanted}, is {cell.word}{left}: {said}"
 
 
 def undrillable(session: Session, only_layers: Collection[str] = ()) -> list[str]:

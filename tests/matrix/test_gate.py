@@ -83,6 +83,13 @@ def test_what_was_not_run_hides_no_other_reason():
     ]
 
 
+def test_what_a_cell_left_changed_is_why_it_does_not_pass():
+    left = "Deployment inference/vllm: spec.replicas was 1 and is 0"
+    result = DrillResult("switch", (), Verdict.SURVIVED, "it turned the GPUs off", problems=(left,))
+    [told] = failing([Cell("switch", "", Outcome.SURVIVED, result)])
+    assert told == f"switch must be survived, is survived, and not all is as it was: {left}"
+
+
 def test_what_the_cluster_has_no_lever_for_is_in_the_document_too(monkeypatch):
     monkeypatch.setattr(Session, "capabilities", frozenset())
     done = gate("--example", "dead-man", "--quick", "--json", "--skip", "lint", "--skip", "fences", code=0)

@@ -298,7 +298,8 @@ def _run(
             f"a probe pod of the executor's image could not run /bin/sh (exit code {code}): whether NetworkPolicies "
             "are enforced here cannot be told"
         )
-    return code, said[-1] if said else f"exit code {code}"
+    told = [line for line in said if line.startswith("killcheck probe: ")] or said
+    return code, told[-1] if told else f"exit code {code}"
 
 
 def _ended(stage: Stage, body: Obj, when: str) -> tuple[str, str, int, list[str]]:
