@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World
@@ -96,6 +96,9 @@ def _never(world: World, expr: str) -> str | None:
     unlabelled = _unlabelled(world, expr)
     if unlabelled is not None:
         return unlabelled
+    renamed = _renamed(world, expr)
+    if renamed is not None:
+        return renamed
     below = re.search(r"<\s*(0(?:\.0*)?|-\d\S*)\s*$", expr.strip())
     if below and re.search(r"DCGM_|util|gpu", expr, re.IGNORECASE):
         return f"no utilisation is below {below[1]}"
@@ -132,6 +135,39 @@ def _unlabelled(world: World, expr: str) -> str | None:
         if not any(f"{kind}s=[" in said for said in setups):
             return f"kube-state-metrics makes no kube_{kind}_labels without --metric-labels-allowlist={kind}s=[...]"
     return None
+
+
+def _renamed(world: World, expr: str) -> str | None:
+    """A label of DCGM's series that the scrape here calls otherwise; None where it does not, or is not here.
+
+    Source: prometheus.io/docs, scrape_config ``honor_labels`` (ServiceMonitor ``honorLabels``, by default false).
+    """
+    for monitor in world.of("ServiceMonitor", "PodMonitor"):
+        ends = dig(monitor, "spec", "endpoints", default=[]) or dig(monitor, "spec", "podMetricsEndpoints", default=[])
+        if "dcgm" not in f"{name_of(monitor)} {dig(monitor, 'spec', 'selector')}" or any(
+            one.get("relabelings") or one.get("metricRelabelings") for one in ends
+        ):
+            continue
+        honours = any(one.get("honorLabels") is True for one in ends)
+        says = f"{monitor['kind']} {name_of(monitor)} " + ("has" if honours else "has no") + " honorLabels: true"
+        for matchers in _OF_DCGM.findall(expr):
+            for label, operator, value in _MATCHER.findall(matchers):
+                plain = label.removeprefix("exported_")
+                if plain not in _BOTH or not _some(operator, value, {*_BOTH[plain](world)}):
+                    continue
+                if honours and label != plain:
+                    return f"the scrape calls {label} {plain}: {says}"
+                if not honours and label == plain:
+                    return f"the scrape calls {label} exported_{label}: {says}"
+    return None
+
+
+#: Labels that dcgm-exporter and its scrape both have, and what they are of this kill path's GPUs.
+_BOTH: Mapping[str, Callable[[World], Iterable[str]]] = {
+    "namespace": lambda world: (holder.namespace for holder in world.holders),
+    "pod": lambda world: (f"{name_of(holder.obj)}-0" for holder in world.holders),
+}
+_OF_DCGM = lazy_re.compile(r"DCGM_\w+\s*\{([^}]*)\}")
 
 
 def _some(operator: str, value: str, among: set[str]) -> bool:

@@ -32,6 +32,10 @@ LOOK_BACK_S = 3 * 3600.0
 #: How deep recorded series may rest on others.
 _MAX_DEPTH = 8
 
+#: Labels that an exporter and its scrape both have: in matchers of DCGM's series, and where series are joined.
+_SCRAPED = lazy_re.compile(
+    r"(?:DCGM_\w+\s*\{[^}]*?|\b(?:by|on)\s*\([^)]*?)\b((?:exported_)?(?:namespace|pod|container))\b(?!\s*\()"
+)
 #: Labels that programs on a node give it, of which nothing is known unless one of them was seen.
 _DISCOVERED = lazy_re.compile(r"\blabel_(?:nvidia_com|feature_node_kubernetes_io)_\w+")
 
@@ -108,9 +112,20 @@ def _taken(rule: Rule, expr: Expr, source: _Recorded) -> Iterator[str]:
         yield f"dcgm-exporter's counters file names {', '.join(own)}, which it does not as shipped"
     if any(name.startswith("DCGM_") for name in expr.metrics) and re.search(r"[(,{]\s*node\s*[),=!]", rule.expr):
         yield "the scrape gives dcgm-exporter's series a label node"
+    yield from _scraped([rule.expr, *source.recorded(expr.metrics)])
     if source.history.labels_taken and re.search(r"\bkube_\w+_labels\b", rule.expr):
         labels = sorted(set(re.findall(r"\blabel_\w+\b(?!\s*\()", rule.expr)))
         yield f"kube-state-metrics exports {', '.join(labels) or 'labels'} (--metric-labels-allowlist)"
+
+
+def _scraped(texts: Iterable[str]) -> Iterator[str]:
+    """Whose labels a scrape of dcgm-exporter keeps, where an expression reads them: honorLabels decides."""
+    read = {name for text in texts if "DCGM_" in text for name in _SCRAPED.findall(text)}
+    renamed = sorted(name for name in read if name.startswith("exported_"))
+    if renamed:
+        yield f"the scrape calls dcgm-exporter's labels {', '.join(renamed)} (honorLabels: false)"
+    if read - set(renamed):
+        yield f"the scrape keeps dcgm-exporter's labels {', '.join(sorted(read - set(renamed)))} (honorLabels: true)"
 
 
 class _Recorded(Struct):
@@ -122,6 +137,10 @@ class _Recorded(Struct):
 
     def _of(self, name: str) -> list[Record]:
         return [one for one in self.records if one.name == name]
+
+    def recorded(self, names: Iterable[str]) -> list[str]:
+        """The expressions by which rules record such series."""
+        return [one.expr for name in names for one in self._of(name)]
 
     def known(self, name: str) -> bool:
         """What was recorded, by the drill or by a rule; and what is known to be never there."""

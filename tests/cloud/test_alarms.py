@@ -222,6 +222,29 @@ def test_the_alert_of_the_fourth_article_joins_cards_to_their_nodes_labels(capac
     assert ("--metric-labels-allowlist" in taken) is (allowed is None)
 
 
+@pytest.mark.parametrize(
+    ("expr", "taken"),
+    [
+        (
+            'DCGM_FI_DEV_GPU_UTIL{exported_namespace="inference"} < 5',
+            ["calls dcgm-exporter's labels exported_namespace"],
+        ),
+        (
+            'DCGM_FI_DEV_GPU_UTIL{namespace="inference"} < 5',
+            ["keeps dcgm-exporter's labels namespace (honorLabels: true"],
+        ),
+        ("gpu:idle:sum > 0", ["keeps dcgm-exporter's labels pod"]),
+        ("DCGM_FI_DEV_GPU_UTIL < 5", []),
+    ],
+)
+def test_it_is_told_whose_labels_a_scrape_is_taken_to_keep(expr, taken):
+    """One of the two is silent, by honorLabels of the ServiceMonitor."""
+    recorded = [rules.Record("gpu:idle:sum", "sum by (pod) (DCGM_FI_DEV_GPU_UTIL < bool 5)", ())]
+    (told,) = alarms.evaluate(rule(expr), history(), 3600.0, recorded)
+    assert told.fires_s is not None
+    assert [said in one for said, one in zip(taken, told.taken, strict=True)] == [True] * len(taken)
+
+
 def test_a_mistyped_metric_never_fires_and_its_name_is_told():
     (told,) = alarms.evaluate(rule("DCGM_FI_DEV_GPU_UTILISATION < 5"), history(), 3600.0)
     assert (told.fires_s, told.unproven) == (None, "")

@@ -384,6 +384,8 @@ _KSM = {
         ('(count(kube_node_info{node=~"gpu-spot.*"}) or vector(0)) / count(kube_node_info) < 0.4', ""),
         ("max(kueue_admission_wait_time_seconds) > 60 and on() DCGM_FI_DEV_GPU_UTIL < 5", "is a histogram of kueue"),
         ("(DCGM_FI_DEV_GPU_UTIL < 5) * on(node) group_left() kube_node_labels", "without --metric-labels-allowlist"),
+        ('DCGM_FI_DEV_GPU_UTIL{namespace="inference"} < 5', "calls namespace exported_namespace: ServiceMonitor dcgm"),
+        ('DCGM_FI_DEV_GPU_UTIL{exported_namespace="inference"} < 5', ""),
     ],
 )
 def test_an_alert_on_what_nobody_exports_can_never_fire(objects, expr, says):
@@ -394,7 +396,9 @@ def test_an_alert_on_what_nobody_exports_can_never_fire(objects, expr, says):
         "metadata": {"name": "gpus", "namespace": "inference"},
         "spec": {"groups": [group]},
     }
-    told = [finding.message for finding in _found([*objects, rule, _KSM], "no-alarm")]
+    scrape = {"spec": {"selector": {}, "endpoints": [{"port": "metrics"}]}}
+    monitor = {"kind": "ServiceMonitor", "metadata": {"name": "dcgm", "namespace": "monitoring"}, **scrape}
+    told = [finding.message for finding in _found([*objects, rule, _KSM, monitor], "no-alarm")]
     assert [says in message for message in told] == ([True] if says else [])
 
 
