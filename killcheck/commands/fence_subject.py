@@ -126,7 +126,7 @@ def chosen(options: dict[str, Any]) -> Iterator[Subject]:
     with session.reading():
         yield Subject(
             kill_path,
-            session.objects,
+            [*session.objects, *session.configured],
             _ceiling(kill_path, options),
             catalogue_for(kill_path, options["catalogues"]),
             account,

@@ -325,7 +325,8 @@ def _document(doc: Document, found: Found, lines: _Lines) -> None:
     if cause is not None:
         named = names_accelerators(lines.around(doc.line))
         kept = tuple(floors(doc.value)) if cause is Cause.CONFIGURATION else ()
-        found.skipped.append(Skipped(doc.file, doc.line, reason, cause, named, floors=kept))
+        machines = doc.value if cause is Cause.CONFIGURATION and doc.value.get("kind") == "ClusterConfig" else None
+        found.skipped.append(Skipped(doc.file, doc.line, reason, cause, named, floors=kept, document=machines))
         return
     refused = list(_refused_keys(doc))
     found.surprises += _surprises(doc)

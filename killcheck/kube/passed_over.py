@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from killcheck.kube.objects import Obj
 from killcheck.kube.resources import by_kind
 from killcheck.text import lazy_re
 from killcheck.text.shown import brief
@@ -94,7 +95,8 @@ class Skipped(Struct, frozen=True):
     it would have changed, or been read beside: of a kustomization that was not rendered, all that its resources name.
     Of a chart they are its own.
     ``floors``: groups of machines with GPUs that a cluster's configuration always keeps, and how many.
-    ``of``: the ``apiVersion`` and ``kind`` of a document that says them; empty: not known.
+    ``of``: the ``apiVersion`` and ``kind`` of a document that says them; empty: not known. ``document``: itself, where
+    it is no object and says which machines a cluster has (eksctl's).
     """
 
     file: str
@@ -105,6 +107,7 @@ class Skipped(Struct, frozen=True):
     files: tuple[str, ...] = ()
     floors: tuple[tuple[str, int], ...] = ()
     of: tuple[str, str] = ("", "")
+    document: Obj | None = None
 
     def __post_init__(self) -> None:
         structs.force_setattr(self, "why", brief(self.why))

@@ -65,7 +65,7 @@ def findings(session: Session) -> LintResult:
 
 def fences(session: Session) -> FenceReport:
     """Against the spec's ceiling. Raises KubeError, ManifestError, AccountError for a catalogue that cannot be read."""
-    kill_path, objects = session.kill_path, [] if session.real else session.objects
+    kill_path, objects = session.kill_path, [] if session.real else [*session.objects, *session.configured]
     if session.real and kill_path.in_kubernetes:
         with session.cluster() as (cluster, _):
             objects = gather(cluster.kube)

@@ -287,6 +287,12 @@ class Session:
         """What of the manifests was passed over and may hold GPUs, or a switch. Raises ManifestError."""
         return self._loaded.unseen if not self.real and self.objects and self._loaded else ()
 
+    @property
+    def configured(self) -> list[Obj]:
+        """Documents of the manifests that no API server keeps, and that say which machines a cluster has (eksctl's)."""
+        passed_over = self._loaded.skipped if not self.real and self.objects and self._loaded else ()
+        return [one.document for one in passed_over if one.document is not None]
+
     def reading(self) -> AbstractContextManager[None]:
         """While what was loaded is read: raises ManifestError where it stumbles over a manifest of a wrong shape."""
         from killcheck.discover.shapes import read_as_typed

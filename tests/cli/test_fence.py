@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -55,6 +56,17 @@ def test_the_spec_bounds_all_devices_forbids_types_and_brings_its_own_prices(tmp
     assert (code, listed["usd_per_node"]) == (0, 30.13118)
     code, ours = with_fences("{maxUsdPerHour: 25, catalogues: [ours.csv]}", "prices: {g6e.48xlarge: 10.0}\n")
     assert (code, ours["usd_per_node"]) == (0, 10.0)
+
+
+def test_machines_of_eksctls_configuration_are_a_door(tmp_path):
+    """No API server keeps it, and drills pass it over: it says which machines a cluster has all the same."""
+    folder = shutil.copytree(fixtures.path("dead-man"), tmp_path / "path")
+    group = "managedNodeGroups: [{name: big, instanceTypes: [p5.48xlarge], maxSize: 4}]\n"
+    head = "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: dev, region: us-east-1}\n"
+    (folder / "cluster.yaml").write_text(head + group)
+    for place in (("--manifests", str(folder)), (str(folder / "killcheck.yaml"),)):
+        done = fence(*place, *(("--max-usd", "61") if place[0] == "--manifests" else ()))
+        assert (done.exit_code, "EKSNodegroup/big" in done.output) == (1, True), done.output
 
 
 def test_a_catalogue_that_cannot_be_used_says_file_and_line(tmp_path):
