@@ -233,7 +233,7 @@ class Folders(Struct):
     def _unnamed(self, folder: Path, name: str) -> None:
         """A name that writes lines of its own where it is told, or that a terminal obeys: nobody means well by one."""
         told = "".join(sign if sign.isprintable() else "?" for sign in name)
-        why = "its name has a line break, or what a terminal obeys"
+        why = "its name has a line break, what a terminal obeys, or bytes that are no UTF-8: rename it"
         self.skipped.append(Skipped(str(folder / told), 0, why, Cause.UNREADABLE))
 
     def _pipelines(self, files: Iterable[Path]) -> None:

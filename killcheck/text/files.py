@@ -47,7 +47,7 @@ def text_of(file: Path | str, encoding: str = "utf-8", *, errors: str = "strict"
         length = about.st_size if stat.S_ISREG(about.st_mode) and about.st_size else LONGEST
         content = source.read(min(length, LONGEST) + 1)
     if len(content) > LONGEST:
-        raise OSError(errno.EFBIG, f"larger than {LONGEST >> 20} MiB", os.fspath(file))
+        raise OSError(errno.EFBIG, f"larger than {LONGEST >> 20} mebibytes", os.fspath(file))
     text = content.decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 

@@ -27,8 +27,12 @@ class Problem(Struct, frozen=True):
 
 def not_utf8(error: UnicodeDecodeError) -> str:
     """What to say of a file whose bytes are no UTF-8."""
-    wide = error.object[:2] in (b"\xff\xfe", b"\xfe\xff") and len(error.object) % 2 == 0
-    return "UTF-16, not UTF-8: save it as UTF-8" if wide else f"not text in UTF-8 (byte {error.start})"
+    begin, length = bytes(error.object[:4]), len(error.object)
+    if begin in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") and length % 4 == 0:
+        return "UTF-32, not UTF-8: save it as UTF-8"
+    if begin[:2] in (b"\xff\xfe", b"\xfe\xff") and length % 2 == 0:
+        return "UTF-16, not UTF-8: save it as UTF-8"
+    return f"not text in UTF-8 (byte {error.start}): save it as UTF-8"
 
 
 class FileProblems(Exception):

@@ -183,11 +183,12 @@ def test_a_bad_duration(killcheck):
     assert "7h" in result.output or "90s" in result.output
 
 
-def test_a_spec_in_utf_16_is_said_to_be_one(killcheck, tmp_path):
-    (tmp_path / "killcheck.yaml").write_bytes(GOOD.encode("utf-16"))
+@pytest.mark.parametrize("wide", ["UTF-16", "UTF-32"])
+def test_a_spec_in_wide_characters_is_said_to_be_one(killcheck, tmp_path, wide):
+    (tmp_path / "killcheck.yaml").write_bytes(GOOD.encode(wide))
     result = killcheck("drill", "killcheck.yaml")
     assert result.exit_code == 2
-    assert "killcheck.yaml: UTF-16, not UTF-8: save it as UTF-8" in result.output
+    assert f"killcheck.yaml: {wide}, not UTF-8: save it as UTF-8" in result.output
 
 
 def test_links_in_a_circle_beside_a_spec_are_not_followed(killcheck, tmp_path):

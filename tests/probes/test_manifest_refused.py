@@ -42,6 +42,7 @@ EDITS = [
         "batch/v1beta1",
         'no matches for kind "CronJob" in version "batch/v1beta1"; there is CronJob in batch/v1',
     ),
+    (SWITCH, "apiVersion: batch/v1", "apiVersion: 1", "apiVersion: 1", 'in version "1"; there is CronJob in batch/v1'),
     (
         SWITCH,
         "kind: RoleBinding",

@@ -84,12 +84,12 @@ def test_a_file_without_an_end_is_one_problem(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LONGEST", 2**20)
     long = tmp_path / "long.yaml"
     long.write_bytes(MANIFEST.encode() + b"# x\n" * 2**18)
-    with pytest.raises(OSError, match="larger than 1 MiB"):
+    with pytest.raises(OSError, match="larger than 1 mebibytes"):
         text_of(long)
     (tmp_path / "own.yaml").write_text(MANIFEST)
     loaded = manifests.load([tmp_path])
-    assert [(one.file, one.why) for one in loaded.skipped] == [(str(long), "larger than 1 mib")]
-    with pytest.raises(SpecError, match="larger than 1 mib"):
+    assert [(one.file, one.why) for one in loaded.skipped] == [(str(long), "larger than 1 mebibytes")]
+    with pytest.raises(SpecError, match="larger than 1 mebibytes"):
         specfile.load(long)
 
 

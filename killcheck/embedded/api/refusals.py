@@ -99,11 +99,14 @@ def _no_such_type(kinds: Registry, group: str, version: str, name: str) -> list[
             since = releases.TYPES[one.api_version, one.plural]
             said = f"Kubernetes {kinds.release.name} does not serve it: v1.{since} is the first"
             return [Refusal(("apiVersion",), f'no matches for kind "{name}" in version "{group}/{version}": {said}')]
-    known = [kind for kind in kinds.all() if kind.resource.group == group and kind.crd is None]
-    near = [kind.resource for kind in known if kind.resource.kind.lower() == name.lower()]
+    alike = [k.resource for k in kinds.all() if k.crd is None and k.resource.kind.lower() == name.lower()]
+    here = [resource for resource in alike if resource.group == group]
+    near = here or (
+        alike if "." not in group else []
+    )  # a group of somebody's has a dot in it (apiextensions validation)
     if not near:
         return []
-    wrong: Path = ("kind",) if any(resource.version == version for resource in near) else ("apiVersion",)
+    wrong: Path = ("kind",) if any(resource.version == version for resource in here) else ("apiVersion",)
     said = f'no matches for kind "{name}" in version "{f"{group}/{version}" if group else version}"'
     return [Refusal(wrong, f"{said}; there is {near[0].kind} in {near[0].api_version}")]
 
