@@ -45,10 +45,13 @@ def policy(params: bool, variables: Iterable[str] | None = None, *, authorizer: 
 def problem(
     text: str,
     declared: Declared,
-    wanted: str = "bool",
+    wanted: str | tuple[str, ...] = "bool",
     otherwise: str = "must evaluate to {} but got {}",
 ) -> str:
-    """What is wrong with an expression that is to be of type ``wanted`` (empty: any); empty: nothing certain."""
+    """What is wrong with an expression that is to be of type ``wanted`` (empty: any); empty: nothing certain.
+
+    Of several types, one.
+    """
     early = _ends_early(text)
     if early:
         return _shown(text, len(text) + bool(text), f"Syntax error: {early}")
@@ -68,7 +71,13 @@ def problem(
         got = type_of(tree, text, own)
     except TypeProblem as error:
         return _shown(text, error.column, error.why)
+    if isinstance(wanted, tuple):
+        return "" if got in ("", *wanted) else otherwise.format(_one_of(wanted), got)
     return otherwise.format(wanted, got) if wanted and got not in ("", wanted) else ""
+
+
+def _one_of(types: tuple[str, ...]) -> str:
+    return f"one of [{' '.join('null_type' if name == 'null' else name for name in types)}]"
 
 
 def _shown(text: str, column: int, why: str) -> str:

@@ -155,8 +155,7 @@ class Evictor:
         if known is None:
             conditions.append(target)
         elif (known.get("status"), known.get("reason")) != ("True", "EvictionByEvictionAPI"):
-            known.clear()
-            known.update(target)
+            known.update(target)  # whose observedGeneration stays with whoever set it
         return new
 
 

@@ -121,6 +121,7 @@ class StatefulSetController(Controller):
             return True
         if "deletionTimestamp" in pod["metadata"]:
             return True
+        self._own_claims(at.set, pod, gone=False)
         return not self._available(pod, at)
 
     def _condemn(self, at: _Pass, pod: Obj, first_unavailable: Obj | None) -> bool:
@@ -128,6 +129,7 @@ class StatefulSetController(Controller):
             return at.monotonic
         if at.monotonic and not self._available(pod, at) and pod is not first_unavailable:
             return True
+        self._own_claims(at.set, pod, gone=True)
         self._delete(at.set, pod)
         return True
 
@@ -230,6 +232,8 @@ class StatefulSetController(Controller):
                 continue
             labels = dict(dig(owner, "spec", "selector", "matchLabels", default={}))
             meta = {"name": name, "namespace": namespace_of(owner), "labels": labels}
+            if _policy(owner, "whenDeleted") == "Delete":
+                meta["ownerReferences"] = [controller_ref(owner, r.STATEFULSETS)]
             body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": template["spec"]}
             try:
                 self.kube.create(r.PERSISTENTVOLUMECLAIMS, body)
@@ -237,6 +241,22 @@ class StatefulSetController(Controller):
                 continue
             text = f"Create Claim {name} Pod {name_of(pod)} in StatefulSet {name_of(owner)} success"
             self.events.emit(owner, "Normal", "SuccessfulCreate", text)
+
+    def _own_claims(self, owner: Obj, pod: Obj, *, gone: bool) -> None:
+        """A pod's claims go with the set, or with the pod that is scaled away (stateful_set_utils.go)."""
+        by_pod = gone and _policy(owner, "whenScaled") == "Delete"
+        ours = controller_ref(pod, r.PODS) if by_pod else controller_ref(owner, r.STATEFULSETS)
+        wanted = [ours] if by_pod or _policy(owner, "whenDeleted") == "Delete" else []
+        for template in _templates(owner):
+            claim = self.volume_claims.get(_claim_name(template, owner, _ordinal(owner, pod) or 0), namespace_of(owner))
+            if claim is None or "deletionTimestamp" in claim["metadata"]:
+                continue
+            have = claim["metadata"].get("ownerReferences") or []
+            uids = (owner["metadata"]["uid"], pod["metadata"]["uid"])
+            refs = [ref for ref in have if ref["uid"] not in uids] + wanted
+            if refs != have:
+                meta = claim["metadata"] | {"ownerReferences": refs}
+                self.kube.replace(r.PERSISTENTVOLUMECLAIMS, claim | {"metadata": meta})
 
     # -- status --------------------------------------------------------------------------------------------
     def _update_status(self, at: _Pass) -> None:
@@ -283,6 +303,10 @@ def _ordinal(owner: Obj, pod: Obj) -> int | None:
 
 def _templates(owner: Obj) -> list[Obj]:
     return owner["spec"].get("volumeClaimTemplates") or []
+
+
+def _policy(owner: Obj, when: str) -> str:
+    return str(dig(owner, "spec", "persistentVolumeClaimRetentionPolicy", when, default="Retain"))
 
 
 def _claim_name(template: Obj, owner: Obj, ordinal: int) -> str:

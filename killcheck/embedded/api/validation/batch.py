@@ -177,6 +177,66 @@ _COUNTS = (
 )
 
 
+#: Rules that a success policy may have.
+_MOST_RULES = 20
+
+
+def _success_policy(rules: list[Obj], completions: int, path: str) -> Causes:
+    path = f"{path}.successPolicy.rules"
+    causes: Causes = []
+    if not rules:
+        causes.append(required(path, "at least one rules must be specified when the successPolicy is specified"))
+    if len(rules) > _MOST_RULES:
+        causes.append(too_many(path, len(rules), _MOST_RULES))
+    for i, rule in enumerate(rules):
+        indexes, count, total = rule.get("succeededIndexes"), rule.get("succeededCount"), 0
+        here = f"{path}[{i}].succeededCount"
+        if indexes is None and count is None:
+            words = "at least one of succeededCount or succeededIndexes must be specified"
+            causes.append(required(f"{path}[{i}]", words))
+        try:
+            total = _indexes(indexes or "", completions)
+        except ValueError as error:
+            words = f"error parsing succeededIndexes: {error}"
+            causes.append(invalid(f"{path}[{i}].succeededIndexes", indexes, words))
+        causes += nonnegative(here, count)
+        if count is not None and count > completions:
+            words = f"must be less than or equal to {completions} (the number of specified completions)"
+            causes.append(invalid(here, count, words))
+        if count is not None and indexes is not None and count > total:
+            words = (
+                f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+            )
+            causes.append(invalid(here, count, words))
+    return causes
+
+
+def _indexes(text: str, completions: int) -> int:
+    """How many indexes a text like ``0-2,5`` has. Raises ValueError (validateIndexesFormat)."""
+    last, total = -1, 0
+    for interval in text.split(",") if text else ():
+        ends = interval.split("-")
+        if len(ends) > 2:
+            raise ValueError(
+                f'the fragment "{interval}" violates the requirement that an index interval can have at most two parts '
+                "separated by '-'"
+            )
+        numbers: list[int] = []
+        for end in ends:
+            if not end.isascii() or not end.isdigit():
+                raise ValueError(f'cannot convert string to integer for index: "{end}"')
+            if int(end) >= completions:
+                raise ValueError(f'too large index: "{end}"')
+            if numbers and numbers[0] >= int(end):
+                raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {end}")
+            numbers.append(int(end))
+        if last >= numbers[0]:
+            raise ValueError(f"non-increasing order, previous: {last}, current: {numbers[0]}")
+        last = numbers[-1]
+        total += last - numbers[0] + 1
+    return total
+
+
 def _job_spec(spec: Obj, path: str, *, with_selector: bool) -> Causes:
     causes: Causes = []
     for field in _COUNTS:
@@ -196,6 +256,8 @@ def _job_spec(spec: Obj, path: str, *, with_selector: bool) -> Causes:
             for rule in spec["successPolicy"].get("rules") or ()
         ]
         causes.append(invalid(f"{path}.successPolicy", {"Rules": inner}, "requires indexed completion mode"))
+    elif spec.get("successPolicy") is not None and spec.get("completions") is not None:
+        causes += _success_policy(spec["successPolicy"].get("rules") or [], spec["completions"], path)
     causes += _replacement(spec, f"{path}.podReplacementPolicy")
     template = spec.get("template") or {}
     causes += podspec.template(template, f"{path}.template")

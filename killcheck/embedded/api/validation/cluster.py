@@ -217,6 +217,9 @@ def volume_claim(spec: Obj, path: str) -> Causes:
         causes.append(not_supported(f"{path}.volumeMode", spec["volumeMode"], ("Block", "Filesystem")))
     if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
         causes.append(required(f"{path}.resources[storage]"))
+    elif parse(spec["resources"]["requests"]["storage"]) <= 0:
+        asked = spec["resources"]["requests"]["storage"]
+        causes.append(invalid(f"{path}.resources[storage]", asked, "must be greater than zero"))
     causes += meta.selector(spec.get("selector"), f"{path}.selector")
     if spec.get("storageClassName"):
         causes += names.dns_subdomain_cause(f"{path}.storageClassName", spec["storageClassName"])

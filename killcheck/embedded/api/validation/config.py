@@ -124,6 +124,28 @@ _SCOPES = (
     "Terminating",
     "VolumeAttributesClass",
 )
+_OUT_OF_SCOPE = "unsupported scope applied to resource"
+_EXISTS = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+#: What a pod computes with, and all that a quota knows by itself (pkg/apis/core/helper).
+_COMPUTED = frozenset({"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
+_QUOTED = _COMPUTED | {
+    "configmaps",
+    "ephemeral-storage",
+    "limits.ephemeral-storage",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.ephemeral-storage",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+}
 
 
 def _quota(new: Obj) -> Causes:
@@ -132,11 +154,46 @@ def _quota(new: Obj) -> Causes:
     for name, text in (spec.get("hard") or {}).items():
         path = key("spec.hard", name)
         causes += resources.quota_name(path, name) + resources.quantity(path, name, text)
-    scopes = spec.get("scopes") or []
-    causes += [invalid("spec.scopes", scopes, "unsupported scope") for scope in scopes if scope not in _SCOPES]
+    scopes, hard = spec.get("scopes") or [], sorted(spec.get("hard") or {})
+    for scope in scopes:
+        if scope not in _SCOPES:
+            causes.append(invalid("spec.scopes", scopes, "unsupported scope"))
+        causes += [invalid("spec.scopes", scopes, _OUT_OF_SCOPE) for name in hard if not _in_scope(name, scope)]
     for pair in (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")):
         if set(pair) <= set(scopes):
             causes.append(invalid("spec.scopes", scopes, "conflicting scopes"))
+    selector = spec.get("scopeSelector")
+    return causes + (_scope_selector(selector, hard) if selector is not None else [])
+
+
+def _in_scope(name: str, scope: str) -> bool:
+    """Whether a quota of that scope can bound it; what is no resource of a standard quota every scope can."""
+    if scope == "VolumeAttributesClass":
+        return name not in _QUOTED or name in ("persistentvolumeclaims", "requests.storage")
+    if scope not in _SCOPES or name not in _QUOTED:
+        return True
+    return name == "pods" or (scope != "BestEffort" and name in _COMPUTED)
+
+
+def _scope_selector(selector: Obj, hard: list[str]) -> Causes:
+    """Source: validateScopedResourceSelectorRequirement of pkg/apis/core/validation."""
+    path = "spec.scopeSelector.matchExpressions"
+    causes: Causes = []
+    for one in selector.get("matchExpressions") or []:
+        scope, operator, values = one.get("scopeName", ""), one.get("operator", ""), one.get("values") or []
+        if scope not in _SCOPES:
+            causes.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
+        causes += [invalid(path, selector, _OUT_OF_SCOPE) for name in hard if not _in_scope(name, scope)]
+        if scope in _SCOPES and scope not in ("PriorityClass", "VolumeAttributesClass") and operator != "Exists":
+            causes.append(invalid(f"{path}.operator", operator, _EXISTS))
+        if operator in ("In", "NotIn") and not values:
+            words = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            causes.append(required(f"{path}.values", words))
+        elif operator in ("Exists", "DoesNotExist") and values:
+            words = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            causes.append(invalid(f"{path}.values", values, words))
+        elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
+            causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     return causes
 
 

@@ -21,17 +21,19 @@ _TWICE = (
     "must not contain both Deny and Warn (repeating the same validation failure information in the API response and "
     "headers serves no purpose)"
 )
+#: What an audit annotation may be.
+_AUDITED = ("string", "null")
 _DEVICE_TYPE = "must evaluate to {} or the unknown type, not {}"
 
 
 def create(kind: Kind, new: Obj) -> Causes:
     """A new object."""
-    return anything.create(kind, new) + _body(kind, new.get("spec") or {})
+    return anything.create(kind, new) + _body(kind, new)
 
 
 def update(kind: Kind, new: Obj, old: Obj) -> Causes:
     """A changed object."""
-    return anything.update(kind, new, old) + _body(kind, new.get("spec") or {})
+    return anything.update(kind, new, old) + _body(kind, new)
 
 
 def selectors(given: list[Obj], path: str) -> Causes:
@@ -71,15 +73,16 @@ def _extended(name: str | None) -> Causes:
     return [invalid("spec.extendedResourceName", name, "must be a valid extended resource name")] if wrong else []
 
 
-def _body(kind: Kind, spec: Obj) -> Causes:
+def _body(kind: Kind, new: Obj) -> Causes:
+    spec = new.get("spec") or {}
     if kind.resource.kind == "DeviceClass":
         return selectors(spec.get("selectors") or [], "spec.selectors") + _extended(spec.get("extendedResourceName"))
     if kind.resource.kind == "ValidatingAdmissionPolicyBinding":
         return _binding(spec)
-    return _policy(spec)
+    return _policy(spec, str(new["metadata"].get("name") or ""))
 
 
-def _policy(spec: Obj) -> Causes:
+def _policy(spec: Obj, name: str) -> Causes:
     causes: Causes = []
     if spec.get("failurePolicy") not in (None, "Fail", "Ignore"):
         causes.append(not_supported("spec.failurePolicy", spec["failurePolicy"], ("Fail", "Ignore")))
@@ -104,9 +107,12 @@ def _policy(spec: Obj) -> Causes:
     for i, one in enumerate(validations):
         causes += _validation(one, at("spec.validations", i), params, names_seen)
     for i, one in enumerate(notes):
+        named = f"{name}/{one.get('key', '')}"
+        where = f"{at('spec.auditAnnotations', i)}.key"
+        causes += [invalid(where, named, words) for words in names.qualified_name(named)]
         here = f"{at('spec.auditAnnotations', i)}.valueExpression"
         text = str(one.get("valueExpression") or "")
-        why = celcompile.problem(text.strip(), celcompile.policy(params, names_seen), "")
+        why = celcompile.problem(text.strip(), celcompile.policy(params, names_seen), _AUDITED)
         wrong = [invalid(here, text, why)] if why else []
         causes += wrong if text.strip() else [required(here, "valueExpression is not specified")]
     return causes

@@ -87,12 +87,7 @@ def _autoscaler(kind: Kind, spec: Obj) -> Causes:
         causes.append(invalid("spec.maxReplicas", most, "must be greater than or equal to 1"))
     if least is not None and most < least:
         causes.append(invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
-    target = spec.get("scaleTargetRef") or {}
-    for field in ("kind", "name"):
-        value = target.get(field, "")
-        path = f"spec.scaleTargetRef.{field}"
-        causes += [invalid(path, value, words) for words in meta.path_segment(value)] if value else [required(path)]
-    causes += _target_version(target)
+    causes += _reference(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef")
     causes += _metrics(spec.get("metrics") or [], least)
     for field in ("scaleUp", "scaleDown"):
         rules = (spec.get("behavior") or {}).get(field)
@@ -101,9 +96,17 @@ def _autoscaler(kind: Kind, spec: Obj) -> Causes:
     return causes
 
 
-def _target_version(target: Obj) -> Causes:
+def _reference(target: Obj, path: str) -> Causes:
+    causes: Causes = []
+    for field in ("kind", "name"):
+        value, here = target.get(field, ""), f"{path}.{field}"
+        causes += [invalid(here, value, words) for words in meta.path_segment(value)] if value else [required(here)]
+    return causes + _target_version(target, f"{path}.apiVersion")
+
+
+def _target_version(target: Obj, path: str) -> Causes:
     """``ValidateAPIVersion``: whatever can be scaled, ReplicationControllers apart, is of a named group."""
-    version, path = target.get("apiVersion", ""), "spec.scaleTargetRef.apiVersion"
+    version = target.get("apiVersion", "")
     if version.count("/") > 1:
         return [invalid(path, version, f"unexpected GroupVersion string: {version}")]
     if "/" in version or target.get("kind") == "ReplicationController":
@@ -169,9 +172,32 @@ def _source(field: str, source: Obj, path: str) -> Causes:
                 forbidden(f"{path}.target.averageValue", "may not set both a target raw value and a target utilization")
             )
         return causes
-    if not (source.get("metric") or {}).get("name"):
+    if field == "object":
+        causes += _reference(source.get("describedObject") or {}, f"{path}.describedObject")
+    metric = (source.get("metric") or {}).get("name", "")
+    if not metric:
         causes.append(required(f"{path}.metric.name", "must specify a metric name"))
-    return causes + _target(target, f"{path}.target")
+    causes += [invalid(f"{path}.metric.name", metric, words) for words in meta.path_segment(metric)]
+    causes += _target(target, f"{path}.target")
+    return causes + _raw_target(field, target, f"{path}.target")
+
+
+#: What is said of a metric's target that has none of these fields, by its source.
+_RAW = {
+    "pods": (("averageValue",), "must specify a positive target averageValue"),
+    "object": (("value", "averageValue"), "must set either a target value or averageValue"),
+    "external": (("value", "averageValue"), "must set either a target value for metric or a per-pod target"),
+}
+
+
+def _raw_target(source: str, target: Obj, path: str) -> Causes:
+    fields, words = _RAW[source]
+    given = [field for field in fields if target.get(field) is not None]
+    if not given:
+        return [required(f"{path}.averageValue", words)]
+    if source == "external" and len(given) > 1:
+        return [forbidden(f"{path}.value", "may not set both a target value for metric and a per-pod target")]
+    return []
 
 
 def _target(target: Obj, path: str) -> Causes:
@@ -200,6 +226,9 @@ def _rules(rules: Obj, path: str) -> Causes:
     known = ("Disabled", "Max", "Min")
     if rules.get("selectPolicy") not in (None, *known):
         causes.append(not_supported(f"{path}.selectPolicy", rules["selectPolicy"], known))
+    tolerance = rules.get("tolerance")
+    if tolerance is not None and parse(tolerance) < 0:
+        causes.append(invalid(f"{path}.tolerance", tolerance, "must be greater than or equal to 0"))
     policies = rules.get("policies") or []
     if not policies:
         causes.append(required(f"{path}.policies", "must specify at least one Policy"))
