@@ -96,20 +96,21 @@ def _autoscaler(kind: Kind, spec: Obj) -> Causes:
     return causes
 
 
-def _reference(target: Obj, path: str) -> Causes:
+def _reference(target: Obj, path: str, *, core: bool = False) -> Causes:
+    """What is scaled, or described by a metric; ``core``: also what is of no group."""
     causes: Causes = []
     for field in ("kind", "name"):
         value, here = target.get(field, ""), f"{path}.{field}"
         causes += [invalid(here, value, words) for words in meta.path_segment(value)] if value else [required(here)]
-    return causes + _target_version(target, f"{path}.apiVersion")
+    return causes + _target_version(target, f"{path}.apiVersion", core=core)
 
 
-def _target_version(target: Obj, path: str) -> Causes:
+def _target_version(target: Obj, path: str, *, core: bool) -> Causes:
     """``ValidateAPIVersion``: whatever can be scaled, ReplicationControllers apart, is of a named group."""
     version = target.get("apiVersion", "")
     if version.count("/") > 1:
         return [invalid(path, version, f"unexpected GroupVersion string: {version}")]
-    if "/" in version or target.get("kind") == "ReplicationController":
+    if core or "/" in version or target.get("kind") == "ReplicationController":
         return []
     return [invalid(path, version, "apiVersion must specify API group")]
 
@@ -173,7 +174,7 @@ def _source(field: str, source: Obj, path: str) -> Causes:
             )
         return causes
     if field == "object":
-        causes += _reference(source.get("describedObject") or {}, f"{path}.describedObject")
+        causes += _reference(source.get("describedObject") or {}, f"{path}.describedObject", core=True)
     metric = (source.get("metric") or {}).get("name", "")
     if not metric:
         causes.append(required(f"{path}.metric.name", "must specify a metric name"))
