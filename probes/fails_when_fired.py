@@ -102,6 +102,8 @@ def _remedy(said: str) -> str:
 
 def telling(ending: Ending) -> str:
     """The line of a log that says what was wrong: the first that begins with ``error``, or else the last."""
+    if " " in ending.reason:  # a sentence: who ended it
+        return ending.reason[:300]
     lines = [line.strip() for line in ending.log.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
     return (errors or lines[-1:] or [ending.reason or "it says nothing"])[0][:300]

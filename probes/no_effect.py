@@ -87,7 +87,8 @@ def _how(first: Firing) -> str | None:
     if cordoned and len(cordoned) == len(calls):
         return f"it only cordons {len(cordoned)} node(s), and pods stay on a cordoned node: {_shown(calls[-1])}"
     if calls:
-        return f"nothing went off: {_shown(calls[-1])}"
+        kept = ", which its Deployment sets back" if calls[-1].resource == "replicasets" else ""
+        return f"nothing went off: {_shown(calls[-1])}{kept}"
     complaint = next((words for ending in first.endings for words in complaints(ending.log, _WRONG)), None)
     complaint = complaint or next((ending.last_words[:_QUOTED] for ending in first.endings if ending.last_words), None)
     said = f'; it says "{complaint}"' if complaint else ""

@@ -84,7 +84,8 @@ _COMMAND = lazy_re.compile(
 _OWN = lazy_re.compile(
     r"(?<![\w.-])(?:kubectl|oc|helm|curl|wget|gcloud|aws|az)\s|/(?:usr/local|opt|home|root|srv)/\S|\.(?:sh|py)\b"
 )
-_TIMER = lazy_re.compile(r"^\s*On(?:Calendar|BootSec|UnitActiveSec)\s*=\s*(.+)$", re.M)
+#: Misspelt, too: systemd passes over what it does not know.
+_TIMER = lazy_re.compile(r"^\s*On(?!Failure|Success)[A-Z]\w*\s*=\s*(.+)$", re.M)
 
 
 def is_crontab(path: Path) -> bool:

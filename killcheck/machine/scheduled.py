@@ -30,7 +30,7 @@ from killcheck.machine.units import environment_of, folders_below, is_crontab, i
 from killcheck.spec.killpath import Command
 from killcheck.text import lazy_re
 from killcheck.text.files import enclosed, text_of
-from killcheck.text.suggestions import did_you_mean
+from killcheck.text.suggestions import did_you_mean, nearest
 from killcheck.text.values import replace
 
 __all__ = ["Scheduled", "find"]
@@ -67,6 +67,9 @@ _CONDITIONS = frozenset(
     {"ConditionPathExists", "ConditionPathIsDirectory", "ConditionPathIsMountPoint", "ConditionPathIsReadWrite",
      "ConditionDirectoryNotEmpty", "ConditionFileNotEmpty", "ConditionFileIsExecutable"}
 )  # fmt: skip
+#: What says when a timer goes off (systemd.timer(5)).
+_TIMES = ("OnCalendar", "OnActiveSec", "OnBootSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec")
+_TIMES += ("OnClockChange", "OnTimezoneChange")
 _THERE = (*_HOST_BINARIES, "/usr/", "/lib/", "/proc/", "/sys/", "/dev/")
 
 
@@ -179,7 +182,9 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
         at = (file, 1) if broken else (service, _line(service))
         schedule, zone = when or (None, "")
         broken = broken or next(filter(None, (_absent(shlex.split(line), home) for line in lines)), None)
-        broken = broken or _over(written) or _refused(calendars)
+        broken = (
+            broken or _over(written) or _refused(calendars) or (_never(written) if file.suffix == ".timer" else None)
+        )
         odd = next(filter(None, map(_no_shell, lines)), "") or _late(written)
         unclear = next((one for one in calendars if as_cron(one) is None), "")
         idle = _idle(file, written) or _passed_over([*written, *started], home)
@@ -240,6 +245,16 @@ def _over(timer: list[tuple[str, str, str]]) -> str | None:
     if not said or not all(key == "OnCalendar" and is_over(value, year) for key, value in said):
         return None
     return f"its day has passed (OnCalendar={said[-1][1]}), and it never goes off again"
+
+
+def _never(timer: list[tuple[str, str, str]]) -> str | None:
+    """Why systemd loads no timer that says no time (timer_verify in core/timer.c); a key that it does not know is
+    passed over."""
+    keys = [key for part, key, value in timer if part == "Timer" and value]
+    if any(key in _TIMES for key in keys):
+        return None
+    near = next((f": {key}= is no key{did_you_mean(key, _TIMES)}" for key in keys if nearest(key, _TIMES, 1)), "")
+    return f"systemd refuses a timer that says no time (OnCalendar=){near}"
 
 
 def _service(folder: Path, name: str) -> Path | None:
@@ -375,10 +390,14 @@ def _absent(argv: Sequence[str], home: Path) -> str | None:
     for word in argv[:2]:
         path = service_lines.bare(word)
         folder = home / Path(path).parent.relative_to("/") if path.startswith("/") else home
-        if path.startswith("/") and not path.startswith(_HOST_BINARIES) and folder != home and folder.is_dir():
+        if path.startswith("/") and folder != home and folder.is_dir():
             if (home / path.lstrip("/")).exists():
                 return None
-            there = ", ".join(sorted(one.name for one in folder.iterdir() if one.is_file())[:_NAMED])
+            files = sorted(one.name for one in folder.iterdir() if one.is_file())
+            near = get_close_matches(Path(path).name, files, 1, _MISSPELT)
+            if path.startswith(_HOST_BINARIES) and not near:
+                continue  # not all of a machine's own programs lie in a repository
+            there = ", ".join(near or files[:_NAMED])
             return f"it starts {path}, which is not in its machine's tree" + (f" ({there} is there)" if there else "")
     return None
 

@@ -58,6 +58,8 @@ MOST_STEPS = 5_000
 MOST_PODS = 1_000
 #: How much of a container's log is kept, in characters.
 LOG_KEPT = 2000
+#: A shell's exit codes beyond it are of a signal.
+SIGNALLED = 128
 #: What is turned off and on again by its number of replicas.
 _SCALED = {"Deployment": r.DEPLOYMENTS, "StatefulSet": r.STATEFULSETS}
 _WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -468,14 +470,26 @@ class Stage:
             for kind in ("initContainerStatuses", "containerStatuses"):
                 for status in dig(pod, "status", kind, default=[]):
                     ended = dig(status, "state", "terminated", default={})
+                    waits = str(dig(status, "state", "waiting", "reason", default=""))
                     yield Ending(
                         str(status["name"]),
                         str(status.get("image", "")),
                         ended.get("exitCode"),
-                        str(ended.get("reason", "") or dig(status, "state", "waiting", "reason", default="")),
+                        self._killed(pod, str(status["name"]), ended) or str(ended.get("reason", "") or waits),
                         self._log(pod, str(status["name"])) or str(ended.get("message", "")),
                         str(status["name"]) in sidecars,
                     )
+
+    def _killed(self, pod: Obj, container: str, ended: Obj) -> str:
+        """Why a kubelet ended a container, in its event's words; empty: it did not."""
+        if ended.get("reason") != "Error" or int(ended.get("exitCode") or 0) <= SIGNALLED:
+            return ""
+        told = [
+            str(event.get("message", ""))
+            for event in self._kube.list(r.EVENTS, namespace_of(pod)).items
+            if event.get("reason") == "Killing" and dig(event, "involvedObject", "name") == name_of(pod)
+        ]
+        return next((said for said in reversed(told) if said.startswith(f"Container {container} failed ")), "")
 
     def _log(self, pod: Obj, container: str) -> str:
         path = f"{r.PODS.path(namespace_of(pod), name_of(pod))}/log"

@@ -210,6 +210,23 @@ def test_a_program_that_its_machines_tree_lacks_is_told_of(tmp_path):
     assert one.broken == "it starts /opt/gpu/gpu-off.sh, which is not in its machine's tree (off.sh is there)"
 
 
+def test_a_misspelt_script_and_a_misspelt_time_are_told_of(tmp_path):
+    """Where a host has its own programs not all of them lie in a repository: a name that is nearly there is told."""
+    for file, text in {
+        "etc/cron.d/gpu": "0 21 * * * root /usr/local/bin/gpu_off.sh\n0 22 * * * root /usr/local/bin/other-off.sh\n",
+        "usr/local/bin/gpu-off.sh": "#!/bin/sh\n",
+    }.items():
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text(text)
+    _units(tmp_path / "etc/systemd/system", "gpu-off", STOP.format("gpu-1"))
+    timer = tmp_path / "etc/systemd/system/gpu-off.timer"
+    timer.write_text(timer.read_text().replace("OnCalendar", "OnCalender"))
+    assert [one.broken for one in find([tmp_path])] == [
+        "it starts /usr/local/bin/gpu_off.sh, which is not in its machine's tree (gpu-off.sh is there)",
+        "systemd refuses a timer that says no time (OnCalendar=): OnCalender= is no key; did you mean OnCalendar?",
+    ]
+
+
 @pytest.mark.parametrize(
     ("expression", "cron"),
     [

@@ -64,6 +64,18 @@ BROKEN = {
         "call-refused",
         "404: the server could not find",
     ),
+    "a ReplicaSet": (
+        "set -e\nkubectl -n gpu-lab scale rs -l app=asr --replicas=0",
+        {"rules": [{"apiGroups": ["apps"], "resources": ["*"], "verbs": ["*"]}]},
+        "no-effect",
+        "which its Deployment sets back",
+    ),
+    "ended by its kubelet": (
+        f"sleep 120\n{OFF}",
+        {"container": {"livenessProbe": {"exec": {"command": ["cat", "/tmp/healthy"]}, "periodSeconds": 10}}},
+        "fails-when-fired",
+        "failed liveness probe",
+    ),
     "one is left": ("set -e\nkubectl -n gpu-lab scale deploy asr tts --replicas=1", {}, "no-effect", "leaves 1 of 3"),
     "no such field": (
         'set -e\nkubectl -n gpu-lab patch deploy asr --type=merge -p \'{"spec":{"replica":0}}\'',
