@@ -68,8 +68,10 @@ _CONDITIONS = frozenset(
      "ConditionDirectoryNotEmpty", "ConditionFileNotEmpty", "ConditionFileIsExecutable"}
 )  # fmt: skip
 #: What says when a timer goes off (systemd.timer(5)).
-_TIMES = ("OnCalendar", "OnActiveSec", "OnBootSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec")
-_TIMES += ("OnClockChange", "OnTimezoneChange")
+_TIMES = (
+    "OnCalendar", "OnActiveSec", "OnBootSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec",
+    "OnClockChange", "OnTimezoneChange",
+)  # fmt: skip
 _THERE = (*_HOST_BINARIES, "/usr/", "/lib/", "/proc/", "/sys/", "/dev/")
 
 
