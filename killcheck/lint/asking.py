@@ -292,7 +292,8 @@ def read_baseline(path: Path) -> frozenset[str]:
     except OSError as error:
         raise BaselineError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise BaselineError(f"{path}: not a baseline file of killcheck lint ({error})") from error
+        expected = "expected what killcheck lint --baseline FILE --write-baseline writes"
+        raise BaselineError(f"{path}: not a baseline file of killcheck lint: {expected}") from error
 
 
 def write_baseline(path: Path, result: LintResult) -> int:

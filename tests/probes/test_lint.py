@@ -105,7 +105,7 @@ def test_a_baseline_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("[]")
     result = run("lint", "--manifests", FALSE_GREEN, "--baseline", tmp_path / "b.json")
     assert result.exit_code == 2
-    assert "not a baseline file" in result.output
+    assert "not a baseline file of killcheck lint: expected what" in result.output
 
 
 @pytest.mark.parametrize(
