@@ -159,7 +159,6 @@ def test_a_fault_is_there_from_when_to_when_it_is_said():
         "rolebinding-gone=..4m": ("exposed", "403 Forbidden"),
         "rolebinding-gone=..4s": ("survived", "turned the GPUs off"),
         "rolebinding-gone=1h": ("inconclusive", "everything was over before it struck (from 1h after the trigger on)"),
-        "pool-floor=10s": ("exposed", "consolidateAfter: Never"),
         "image-gone=2s": ("inconclusive", "is of the executor's Job as it is made"),
     }
     kept = []
