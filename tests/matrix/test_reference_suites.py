@@ -87,6 +87,12 @@ PROVEN = {
         "layers/test_spot_handler.py::test_a_notice_that_nobody_hears_ends_with_the_reclaim",
     ),
 }
+#: Those whose programs run hundreds of times a night: each of their layers has a drill of its own in ``layers/``.
+BUSY = ("self-terminating", "worker-fleet")
+
+
+def _told_elsewhere(fixture, *layer):
+    return pytest.param(fixture, *layer, marks=pytest.mark.weekly if fixture in BUSY else ())
 
 
 def drilled(fixture, planned, tmp_path, workers=1):
@@ -98,7 +104,7 @@ def judged(fixture, planned, tmp_path, workers=1):
     return found, matrix.judged(Session(fixture=fixture).kill_path, planned, found.drills)
 
 
-@pytest.mark.parametrize("fixture", SOUND)
+@pytest.mark.parametrize("fixture", [_told_elsewhere(name) for name in SOUND])
 @pytest.mark.one_in(2)
 def test_install_every_layer_turns_the_gpus_off_undisturbed(fixture, tmp_path):
     kill_path = Session(fixture=fixture).kill_path
@@ -110,7 +116,7 @@ def test_install_every_layer_turns_the_gpus_off_undisturbed(fixture, tmp_path):
         assert (result.off_by, result.problems) == (result.layer, ())
 
 
-@pytest.mark.parametrize(("fixture", "layer"), STAGING)
+@pytest.mark.parametrize(("fixture", "layer"), [_told_elsewhere(*cells) for cells in STAGING])
 @pytest.mark.one_in(4)
 def test_staging_holds_by_policy(fixture, layer, tmp_path):
     wanted = STAGING[fixture, layer]
