@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -75,7 +76,7 @@ class Permissions:
         for grant in self._grants(account, account_namespace):
             yield from ((grant.namespace, rule) for rule in grant.rules)
 
-    @property
+    @cached_property
     def accounts(self) -> set[tuple[str, str]]:
         """(namespace, name) of every ServiceAccount that a binding names."""
         return {
