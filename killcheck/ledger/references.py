@@ -38,7 +38,9 @@ _JOINED = lazy_re.compile(r"[/.:]")
 #: By what a text is known for a program that asks something of a cluster.
 _PROGRAM = lazy_re.compile(r"\b(kubectl|oc|helm|argocd|flux) |/apis?/|\bnamespaced_|_namespaced_")
 #: A resource's name in a value, and keys whose values look like one and are none.
-_RESOURCE = lazy_re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[\w.-]+")
+_RESOURCE = lazy_re.compile(r"(?=[^/]*[a-z])[a-z0-9-]+(\.[a-z0-9-]+)+/[\w.-]+")
+#: Below these a key is a mark, or what is picked by one: never a resource that is asked for.
+_MARKED = lazy_re.compile(r"(?i)\w*(annotations|labels|selector|affinity)")
 _NO_RESOURCE = lazy_re.compile(r"image|repo|registry|ref|path|ur[il]|source|version", re.IGNORECASE)
 _MOST_DEPTH = 16
 
@@ -103,6 +105,8 @@ def gpus_in(obj: Obj) -> str | None:
     """Which accelerators an object of an unknown kind speaks of, in a phrase; None where of none."""
     for path, value in _leaves(obj.get("spec"), ("spec",)):
         key = _key(path)
+        if any(_MARKED.fullmatch(str(step)) for step in path):
+            continue
         for text in (key, value if _RESOURCE.fullmatch(value) and not _NO_RESOURCE.search(key) else ""):
             if is_device(text):
                 return f"it asks for {text} ({format_path(path)})"

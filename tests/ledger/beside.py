@@ -704,6 +704,10 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
         custom("PredictiveScaler", {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}, namespace="web"),
         custom("Probe", {"service": {"kind": "Service", "name": a.name, "namespace": a.namespace}}),
     ],
+    "marks, selectors and addresses that look like resources": lambda a: [
+        custom("Trainer", {"worker": {"annotations": {"gke-gcsfuse/volumes": "true"}}, "args": ["18.190.12.32/32"]}),
+        custom("Finder", {"clusterSelector": {"ray.io/cluster": "c"}, "head": {"labels": {"ray.io/region": "eu"}}}),
+    ],
     "a starter that is off": lambda a: [
         *account("night-owl", "platform", [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}], cluster=True),
         _at_zero(workload("night-owl", "platform", "night-owl")),

@@ -19,7 +19,7 @@ from killcheck.discover import DiscoveryError
 from killcheck.kube.manifests import ManifestError
 from killcheck.run.session import NothingToDrill
 
-COMPOSED = os.environ.get("KILLCHECK_COMPOSED", "8")
+COMPOSED = os.environ.get("KILLCHECK_COMPOSED", "10")
 #: Several hundred folders were drilled of each; an ordinary run takes some.
 MOST = 600
 
