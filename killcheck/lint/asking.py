@@ -291,7 +291,9 @@ def read_baseline(path: Path) -> frozenset[str]:
         return frozenset(f"{e['probe']}|{e['object']}|{e['message']}" for e in document["findings"])
     except OSError as error:
         raise BaselineError(f"{path}: {(error.strerror or str(error)).lower()}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
+        raise BaselineError(f"{path}: not a baseline file of killcheck lint ({error})") from error
+    except (KeyError, TypeError) as error:
         expected = "expected what killcheck lint --baseline FILE --write-baseline writes"
         raise BaselineError(f"{path}: not a baseline file of killcheck lint: {expected}") from error
 
