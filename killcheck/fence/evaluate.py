@@ -21,6 +21,7 @@ from killcheck.fence.report import FenceReport, FenceResult, worst_verdict
 from killcheck.fence.verdict import judge, judge_together
 from killcheck.instances.catalogue import Catalogue, shipped
 from killcheck.instances.launchable import Launchable, launchable
+from killcheck.kube.machine_floors import is_pattern
 from killcheck.kube.objects import Obj, name_of
 from killcheck.spec.killpath import NodePool
 from killcheck.text.values import replace
@@ -51,6 +52,20 @@ class _World(Struct, frozen=True):
     context: Context
     notes: tuple[str, ...]
     unknown: tuple[str, ...]
+
+
+#: Groups whose objects name types of machines and are judged elsewhere, or launch none: pools' own, rules, queues.
+_LAUNCH_NOTHING = (
+    "karpenter.sh",
+    "karpenter.k8s.aws",
+    "karpenter.azure.com",
+    "eks.amazonaws.com",
+    "kyverno.io",
+    "gatekeeper.sh",
+    "kueue.x-k8s.io",
+    "monitoring.coreos.com",
+    *(f"{built_in}.k8s.io" for built_in in ("authorization", "registration", "networking", "resource", "storage")),
+)
 
 
 def evaluate(
@@ -137,9 +152,8 @@ def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str)
     pools += account.pools(catalogue)
     templates = account.known_templates(catalogue)
     for one in objects:
-        pools += awsgroups.from_manifest(one, templates)
-        pools += otherclouds.from_manifest(one, catalogue)
-    pools += _unevaluated(objects, types)
+        made = [*awsgroups.from_manifest(one, templates), *otherclouds.from_manifest(one, catalogue)]
+        pools += made or _unevaluated(one, types)
     notes += price_notes(objects)
     notes += [f"Fargate profile {name}: Fargate has no devices" for name in account.fargate]
     widening, refusing = policies.told(objects)
@@ -179,14 +193,13 @@ def _karpenter(objects: Sequence[Obj], context: Context) -> Iterator[Pool]:
             yield read_node_claim(one, context)
 
 
-def _unevaluated(objects: Iterable[Obj], types: Launchable) -> Iterator[Pool]:
-    for one in objects:
-        kind, group = str(one.get("kind")), str(one.get("apiVersion", "")).partition("/")[0]
-        foreign = kind == "NodePool" and group != "karpenter.sh"
-        if foreign or (kind in UNEVALUATED and group.startswith(UNEVALUATED[kind])):
-            yield Pool(
-                f"{kind}/{name_of(one)}", types, 0, 0, unknown=(f"{kind} can launch machines and is not evaluated",)
-            )
+def _unevaluated(one: Obj, types: Launchable) -> Iterator[Pool]:
+    """What may launch machines and nobody here evaluates: by its kind, or by a type of machine with GPUs in it."""
+    kind, group = str(one.get("kind")), str(one.get("apiVersion", "")).partition("/")[0]
+    foreign = kind == "NodePool" and group != "karpenter.sh"
+    strange = "." in group and not group.endswith(_LAUNCH_NOTHING) and is_pattern(one)
+    if foreign or strange or (kind in UNEVALUATED and group.startswith(UNEVALUATED[kind])):
+        yield Pool(f"{kind}/{name_of(one)}", types, 0, 0, unknown=(f"{kind} can launch machines and is not evaluated",))
 
 
 def _together(results: Sequence[FenceResult], cluster: FenceResult) -> FenceResult:

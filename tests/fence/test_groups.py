@@ -284,6 +284,18 @@ def test_aks_node_pools(pool, verdict, nodes):
 
 
 MANIFESTS = [
+    *(
+        (
+            {"apiVersion": group, "kind": kind, "metadata": {"name": "big"}, "spec": spec},
+            f"{kind}/big",
+            "unproven",
+            None,
+        )
+        for group, kind, spec in (
+            ("kops.k8s.io/v1alpha2", "InstanceGroup", {"machineType": "p5.48xlarge", "minSize": 0, "maxSize": 4}),
+            ("spotinst.io/v1", "OceanLaunchSpec", {"instanceTypes": ["p5.48xlarge"]}),
+        )
+    ),
     (
         {
             "apiVersion": "eksctl.io/v1alpha5",
