@@ -130,5 +130,5 @@ def chosen(options: dict[str, Any]) -> Iterator[Subject]:
             _ceiling(kill_path, options),
             catalogue_for(kill_path, options["catalogues"]),
             account,
-            unread=tuple(one.place for one in session.unseen if one.may_launch),
+            unread=tuple(session.unevaluated),
         )

@@ -105,9 +105,9 @@ def evaluate(
 def _not_read(places: Sequence[str]) -> list[str]:
     """What nobody read, in one sentence."""
     if len(places) < 2:
-        return [f"{place} was not read, and may be a pool" for place in places]
+        return [f"{place} was not evaluated, and may be a pool" for place in places]
     more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
-    return [f"{', '.join(places[:_SHOWN])}{more} were not read, and each may be a pool"]
+    return [f"{', '.join(places[:_SHOWN])}{more} were not evaluated, and each may be a pool"]
 
 
 def pools_of(

@@ -245,13 +245,15 @@ class Folders(Struct):
         """Tell of a schedule that acts from outside Kubernetes, where a file has one, and of machines that it keeps."""
         text = _text(file)
         what = outside_schedules.in_file(file, text)
-        kept = tuple(terraform_pools.floors(text)) if file.suffix == ".tf" else ()
+        planned = file.suffix == ".tf"
+        kept = tuple(terraform_pools.floors(text)) if planned else ()
+        makes = tuple(terraform_pools.launching(text)) if planned else ()
         if what is not None:
             why = f"{what}: a switch or a starter may be in there"
-            self.skipped.append(Skipped(str(file), 0, why, Cause.OUTSIDE, floors=kept))
-        elif kept:
-            why = "Terraform, with machines that it always keeps"
-            self.skipped.append(Skipped(str(file), 0, why, Cause.CONFIGURATION, floors=kept))
+            self.skipped.append(Skipped(str(file), 0, why, Cause.OUTSIDE, floors=kept, launching=makes))
+        elif kept or makes:
+            why = "Terraform, with machines that it always keeps" if kept else "Terraform, which makes nodes"
+            self.skipped.append(Skipped(str(file), 0, why, Cause.CONFIGURATION, floors=kept, launching=makes))
 
     def _template(self, file: Path) -> None:
         """Tell of what becomes objects, or a chart's values, and is told apart from YAML by its name."""

@@ -96,7 +96,8 @@ class Skipped(Struct, frozen=True):
     Of a chart they are its own.
     ``floors``: groups of machines with GPUs that a cluster's configuration always keeps, and how many.
     ``of``: the ``apiVersion`` and ``kind`` of a document that says them; empty: not known. ``document``: itself, where
-    it is no object and says which machines a cluster has (eksctl's).
+    it is no object and says which machines a cluster has (eksctl's). ``launching``: what in it makes nodes, and is not
+    evaluated (Terraform's).
     """
 
     file: str
@@ -108,6 +109,7 @@ class Skipped(Struct, frozen=True):
     floors: tuple[tuple[str, int], ...] = ()
     of: tuple[str, str] = ("", "")
     document: Obj | None = None
+    launching: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         structs.force_setattr(self, "why", brief(self.why))

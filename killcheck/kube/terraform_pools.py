@@ -1,5 +1,7 @@
 """Groups of machines with GPUs in Terraform's text, and how many of them it always keeps: read by form, not planned.
 
+What makes nodes there is told too, for a fence: with GPUs, or of types that a variable gives.
+
 Sources (2026): aws_eks_node_group, aws_autoscaling_group, google_container_node_pool,
 azurerm_kubernetes_cluster_node_pool and the modules for EKS, GKE and AKS, whose groups are maps. A number that a
 variable gives is not known, and not guessed.
@@ -13,7 +15,7 @@ from collections.abc import Iterator
 from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.text import lazy_re
 
-__all__ = ["floors"]
+__all__ = ["floors", "launching"]
 
 _COMMENT = lazy_re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*|/\*.*?\*/", re.M | re.S)
 _EDGE = lazy_re.compile(r"[{}]")
@@ -23,6 +25,19 @@ _GUEST = lazy_re.compile(r"\bguest_accelerator\b|\baccelerator_type\b")
 _LEAST = lazy_re.compile(r"\b(?:total_)?min(?:imum)?_?(?:node)?_?(?:size|count|nodes|capacity)\s*=\s*(\w+)")
 _FIXED = lazy_re.compile(r"\b(?:node_count|desired_(?:size|capacity)|initial_node_count)\s*=\s*(\d+)")
 _NAME = lazy_re.compile(r'(?:resource|module)\s+"([\w-]+)"(?:\s+"([\w-]+)")?\s*$|"?([\w.-]+)"?\s*[=:]?\s*$')
+#: Resources, and modules by their text, that nodes of a cluster come from.
+_MAKES = lazy_re.compile(
+    r'^[ \t]*(?:resource[ \t]+"([\w-]*(?:node_?group|node_?pool|worker_pool|autoscaling_group|launch_template'
+    r"|launch_configuration|scale_set|instance_template|instance_group_manager|container_cluster|kubernetes_cluster)"
+    r'[\w-]*)"|module)[ \t]+"([\w-]+)"[ \t]*\{',
+    re.M,
+)
+_IN_MODULE = lazy_re.compile(r"\b(?:node_?(?:group|pool)s?|worker_groups?)(?:_\w+)?\s*=|\bnode_pools_\w+\s*=")
+#: The fields by which machines are chosen, and what they say: words, or what only a plan knows.
+_TYPES = lazy_re.compile(
+    r"\b(?:instance_types?|machine_type|vm_size|node_type|sku(?:_name)?)\s*=\s*(\[[^\]]*\]|[^\n,}]+)"
+)
+_KNOWN = lazy_re.compile(r'[\s\[\],]*(?:"[^"$%]*"[\s\[\],]*)+')
 _MOST_DEPTH = 32
 
 
@@ -36,6 +51,18 @@ def floors(text: str) -> Iterator[tuple[str, int]]:
             if least > 0 and (begin, end) not in told:
                 told.add((begin, end))
                 yield name, least
+
+
+def launching(text: str) -> Iterator[str]:
+    """What in Terraform's text makes nodes that may have GPUs: it names one, or a variable says which they are."""
+    text = _COMMENT.sub(" ", text)
+    for found in _MAKES.finditer(text):
+        ends = _edge(text[found.end() :], "{", "}")
+        block = text[found.end() :] if ends is None else text[found.end() : found.end() + ends]
+        if found[1] is None and not _IN_MODULE.search(block):
+            continue
+        if any(not _KNOWN.fullmatch(said) for said in _TYPES.findall(block)) or any(_gpu_words(block)):
+            yield f"{found[1] or 'module'}.{found[2]}"
 
 
 def _groups(text: str, at: int) -> Iterator[tuple[int, int, str]]:

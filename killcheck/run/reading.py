@@ -76,7 +76,7 @@ def fences(session: Session) -> FenceReport:
             fence.Ceiling.of(kill_path.fences),
             catalogue_for(kill_path),
             named=named,
-            unread=[one.place for one in session.unseen if one.may_launch],
+            unread=session.unevaluated,
         )
 
 

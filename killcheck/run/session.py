@@ -290,8 +290,17 @@ class Session:
     @property
     def configured(self) -> list[Obj]:
         """Documents of the manifests that no API server keeps, and that say which machines a cluster has (eksctl's)."""
-        passed_over = self._loaded.skipped if not self.real and self.objects and self._loaded else ()
-        return [one.document for one in passed_over if one.document is not None]
+        return [one.document for one in self._passed_over if one.document is not None]
+
+    @property
+    def unevaluated(self) -> list[str]:
+        """Where, in what was passed over, there may be something that launches machines."""
+        unread = [one.place for one in self.unseen if one.may_launch]
+        return unread + [f"{made} ({one.place})" for one in self._passed_over for made in one.launching]
+
+    @property
+    def _passed_over(self) -> Sequence[Skipped]:
+        return self._loaded.skipped if not self.real and self.objects and self._loaded else ()
 
     def reading(self) -> AbstractContextManager[None]:
         """While what was loaded is read: raises ManifestError where it stumbles over a manifest of a wrong shape."""

@@ -13,6 +13,7 @@ from killcheck.cli import main
 from killcheck.kube import manifests
 from killcheck.kube.objects import ref_of
 from killcheck.kube.passed_over import Cause, names_accelerators
+from killcheck.run.session import Session
 from killcheck.text.yamlfile import documents
 
 HOLDER = """\
@@ -93,7 +94,7 @@ _GROUP = 'resource "aws_eks_node_group" "gpu" {{\n  instance_types = ["{0}"]\n  
 _POOL = (
     'resource "google_container_node_pool" "gpu" {{\n  {0}\n  node_config {{ machine_type = "a2-highgpu-1g" }}\n}}\n'
 )
-_MAP = 'module "eks" {{\n  groups = {{\n    gpu = {{ types = ["g5.xlarge"]\n min_size = {0} }}\n    x = {{ min_size = 3 }}\n  }}\n}}'
+_MAP = 'module "eks" {{\n  node_groups = {{\n    gpu = {{ types = ["g5.xlarge"]\n min_size = {0} }}\n    x = {{ min_size = 3 }}\n  }}\n}}'
 
 
 _BY_NAME = (
@@ -121,6 +122,28 @@ def test_machines_that_terraform_always_keeps_are_told(text: str, kept: tuple[st
     (tmp_path / "nodes.tf").write_text(text)
     (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
     assert [group for one in manifests.load([tmp_path]).skipped for group in one.floors] == ([kept] if kept else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        (_GROUP.format("p4d.24xlarge", "min_size = 0"), ["aws_eks_node_group.gpu"]),
+        (_GROUP.format("m6i.large", "min_size = 2"), []),
+        (_GROUP.format("${var.type}", ""), ["aws_eks_node_group.gpu"]),
+        (
+            'resource "azurerm_kubernetes_cluster_node_pool" "a" {\n  vm_size = var.size\n}\n',
+            ["azurerm_kubernetes_cluster_node_pool.a"],
+        ),
+        (_POOL.format(""), ["google_container_node_pool.gpu"]),
+        (_MAP.format(0), ["module.eks"]),
+        (_BY_NAME, ["aws_launch_template.gpu"]),
+        ('module "vpc" {\n  size = var.size\n}\nresource "aws_db_instance" "a" {\n  instance_type = var.size\n}\n', []),
+    ],
+)
+def test_what_terraform_makes_nodes_of_is_told_to_fences(text: str, made: list[str], tmp_path: Path) -> None:
+    (tmp_path / "nodes.tf").write_text(text)
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
+    assert Session(manifests=[tmp_path]).unevaluated == [f"{one} ({tmp_path / 'nodes.tf'})" for one in made]
 
 
 def test_a_broken_document_takes_no_other_with_it_and_lines_stay_true(tmp_path: Path):

@@ -17,7 +17,7 @@ def test_without_pools_and_without_a_ceiling_nothing_is_known():
 def test_what_was_not_read_may_be_a_pool():
     report = evaluate([], Ceiling(max_devices_per_node=1), unread=["deploy/pool.yaml:10"])
     assert report.cluster.verdict == "unproven"
-    assert "deploy/pool.yaml:10 was not read, and may be a pool" in report.cluster.reasons
+    assert "deploy/pool.yaml:10 was not evaluated, and may be a pool" in report.cluster.reasons
 
 
 def test_a_pool_of_somebody_elses_kind_has_no_figures():
