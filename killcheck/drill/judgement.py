@@ -107,6 +107,7 @@ class Judged(Watched):
         if self.ledger.open:
             raise Inconclusive(self.ledger.verdict())
         if hand.layer == self.layer.name:
+            self._refuse_belied()
             return self._result(
                 Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer
             )
@@ -152,6 +153,12 @@ class Judged(Watched):
             f"{names} did not bite: the fault was put in place, and nothing was seen to meet it "
             f"({' or '.join(dict.fromkeys(f.shows for f in unbitten))}), so nothing is proven{self._unread()}"
         )
+
+    def _refuse_belied(self) -> None:
+        """Raises Inconclusive where the layer survived what only its silence spoke for."""
+        said = [f"{f.name} did not bite: {why}" for f in self.faults if (why := f.belied(self._layer_run)) is not None]
+        if said:
+            raise Inconclusive("; ".join(said))
 
     def _not_run(self) -> list[str]:
         """What was to run here and did not: pods of killcheck's own, and those of the layer's own run."""

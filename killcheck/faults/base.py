@@ -281,6 +281,10 @@ class Fault(ABC):
         :attr:`shows` says.
         """
 
+    def belied(self, layer: LayerRun) -> str | None:
+        """Why what :meth:`bitten` said shows nothing, now that the layer has turned the GPUs off; None: it stands."""
+        return None
+
     def react(self, stage: Stage, layer: LayerRun) -> float | None:
         """Called at every change from the trigger to the verdict: what goes on happening (a rival) happens here.
 

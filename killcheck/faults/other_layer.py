@@ -121,6 +121,10 @@ class OfNamedLayer(Fault):
             return found or self._silent(stage, jobs)
         return self.inner.bitten(stage, layer) or self._silent(stage, jobs)
 
+    def belied(self, layer: LayerRun) -> str | None:
+        """As the fault's own, where the layer is its own."""
+        return self.inner.belied(layer) if layer.layer.name == self.where else None
+
     def _silent(self, stage: Stage, jobs: Sequence[Obj]) -> str | None:
         """Its slot came, and nothing was made."""
         now = stage.cluster.loop.now()

@@ -120,6 +120,10 @@ class Timed(Fault):
         """As the fault's own, once it struck."""
         return self.inner.bitten(stage, layer) if self._there else None
 
+    def belied(self, layer: LayerRun) -> str | None:
+        """As the fault's own."""
+        return self.inner.belied(layer)
+
     def missed(self) -> str | None:
         """That it had not struck, where that is so."""
         return self.inner.missed() if self._there else f"everything was over before it struck ({self._when()})"

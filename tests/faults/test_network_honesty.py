@@ -141,7 +141,9 @@ def test_kubectl_gets_through_where_somebody_answers(tmp_path, refusal, code):
     for name in ("kubectl", "sleep"):
         (tmp_path / name).chmod(0o755)
     script = probe_pod.script("api", wanted="through", in_a_row=1, found=probe_pod.THROUGH, otherwise=probe_pod.BLOCKED)
-    done = subprocess.run(["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, timeout=60, check=False)
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], env={"PATH": str(tmp_path), "KUBECONFIG": "own"}, timeout=60, check=False
+    )
     assert done.returncode == code
 
 
@@ -211,18 +213,24 @@ def test_an_image_that_has_nothing_is_stood_in_for_by_one_that_is_on_the_node(mo
     """A policy goes by the labels of a pod, whatever it runs."""
     tried = []
 
-    def run(_stage, _layer, labels, when, _script, instead=None):
-        tried.append((labels, when, instead))
-        if instead is None:
+    def run(_stage, _layer, labels, when, _script, image=""):
+        tried.append((labels, when, image))
+        if not image:
             if has == "no shell":
                 raise probe_pod._NoShellError("no /bin/sh")
             return probe_pod.CANNOT, "nothing"
-        if "curl" in instead["image"]:
+        if "curl" in image:
             raise FaultError("it does not start")
         return probe_pod.BLOCKED, "blocked"
 
     monkeypatch.setattr(probe_pod, "_run", run)
-    names = ["a.io/app:1", "docker.io/curlimages/curl:8", "docker.io/library/busybox:1@sha256:0", "r.io/busybox:1"]
+    names = [
+        "<none>:<none>",
+        "a.io/app:1",
+        "docker.io/curlimages/curl:8",
+        "docker.io/library/busybox:1@sha256:0",
+        "r.io/busybox:1",
+    ]
     nodes = {"n": {"status": {"images": [{"names": names}]}}}
     stage = SimpleNamespace(kill_path=SimpleNamespace(layers=[]), scene=SimpleNamespace(nodes=nodes))
     pod = {"containers": [{"name": "c", "image": "a.io/app:1", "command": ["/bin/off"]}]}
@@ -231,3 +239,50 @@ def test_an_image_that_has_nothing_is_stood_in_for_by_one_that_is_on_the_node(mo
     assert (code, said) == (probe_pod.BLOCKED, "blocked (by a pod of r.io/busybox:1)")
     assert [labels for labels, _, _ in tried] == [{"run": "1"}] * 3
     assert len({when for _, when, _ in tried}) == 3
+
+
+def test_an_image_that_nobody_chose_is_handed_nothing_of_the_executors():
+    spec = {
+        "serviceAccountName": "off",
+        "hostPID": True,
+        "volumes": [{"name": "key", "secret": {"secretName": "key"}}],
+        "containers": [
+            {
+                "name": "c",
+                "image": "a.io/app:1",
+                "command": ["/bin/sh"],
+                "env": [{"name": "TOKEN", "value": "t"}],
+                "envFrom": [{"secretRef": {"name": "key"}}],
+                "volumeMounts": [{"name": "key", "mountPath": "/key"}],
+                "securityContext": {"privileged": True, "runAsUser": 1},
+            }
+        ],
+    }
+    rights = {"runAsUser": 1, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert probe_pod._handed_nothing(spec, "b.io/curl:1") == {
+        "serviceAccountName": "off",
+        "automountServiceAccountToken": False,
+        "containers": [{"name": "c", "image": "b.io/curl:1", "command": ["/bin/sh"], "securityContext": rights}],
+    }
+
+
+def test_an_executor_that_works_in_silence_has_met_nothing():
+    """It goes past the proxy, turns the GPUs off and then says nothing for long: it looks as one that waits does."""
+
+    def change(objects):
+        for obj in objects:
+            if obj["kind"] == "CronJob":
+                (container,) = obj["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+                quiet = container["args"][0].replace("curl -fsS", "curl --noproxy '*' -o /dev/null -fsS")
+                container["args"] = [f"{quiet}\nsleep 800"]
+
+    world = World(change)
+    try:
+        world.settle()
+        result = world.drill(faults.ProxyInTheWay)
+    finally:
+        world.close()
+    assert (str(result.verdict), result.why) == (
+        "inconclusive",
+        "proxy-in-the-way did not bite: its executor said nothing, and turned the GPUs off all the same",
+    )

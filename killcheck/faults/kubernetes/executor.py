@@ -20,9 +20,9 @@ __all__ = [
     "ACCOUNT_PATH",
     "COPY",
     "ExecutorFault",
+    "SilencingFault",
     "admitted",
     "containers",
-    "hung",
     "identity",
     "label_pods",
     "log_line",
@@ -45,6 +45,22 @@ class ExecutorFault(Fault):
     def unsuited_layer(self, layer: Layer) -> str | None:
         """Only where an executor's pod is made from a CronJob's template."""
         return None if layer.cron_job else "the layer runs no Job of its own"
+
+
+class SilencingFault(ExecutorFault):
+    """A fault under which an executor may wait for an answer that never comes, and say nothing."""
+
+    _hung = False
+
+    def waits(self, stage: Stage) -> str | None:
+        """An executor that does so, as far as can be seen: whoever works in silence looks the same."""
+        found = _hung(stage)
+        self._hung = found is not None
+        return found
+
+    def belied(self, layer: LayerRun) -> str | None:
+        """It was silent, and did its work."""
+        return "its executor said nothing, and turned the GPUs off all the same" if self._hung else None
 
 
 def cron_job_of(layer: LayerRun) -> Obj:
@@ -206,7 +222,7 @@ def log_line(stage: Stage, pattern: str, unless: Callable[[str], bool] = lambda 
     return None
 
 
-def hung(stage: Stage) -> str | None:
+def _hung(stage: Stage) -> str | None:
     """An executor that still runs when it should have ended, and has not said a word: it waits for an answer."""
     seen, timeline = stage.observations, stage.timeline
     due_s = timeline.deadline_s("executor_finished") if timeline is not None else None

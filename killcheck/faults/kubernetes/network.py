@@ -17,10 +17,9 @@ from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes import probe_pod
 from killcheck.faults.kubernetes.executor import (
     COPY,
-    ExecutorFault,
+    SilencingFault,
     containers,
     cron_job_of,
-    hung,
     identity,
     label_pods,
     log_line,
@@ -68,7 +67,7 @@ _TOO_LATE = (
 )
 
 
-class EgressFault(ExecutorFault):
+class EgressFault(SilencingFault):
     """A NetworkPolicy for the drill's own pods."""
 
     family = "network"
@@ -140,7 +139,7 @@ class EgressFault(ExecutorFault):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """This executor said that it could not get through; or it waits in silence for an answer that never comes."""
-        return log_line(stage, self.words) or hung(stage)
+        return log_line(stage, self.words) or self.waits(stage)
 
 
 class EgressDenied(EgressFault):

@@ -12,8 +12,8 @@ from functools import partial
 
 from killcheck.executor.refusals import UNREACHED, UNRESOLVED, line_with
 from killcheck.faults.base import FaultError
-from killcheck.faults.kubernetes.executor import cron_job_of, pod_spec
-from killcheck.images.reference import parse
+from killcheck.faults.kubernetes.executor import ACCOUNT_PATH, cron_job_of, pod_spec
+from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.machineless import why_not_run
@@ -38,6 +38,8 @@ KUBECTL_TRIES, KUBECTL_HELD_BACK = 8, 2
 #: Images that have a shell and curl, nc, kubectl or Python, by the end of their names; how many of them are tried.
 _TOOLS = lazy_re.compile(r"(?:^|/)(?:busybox|curl|alpine|kubectl|k8s|netshoot|python|bitnami-shell)$")
 MOST_IMAGES = 2
+#: What of the executor's container another image gets.
+_BARE = frozenset({"name", "command", "resources", "securityContext", "imagePullPolicy"})
 #: How long a log that a kubelet cannot read is asked for again, in seconds: the exit code says the same.
 LOG_PATIENCE_S = 10.0
 #: The model of a network plugin on the embedded cluster.
@@ -67,7 +69,7 @@ once() {{
   elif command -v python3 >/dev/null 2>&1; then
     python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 4)' "$host" "$port" \
       2>/dev/null
-  elif command -v kubectl >/dev/null 2>&1; then
+  elif command -v kubectl >/dev/null 2>&1 && {{ [ -n "$KUBECONFIG" ] || [ -e {token} ]; }}; then
     limit=; command -v timeout >/dev/null 2>&1 && limit="timeout 5"
     said=$(KUBERNETES_SERVICE_HOST=$host KUBERNETES_SERVICE_PORT=$port $limit kubectl get --raw /version 2>&1) && return
     case "$said" in {answered}) return 0;; *) return 1;; esac
@@ -163,6 +165,7 @@ def script(
         found=found,
         otherwise=otherwise,
         cannot=CANNOT,
+        token=f"{ACCOUNT_PATH}/token",
         answered="|".join(f"*{words!r}*" for words in _ANSWERED),
     )
 
@@ -172,7 +175,8 @@ def _probed(
 ) -> tuple[int, str]:
     """(exit code, what it said) of a probe that runs ``script``; of kubectl alone where there is no shell.
 
-    Where the executor's image has neither, of another one that is at hand: a policy goes by a pod's labels.
+    Where the executor's image has neither, of another one that is at hand: a policy goes by a pod's labels. That one is
+    handed nothing of the executor's.
     """
     try:
         code, said = _run(stage, layer, labels, when, script)
@@ -185,7 +189,7 @@ def _probed(
     if code == CANNOT:
         for number, image in enumerate(_at_hand(stage)):
             with suppress(FaultError):
-                other, told = _run(stage, layer, labels, f"{when}-by-{number}", script, instead={"image": image})
+                other, told = _run(stage, layer, labels, f"{when}-by-{number}", script, image=image)
                 if other != CANNOT:
                     return other, f"{told} (by a pod of {image})"
     if refused is not None:
@@ -199,8 +203,15 @@ def _at_hand(stage: Stage) -> list[str]:
     for node in stage.scene.nodes.values():
         for listed in dig(node, "status", "images", default=[]):
             found += [str(name) for name in listed.get("names") or () if "@" not in str(name)]
-    named = [image for image in found if _TOOLS.search(parse(image).repository)]
-    return list(dict.fromkeys(named))[:MOST_IMAGES]
+    return [image for image in dict.fromkeys(found) if _has_tools(image)][:MOST_IMAGES]
+
+
+def _has_tools(image: str) -> bool:
+    """By its name, where it is one: a node may list ``<none>:<none>``."""
+    try:
+        return _TOOLS.search(parse(image).repository) is not None
+    except InvalidReference:
+        return False
 
 
 def _images(stage: Stage, ref: Ref) -> list[str]:
@@ -285,13 +296,15 @@ def _pod(stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, argv:
 
 
 def _run(
-    stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str, *, instead: Obj | None = None
+    stage: Stage, layer: LayerRun, labels: dict[str, str], when: str, script: str, *, image: str = ""
 ) -> tuple[int, str]:
     """(exit code, what it said). Raises _NoShellError; FaultError where it did not come to an end.
 
-    ``instead``: what differs from the executor's container besides.
+    ``image``: another than the executor's.
     """
-    pod = _pod(stage, layer, labels, when, {"command": ["/bin/sh", "-c", script]} | (instead or {}))
+    pod = _pod(stage, layer, labels, when, {"command": ["/bin/sh", "-c", script]})
+    if image:
+        pod["spec"] = _handed_nothing(pod["spec"], image)
     _, _, code, said = _ended(stage, pod, when)
     if code not in (THROUGH, BLOCKED, CANNOT):
         raise _NoShellError(
@@ -300,6 +313,16 @@ def _run(
         )
     told = [line for line in said if line.startswith("killcheck probe: ")] or said
     return code, told[-1] if told else f"exit code {code}"
+
+
+def _handed_nothing(spec: Obj, image: str) -> Obj:
+    """For an image that nobody chose for the executor: without its token, Secrets, volumes and rights on the node."""
+    first = {key: value for key, value in spec["containers"][0].items() if key in _BARE}
+    rights = {key: value for key, value in (first.get("securityContext") or {}).items() if key != "privileged"}
+    rights |= {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    bare = {key: value for key, value in spec.items() if key not in ("volumes", "hostPID", "hostIPC")}
+    container = first | {"image": image, "securityContext": rights}
+    return bare | {"automountServiceAccountToken": False, "containers": [container]}
 
 
 def _ended(stage: Stage, body: Obj, when: str) -> tuple[str, str, int, list[str]]:

@@ -14,7 +14,7 @@ from killcheck.capabilities.offered import Capability
 from killcheck.executor.proxies import API_NAMES, named, proxy_for
 from killcheck.executor.refusals import UNREACHED
 from killcheck.faults.base import Evidence, FaultError, Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, cron_job_of, hung, log_line, statuses
+from killcheck.faults.kubernetes.executor import COPY, SilencingFault, containers, cron_job_of, log_line, statuses
 from killcheck.faults.kubernetes.network import asks_for_no_name
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
@@ -25,7 +25,7 @@ __all__ = ["DnsWrong", "ProxyInTheWay", "SidecarNotReady", "SidecarStays"]
 NOBODY = "192.0.2.1"
 
 
-class _OnCopy(ExecutorFault):
+class _OnCopy(SilencingFault):
     """A fault of the drill's own copy alone, where it means something to the executor."""
 
     family = "network"
@@ -66,7 +66,7 @@ class DnsWrong(_OnCopy):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """This executor said that it could not get through; or it waits in silence for an answer that never comes."""
-        return log_line(stage, UNREACHED) or hung(stage)
+        return log_line(stage, UNREACHED) or self.waits(stage)
 
 
 class ProxyInTheWay(_OnCopy):
@@ -97,7 +97,7 @@ class ProxyInTheWay(_OnCopy):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """This executor could not get through, named the proxy, or waits in silence for its answer."""
-        return log_line(stage, rf"{re.escape(NOBODY)}|{UNREACHED}") or hung(stage)
+        return log_line(stage, rf"{re.escape(NOBODY)}|{UNREACHED}") or self.waits(stage)
 
 
 _VARIABLES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
