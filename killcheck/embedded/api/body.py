@@ -131,7 +131,7 @@ def _text_key(key: Any) -> str:
         return "true" if key else "false"
     if isinstance(key, int | float):
         return f"{key:g}" if isinstance(key, float) else str(key)
-    raise GoJSONError(f"unsupported map key of type: {key!r}")
+    raise GoJSONError("unsupported map key: expected a text, a number or a truth")
 
 
 def _yaml_words(error: Any, text: str) -> str:
@@ -173,9 +173,8 @@ def _yaml_loader() -> Any:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             for number, (key, value) in enumerate(node.value):
-                if isinstance(key, ScalarNode):
-                    text = _text_key(self.construct_object(key))
-                    node.value[number] = ScalarNode(_TEXT, text, key.start_mark, key.end_mark), value
+                text = _text_key(self.construct_object(key) if isinstance(key, ScalarNode) else None)
+                node.value[number] = ScalarNode(_TEXT, text, key.start_mark, key.end_mark), value
             return super().construct_mapping(node, deep)
 
     for tag, pattern in (("bool", _BOOLS), ("int", _INTS), ("float", _FLOATS), ("null", _NULLS)):

@@ -10,8 +10,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from killcheck.embedded.api import schemas
 from killcheck.embedded.api.mergekeys import KEY_DEFAULTS, LIST_DEFAULTS, ApplyLists
 from killcheck.kube.objects import Obj
+from killcheck.text.jsontext import from_text
 
 __all__ = [
     "BUILT_IN",
@@ -24,6 +26,7 @@ __all__ = [
     "item_element",
     "merged",
     "paths",
+    "readable",
     "show_path",
     "subtract",
     "with_members",
@@ -249,25 +252,50 @@ def _order(element: str) -> tuple[str, str, list[Any]]:
     sort, text = element[:2], element[2:]
     if sort != "k:":
         return sort, text, []
-    return sort, "", [(name, isinstance(value, str), value) for name, value in sorted(json.loads(text).items())]
+    return sort, "", [(name, *_ranked(value)) for name, value in sorted(json.loads(text).items())]
 
 
-def emptied(body: Any, lists: ApplyLists, path: tuple[str, ...] = ()) -> Fields:
-    """The lists and objects owned as a whole in which a body has an empty list.
+def _ranked(value: Any) -> tuple[int, float, str]:
+    if isinstance(value, int | float):
+        return 0, value, ""
+    return (1, 0.0, value) if isinstance(value, str) else (2, 0.0, json.dumps(value))
+
+
+def readable(fields: Any) -> bool:
+    """Whether what a client wrote is a set of fields (fieldpath/serialize-pe.go)."""
+    return isinstance(fields, dict) and all(_is_element(name) and readable(tree) for name, tree in fields.items())
+
+
+def _is_element(name: str) -> bool:
+    sort, text = name[:2], name[2:]
+    if sort not in ("k:", "v:"):
+        return name == "." or sort in ("f:", "i:")
+    try:
+        return sort == "v:" or isinstance(from_text(text), dict)
+    except ValueError:
+        return False
+
+
+def emptied(body: Any, lists: ApplyLists, schema: str = "", path: tuple[str, ...] = ()) -> Fields:
+    """The lists and objects owned as a whole in which a body, or a patch, of a type has an empty list.
 
     Nothing is stored of it, yet it is not equal to none: whoever writes it manages the whole
     (structured-merge-diff value/listreflect.go compares by reflect.DeepEqual).
     """
     found: Fields = {}
+    known = schemas.load().get(schema)
     for name, value in body.items():
+        if known is not None and name not in known:  # dropped when it is read, as is what a patch says of itself
+            continue
         here = (*path, name)
         keys = lists.keys(here) if isinstance(value, list) else None
         if keys is None and (isinstance(value, list) or (isinstance(value, dict) and lists.is_atomic(here))):
             below: Fields | None = {} if _has_empty(value, listed=False) else None
         elif isinstance(value, dict):
-            below = emptied(value, lists, here) or None
+            below = emptied(value, lists, schemas.structure(schema, name), here) or None
         elif isinstance(value, list) and keys:
-            inner = {item_element(i, keys, here): emptied(i, lists, here) for i in value if isinstance(i, dict)}
+            of = schemas.structure(schema, name)
+            inner = {item_element(i, keys, here): emptied(i, lists, of, here) for i in value if isinstance(i, dict)}
             below = {element: tree for element, tree in inner.items() if tree} or None
         else:
             below = None

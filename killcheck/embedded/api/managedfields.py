@@ -15,7 +15,7 @@ from killcheck.clock import Loop
 from killcheck.embedded.api import hpaversions, schemas
 from killcheck.embedded.api.body import parse_json
 from killcheck.embedded.api.call import Call
-from killcheck.embedded.api.fieldsets import Fields, changed, emptied, fields_of, merged, subtract
+from killcheck.embedded.api.fieldsets import Fields, changed, emptied, fields_of, merged, readable, subtract
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.mergekeys import ApplyLists
 from killcheck.embedded.api.scalepaths import replicas_fields
@@ -286,7 +286,8 @@ class ManagedFields:
         sets: dict[Manager, Fields] = {}
         times: dict[Manager, str] = {}
         for entry in entries:
-            if not entry.get("manager") and not entry.get("operation"):
+            fields = entry.get("fieldsV1") or {}
+            if not (entry.get("manager") or entry.get("operation")) or not readable(fields):
                 return
             manager = Manager(
                 str(entry.get("manager", "")),
@@ -294,7 +295,7 @@ class ManagedFields:
                 str(entry.get("apiVersion", "")),
                 str(entry.get("subresource", "")),
             )
-            sets[manager] = merged(sets.get(manager, {}), entry.get("fieldsV1") or {})
+            sets[manager] = merged(sets.get(manager, {}), fields)
             times[manager] = str(entry.get("time") or "")
         record.sets, record.times = sets, times
         _mark(record)
@@ -341,7 +342,7 @@ def sent_empty(call: Call) -> Fields:
     if call.kind.crd is not None or not isinstance(body, bytes) or not _EMPTY.search(body):
         return {}
     sent = parse_json(body).value if call.content_type().endswith("json") else None
-    return emptied(sent, ApplyLists(call.kind)) if isinstance(sent, dict) else {}
+    return emptied(sent, ApplyLists(call.kind), call.kind.schema or "") if isinstance(sent, dict) else {}
 
 
 def _revision(obj: Obj) -> int:

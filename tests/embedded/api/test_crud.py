@@ -296,6 +296,7 @@ LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("a: " + "[" * 5_000, "application/yaml", 501),
         (LAUGHS, "application/yaml", 400),
         ("a: &a [*a]\n", "application/yaml", 400),
+        ("apiVersion: v1\nkind: ConfigMap\ndata:\n  ? [a]\n  : b\n", "application/yaml", 400),
         ('{"data":{"x":"' + "[" * 200 + '"}}', "application/json", 422),  # in a text: it has no name
     ],
 )

@@ -179,6 +179,8 @@ _COUNTS = (
 
 #: Rules that a success policy may have.
 _MOST_RULES = 20
+#: Of an index: strconv.Atoi takes no more than an int64 holds.
+_MOST_DIGITS = 18
 
 
 def _success_policy(rules: list[Obj], completions: int, path: str) -> Causes:
@@ -223,7 +225,7 @@ def _indexes(text: str, completions: int) -> int:
             )
         numbers: list[int] = []
         for end in ends:
-            if not end.isascii() or not end.isdigit():
+            if not end.isascii() or not end.isdigit() or len(end) > _MOST_DIGITS:
                 raise ValueError(f'cannot convert string to integer for index: "{end}"')
             if int(end) >= completions:
                 raise ValueError(f'too large index: "{end}"')
