@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,7 @@ def _open_questions(console: Screen, unproven: list[Finding], *, verbose: bool) 
     for finding in sorted(unproven, key=lambda one: -one.gpus):  # those with the most first, as among the errors
         reason = finding.message.removeprefix("not proven: ")
         gpus, who = _gpus(finding.gpus), finding.object
-        reason, who = (reason.replace(gpus, "GPUs"), f"{who} ({gpus})") if finding.gpus else (reason, who)
+        reason, who = (re.sub(rf"\b{gpus}\b", "GPUs", reason), f"{who} ({gpus})") if finding.gpus else (reason, who)
         reasons.setdefault((finding.probe, reason), []).append(who)
     console.print()
     console.print(Text("Not proven:", style="bold magenta"))

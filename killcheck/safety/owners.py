@@ -61,7 +61,7 @@ def _paths(entry: Obj) -> set[_Path]:
 
 def _leaves(fields: Any, path: _Path = ()) -> Iterator[_Path]:
     """The fields of an entry: ``f:NAME`` and list keys down to what holds nothing more."""
-    if path and not fields:
+    if not isinstance(fields, dict) or (path and not fields):
         yield path
         return
     for key, below in fields.items():

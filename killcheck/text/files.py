@@ -86,25 +86,29 @@ def put(file: Path, text: str) -> None:
     and stays what it is; a link goes on leading where it led.
     """
     if file.exists() and not file.is_file():
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8", errors="replace")
         return
     if _leads_out(file):
         why = "is a link that leads out of this folder, and nothing is written through it: name where it leads"
         raise OSError(errno.ELOOP, why, os.fspath(file))
-    end = Path(os.path.realpath(file))  # links in a circle fail as a file that cannot be written
+    end = Path(os.path.realpath(file))
+    if end.is_symlink():
+        raise OSError(errno.ELOOP, "is a link that leads in a circle: delete it", os.fspath(file))
     beside = end.with_name(f".{end.name}.{os.getpid()}-{next(_numbers)}.tmp")
     try:
         # New, or not at all: whoever laid a link of that name beforehand gets nothing.
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as writing:
-            writing.write(text)
+        with os.fdopen(descriptor, "wb") as writing:
+            writing.write(text.encode("utf-8", "replace"))
         if end.exists():
             beside.chmod(stat.S_IMODE(end.stat().st_mode))
         beside.replace(end)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         error.filename, error.filename2 = os.fspath(file), None
         raise
+    finally:  # also where somebody stops it
+        with suppress(OSError):
+            beside.unlink()
 
 
 def _leads_out(file: Path) -> bool:

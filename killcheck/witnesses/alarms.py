@@ -32,10 +32,9 @@ LOOK_BACK_S = 3 * 3600.0
 #: How deep recorded series may rest on others.
 _MAX_DEPTH = 8
 
-#: Labels that an exporter and its scrape both have: in matchers of DCGM's series, and where series are joined.
-_SCRAPED = lazy_re.compile(
-    r"(?:DCGM_\w+\s*\{[^}]*?|\b(?:by|on)\s*\([^)]*?)\b((?:exported_)?(?:namespace|pod|container))\b(?!\s*\()"
-)
+#: Matchers of DCGM's series, and what series are joined by; labels in them that an exporter and its scrape both have.
+_READ = lazy_re.compile(r"DCGM_\w+\s*\{[^{}]{0,4000}\}|\b(?:by|on)\s*\([^()]{0,4000}\)")
+_SCRAPED = lazy_re.compile(r"[{(,]\s*((?:exported_)?(?:namespace|pod|container))\s*(?=[=!,)])")
 #: Labels that programs on a node give it, of which nothing is known unless one of them was seen.
 _DISCOVERED = lazy_re.compile(r"\blabel_(?:nvidia_com|feature_node_kubernetes_io)_\w+")
 
@@ -120,7 +119,8 @@ def _taken(rule: Rule, expr: Expr, source: _Recorded) -> Iterator[str]:
 
 def _scraped(texts: Iterable[str]) -> Iterator[str]:
     """Whose labels a scrape of dcgm-exporter keeps, where an expression reads them: honorLabels decides."""
-    read = {name for text in texts if "DCGM_" in text for name in _SCRAPED.findall(text)}
+    places = (place for text in texts if "DCGM_" in text for place in _READ.findall(text))
+    read = {name for place in places for name in _SCRAPED.findall(place)}
     renamed = sorted(name for name in read if name.startswith("exported_"))
     if renamed:
         yield f"the scrape calls dcgm-exporter's labels {', '.join(renamed)} (honorLabels: false)"

@@ -233,6 +233,7 @@ def test_the_alert_of_the_fourth_article_joins_cards_to_their_nodes_labels(capac
             'DCGM_FI_DEV_GPU_UTIL{namespace="inference"} < 5',
             ["keeps dcgm-exporter's labels namespace (honorLabels: true"],
         ),
+        ("sum by (pod, namespace) (DCGM_FI_DEV_GPU_UTIL) < 5", ["keeps dcgm-exporter's labels namespace, pod ("]),
         ("gpu:idle:sum > 0", ["keeps dcgm-exporter's labels pod"]),
         ("DCGM_FI_DEV_GPU_UTIL < 5", []),
     ],

@@ -222,6 +222,7 @@ STATUS = entry("kube-controller-manager", "x", subresource="status", time="2026-
             [HELM],
         ),  # an entry that has lost everything is gone
         ([HELM, STATUS], None),
+        ([HELM | {"fieldsV1": {"f:spec": 3}}], None),  # what no API server writes
         # Somebody has taken a field meanwhile, or given one up: what they hold is theirs.
         ([entry("helm", "paused", operation="Apply"), entry("edit", "replicas"), entry("killcheck", "x")], None),
         ([entry("helm", "replicas", operation="Apply"), entry("killcheck", "x")], None),

@@ -141,7 +141,11 @@ def test_no_document_is_written_where_a_link_of_the_checkout_leads(tmp_path, mon
     monkeypatch.chdir(work)
     with pytest.raises(OSError, match="is a link that leads out of this folder"):
         put(Path("out/new.yaml" if linked == "out" else linked), "theirs")
-    put(Path("latest"), "kept")
+    put(Path("latest"), "kept\ud800")
+    (work / "circle").symlink_to("circle")
+    with pytest.raises(OSError, match="leads in a circle"):
+        put(Path("circle"), "theirs")
+    (work / "circle").unlink()
     assert [(file.name, file.read_text()) for file in home.iterdir()] == [("out.yaml", "ours")]
     assert sorted(file.name for file in work.iterdir()) == sorted([linked, "latest", "night"])
 
