@@ -205,7 +205,7 @@ def test_it_bites_is_seen_for_what_it_is_and_heals(world, name):
 
 
 @pytest.mark.parametrize("name", MONITOR)
-@pytest.mark.one_in(6)
+@pytest.mark.weekly
 def test_an_idle_monitor_meets_it_too(world, name):
     result = world("idle-monitor").drill(KINDS[name])
     verdict, off_by, words = MONITOR[name]
@@ -313,6 +313,7 @@ def test_a_stop_that_writes_first_ends_on_a_full_or_read_only_disk(world, edited
     assert 57 in result.failures
 
 
+@pytest.mark.weekly
 def test_a_monitor_that_empties_its_own_state_on_a_full_disk_is_found(world, edited):
     """It writes down since when the machine idles, and then believes what it reads: nothing, so that it never has."""
 

@@ -139,6 +139,7 @@ def alone(obj):
         obj["spec"]["suspend"] = True
 
 
+@pytest.mark.weekly
 def test_a_gap_shorter_than_the_delay_does_not_end_a_worker(drilled, edited, fed):
     result = drilled(
         "self-terminating", "worker-idle-exit", alone, folder=with_work(edited), exec_mode="host", night_s=3600.0
@@ -163,6 +164,7 @@ def test_a_worker_that_counts_from_its_start_dies_in_the_gap_after_its_item(dril
     assert "before the 600 it must wait" in result.cause
 
 
+@pytest.mark.weekly
 def test_a_worker_that_cannot_be_fed_leaves_it_unproven(drilled, edited):
     result = drilled("self-terminating", "worker-idle-exit", folder=with_work(edited, '["false"]'), exec_mode="host")
     assert result.verdict is Verdict.INCONCLUSIVE

@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("night", NIGHTS)
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_nights_of_a_fleet(folder: Path, night: str) -> None:
     edit, layer, fault, verdict, words = NIGHTS[night]
     for name, before, after in edit:

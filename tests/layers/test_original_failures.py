@@ -12,6 +12,7 @@ from killcheck.kube.objects import dig, name_of
 from killcheck.verdict import Verdict
 
 
+@pytest.mark.weekly
 def test_one_gpu_that_is_kept_warm_bills_for_the_night(drilled):
     """Seed 1: 'minimum 1 instance', 847 hours billed for 200 of work."""
 

@@ -88,7 +88,7 @@ PROVEN = {
     ),
 }
 #: Those whose programs run hundreds of times a night: each of their layers has a drill of its own in ``layers/``.
-BUSY = ("self-terminating", "worker-fleet")
+BUSY = ("self-terminating", "single-controller", "worker-fleet")
 
 
 def _told_elsewhere(fixture, *layer):
@@ -117,7 +117,7 @@ def test_install_every_layer_turns_the_gpus_off_undisturbed(fixture, tmp_path):
 
 
 @pytest.mark.parametrize(("fixture", "layer"), [_told_elsewhere(*cells) for cells in STAGING])
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_staging_holds_by_policy(fixture, layer, tmp_path):
     wanted = STAGING[fixture, layer]
     planned = [

@@ -30,7 +30,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.name)
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_broken_sticks_where_it_must(case: Case) -> None:
     (result,) = drills(case, "broken")
     assert (str(result.verdict), result.stuck_at) == (case.drill, case.stuck_at), result.cause or result.why
