@@ -421,8 +421,212 @@ def _policies():
         )
 
 
+def _definition(schema, /, **version):
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.{ns}.example.com"},
+        "spec": {
+            "group": "{ns}.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing"},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}} | version
+            ],
+        },
+    }
+
+
+_TEXT, _LIST, _KEYS = {"type": "string"}, "x-kubernetes-list-type", "x-kubernetes-list-map-keys"
+_EMBEDDED, _KEPT = "x-kubernetes-embedded-resource", "x-kubernetes-preserve-unknown-fields"
+_EITHER, _RULES = "x-kubernetes-int-or-string", "x-kubernetes-validations"
+_KEYED = {"type": "object", "properties": {"k": _TEXT}}
+#: Schemas of one field: what a definition may say of it, and what no server takes.
+_FIELDS = [
+    {},
+    {"type": "nope"},
+    {"type": "array"},
+    {"type": "array", "items": [_TEXT]},
+    {"type": "array", "items": {}},
+    {"type": "array", "items": _TEXT, "uniqueItems": True},
+    {"type": "array", "items": _TEXT, _LIST: "map"},
+    {"type": "array", "items": {"type": "object"}, _LIST: "map"},
+    {"type": "array", "items": _KEYED, _LIST: "map", _KEYS: ["k"]},
+    {"type": "array", "items": _KEYED, _LIST: "map", _KEYS: ["z"]},
+    {"type": "array", "items": _KEYED | {"required": ["k"]}, _LIST: "map", _KEYS: ["k"]},
+    {"type": "array", "items": _TEXT, _LIST: "odd"},
+    {"type": "array", "items": _TEXT, _KEYS: ["k"]},
+    _TEXT | {_LIST: "set"},
+    _TEXT | {"default": 1},
+    _TEXT | {"default": "abc", "maxLength": 2},
+    _TEXT | {"pattern": "["},
+    _TEXT | {"nullable": True, "default": None},
+    _TEXT | {"enum": [1]},
+    _TEXT | {"id": "x"},
+    _TEXT | {"x-kubernetes-map-type": "atomic"},
+    _TEXT | {_EITHER: True},
+    _TEXT | {_KEPT: True},
+    _TEXT | {_RULES: [{"rule": ""}]},
+    _TEXT | {_RULES: [{"rule": "self.size() < 3", "message": "a\nb"}]},
+    {_EITHER: True, "anyOf": [{"type": "integer"}, _TEXT]},
+    {_KEPT: True},
+    {"$ref": "#/x"},
+    {"type": "object", "additionalProperties": _TEXT, "properties": {"x": _TEXT}},
+    {"type": "object", "additionalProperties": False},
+    {"type": "object", _KEPT: False},
+    {"type": "object", _EMBEDDED: True},
+    {"type": "object", _EMBEDDED: True, _KEPT: True},
+    {"type": "object", "allOf": [{"type": "object"}]},
+    {"type": "object", "oneOf": [{"properties": {"b": _TEXT}}]},
+    {"type": "object", "not": {"default": 1}},
+    {"type": "object", "patternProperties": {"a": _TEXT}},
+    {"type": "object", "definitions": {"a": _TEXT}},
+    {"type": "object", "dependencies": {"a": ["b"]}},
+    {"type": "object", "default": {"b": 1}, "properties": {"b": _TEXT}},
+    {"type": "object", "default": {"c": 1}, "properties": {"b": _TEXT}},
+    {"type": "object", "x-kubernetes-map-type": "odd"},
+]
+#: What else a version may have wrong.
+_VERSIONS = [
+    {"schema": None},
+    {"deprecationWarning": "x"},
+    {"additionalPrinterColumns": [{"name": "a", "type": "nope", "jsonPath": ".x"}]},
+    {"additionalPrinterColumns": [{"name": "a", "type": "string", "jsonPath": "x"}]},
+    {"subresources": {"scale": {}}},
+    {"subresources": {"scale": {"specReplicasPath": ".x", "statusReplicasPath": ".y"}}},
+    {
+        "subresources": {
+            "scale": {"specReplicasPath": ".spec.r", "statusReplicasPath": ".status.r", "labelSelectorPath": ".z"}
+        }
+    },
+]
+#: Schemas of a whole object.
+_ROOTS = [
+    _TEXT,
+    {},
+    {
+        "type": "object",
+        "properties": {"metadata": {"type": "object", "properties": {"name": {"maxLength": 3} | _TEXT}}},
+    },
+    {"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}},
+    {"type": "object", "properties": {"apiVersion": {"type": "integer"}}},
+]
+
+
+def _status_of(path, statuses):
+    return [(f"the status {status}", f"PATCH {path}/status", {"status": status}, MERGE) for status in statuses]
+
+
+CLAIMS, NODE = "/apis/resource.k8s.io/v1/namespaces/{ns}/resourceclaims", "/api/v1/nodes/{ns}-n"
+_RESULT = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "x"}
+_ALLOCATED = {"devices": {"results": [_RESULT]}}
+_HOLDER = {"resource": "pods", "name": "p", "uid": "1"}
+_ALONE = changed(POD, "spec.automountServiceAccountToken", False)
+_LIMITED = changed(changed(_ALONE, "spec.resources", {"limits": {"cpu": "2"}}), "metadata.name", "limited")
+
+
 C0 = "spec.template.spec.containers.0"
 GROUPS = {
+    "definitions": [
+        *(
+            (
+                f"a field {field}",
+                f"POST {CRDS}?dryRun=All",
+                _definition({"type": "object", "properties": {"a": field}}),
+                JSON,
+            )
+            for field in _FIELDS
+        ),
+        *((f"an object {root}", f"POST {CRDS}?dryRun=All", _definition(root), JSON) for root in _ROOTS),
+        *(
+            (f"a version {version}", f"POST {CRDS}?dryRun=All", _definition({"type": "object"}, **version), JSON)
+            for version in _VERSIONS
+        ),
+    ],
+    "statuses": [
+        (
+            "a node",
+            "POST /api/v1/nodes",
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "{ns}-n"}},
+            JSON,
+        ),
+        (
+            "a node with a taint twice",
+            "POST /api/v1/nodes",
+            {"kind": "Node", "metadata": {"name": "m"}, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}] * 2}},
+            JSON,
+        ),
+        *_status_of(
+            NODE,
+            [
+                {"capacity": {"nvidia.com/gpu": "-1"}},
+                {"allocatable": {"nvidia.com/gpu": "-1"}},
+                {"capacity": {"nvidia.com/gpu": "1500m"}},
+                {"capacity": {"pods": "1.5"}},
+                {"addresses": [{"type": "InternalIP", "address": "1.2.3.4"}] * 2},
+            ],
+        ),
+        ("no node", f"DELETE {NODE}", None, JSON),
+        (
+            "a claim",
+            f"POST {CLAIMS}",
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": {"name": "c"},
+                "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}},
+            },
+            JSON,
+        ),
+        *_status_of(
+            f"{CLAIMS}/c",
+            [
+                {"reservedFor": [_HOLDER]},
+                {"allocation": _ALLOCATED, "reservedFor": [_HOLDER, _HOLDER]},
+                {"allocation": _ALLOCATED, "reservedFor": [{"name": "p"}]},
+                {"allocation": _ALLOCATED, "reservedFor": [_HOLDER]},
+                {"allocation": None},
+                {"allocation": {"devices": {"results": [_RESULT | {"device": "y"}]}}},
+                {"devices": [{"driver": "d.example.com", "pool": "p", "device": "z"}]},
+                {"reservedFor": None, "allocation": None},
+            ],
+        ),
+        (
+            "a load balancer",
+            f"POST {CORE}/services",
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": "lb"},
+                "spec": {"type": "LoadBalancer", "clusterIP": "None", "ports": [{"port": 80}]},
+            },
+            JSON,
+        ),
+        *_status_of(
+            f"{CORE}/services/lb",
+            [
+                {"loadBalancer": {"ingress": [entry]}}
+                for entry in (
+                    {"ip": "1.2.3.4"},
+                    {"ip": "1.2.3.4", "ipMode": "Odd"},
+                    {"hostname": "a.b", "ipMode": "VIP"},
+                    {"ip": "x"},
+                    {"hostname": "A_"},
+                    {"hostname": "1.2.3.4"},
+                )
+            ],
+        ),
+        ("a pod with limits of its own", f"POST {CORE}/pods?dryRun=All", _LIMITED, JSON),
+        (
+            "and a container that asks",
+            f"POST {CORE}/pods?dryRun=All",
+            changed(_LIMITED, "spec.containers.0.resources", {"requests": {"cpu": "1", "memory": "1Gi"}}),
+            JSON,
+        ),
+        ("a pod", f"POST {CORE}/pods", _ALONE, JSON),
+        *_status_of(f"{CORE}/pods/p", [{"qosClass": "Guaranteed"}]),
+        ("options of no format", f"DELETE {CORE}/configmaps/none", "{}", "text/plain"),
+    ],
     "configmaps": [
         ("create", f"POST {CORE}/configmaps", configmap(x="1"), JSON),
         ("create again", f"POST {CORE}/configmaps", configmap(), JSON),

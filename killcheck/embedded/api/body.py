@@ -11,7 +11,18 @@ from killcheck.embedded.api.call import Call
 from killcheck.embedded.api.status import StatusError, bad_request, unsupported_media_type
 from killcheck.text import lazy_re
 
-__all__ = ["PROTOBUF", "GoJSONError", "Parsed", "dumps", "parse_json", "parse_yaml", "read_object", "read_protobuf"]
+__all__ = [
+    "JSON_TYPES",
+    "PROTOBUF",
+    "GoJSONError",
+    "Parsed",
+    "dumps",
+    "parse_json",
+    "parse_yaml",
+    "read_object",
+    "read_protobuf",
+    "unknown_format",
+]
 
 
 class GoJSONError(ValueError):
@@ -190,7 +201,15 @@ def _yaml_loader() -> Any:
 _TEXT = "tag:yaml.org,2002:str"
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-_JSON_TYPES = frozenset({"application/json", "text/json", "", "*/*"})
+JSON_TYPES = frozenset({"application/json", "text/json", "", "*/*"})
+
+
+def unknown_format() -> StatusError:
+    """415 of a body that says that it is something else."""
+    return unsupported_media_type(
+        "the body of the request was in an unknown format - accepted media types include: application/json, "
+        "application/yaml, application/vnd.kubernetes.protobuf"
+    )
 
 
 def read_object(call: Call, kind: str = "") -> Parsed:
@@ -204,13 +223,10 @@ def read_object(call: Call, kind: str = "") -> Parsed:
         return read_protobuf(body, kind)
     if content_type == "application/yaml":
         parse = parse_yaml
-    elif content_type in _JSON_TYPES:
+    elif content_type in JSON_TYPES:
         parse = parse_json
     else:
-        raise unsupported_media_type(
-            "the body of the request was in an unknown format - accepted media types include: application/json, "
-            "application/yaml, application/vnd.kubernetes.protobuf"
-        )
+        raise unknown_format()
     raw = body or b""
     try:
         parsed = parse(raw)

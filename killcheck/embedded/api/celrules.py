@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from killcheck.embedded.api import celsyntax
 from killcheck.embedded.api.celfunctions import FUNCTIONS
+from killcheck.embedded.api.validation.fields import invalid
 from killcheck.kube.objects import Obj
 from killcheck.text import lazy_re
 
@@ -98,19 +99,17 @@ def broken(schema: Obj, path: str) -> list[Obj]:
                 {"reason": "FieldValueRequired", "field": where, "message": "Required value: rule is not specified"}
             )
         elif why := _syntax(text):
-            shown = json.dumps(
-                {
-                    "Rule": text,
-                    "Message": rule.get("message", ""),
-                    "MessageExpression": rule.get("messageExpression", ""),
-                    "Reason": rule.get("reason"),
-                    "FieldPath": rule.get("fieldPath", ""),
-                    "OptionalOldSelf": rule.get("optionalOldSelf"),
-                },
-                separators=(",", ":"),
-            )
-            said = f"Invalid value: {shown}: compilation failed: ERROR: <input>: Syntax error: {why}"
-            found.append({"reason": "FieldValueInvalid", "message": said, "field": where})
+            shown = {
+                "Rule": text,
+                "Message": rule.get("message", ""),
+                "MessageExpression": rule.get("messageExpression", ""),
+                "Reason": rule.get("reason"),
+                "FieldPath": rule.get("fieldPath", ""),
+                "OptionalOldSelf": rule.get("optionalOldSelf"),
+            }
+            found.append(invalid(where, shown, f"compilation failed: ERROR: <input>: Syntax error: {why}"))
+        if "\n" in str(rule.get("message") or "").strip():
+            found.append(invalid(f"{path}.{RULES}[{i}].message", rule["message"], "must not contain line breaks"))
     for name, below in (schema.get("properties") or {}).items():
         found += broken(below, f"{path}.properties[{name}]")
     for name in ("items", "additionalProperties"):

@@ -19,7 +19,7 @@ from killcheck.embedded.api.validation import meta, names
 from killcheck.kube.objects import Obj, copy
 from killcheck.text import lazy_re
 
-__all__ = ["apply_defaults", "has_rules", "prune", "schema_of", "validate"]
+__all__ = ["apply_defaults", "has_rules", "of_default", "prune", "schema_of", "validate"]
 
 _MAX_INT32 = 2**31 - 1
 _ROOT = frozenset({"apiVersion", "kind", "metadata"})
@@ -169,6 +169,19 @@ def validate(kind: Kind, obj: Obj, old: Obj | None = None, *, status: bool = Fal
 def has_rules(kind: Kind) -> bool:
     """Whether the schema has rules in CEL."""
     return "x-kubernetes-validations" in json.dumps(schema_of(kind))
+
+
+def of_default(value: Any, schema: Obj, path: str) -> list[Obj]:
+    """What a schema has against a default of its own that stands at ``path``."""
+    unknown: list[str] = []
+    _pruned(value, schema, "", unknown)
+    if unknown:
+        why = "must not have unknown fields"
+        return [{"reason": "FieldValueInvalid", "message": f"Invalid value: {_shown(value)}: {why}", "field": path}]
+    return [
+        cause | {"field": path if cause["field"] in ("", "<nil>") else f"{path}.{cause['field']}"}
+        for cause in _check(value, schema, "")
+    ]
 
 
 def _scale(kind: Kind, obj: Obj) -> Iterator[Obj]:
@@ -379,13 +392,25 @@ def _is_date_time(text: str) -> bool:
 #: Formats that are checked (kube-openapi/pkg/validation/strfmt); of others any text is taken.
 _FORMATS = {"date": _is_date, "date-time": _is_date_time, "datetime": _is_date_time}
 _patterns: dict[str, re.Pattern[str]] = {}
+#: Flags behind the beginning, as Kueue's ``^(?i)[a-z]...`` has them: Python wants them first.
+_LATE_FLAGS = lazy_re.compile(r"^\^\(\?([ims]+)\)")
+_POSIX = {"alnum": "a-zA-Z0-9", "alpha": "a-zA-Z", "digit": "0-9", "lower": "a-z", "upper": "A-Z", "space": r"\s"}
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """RE2 patterns as Python's re reads them: the subset CRDs use is the same but for ``\\z`` and POSIX classes."""
+    """RE2 patterns as Python's re reads them: the subset CRDs use is the same but for what is spelled anew here.
+
+    What Python cannot read even so lets every text pass.
+    """
     if pattern not in _patterns:
-        text = pattern.replace(r"\z", r"\Z")
-        _patterns[pattern] = re.compile(re.sub(r"\$$", r"\\Z", text) if not text.endswith(r"\$") else text)
+        text = _LATE_FLAGS.sub(r"(?\1)^", pattern.replace(r"\z", r"\Z"))
+        for name, characters in _POSIX.items():
+            text = text.replace(f"[:{name}:]", characters)
+        try:
+            compiled = re.compile(re.sub(r"\$$", r"\\Z", text) if not text.endswith(r"\$") else text)
+        except re.error:
+            compiled = re.compile("")
+        _patterns[pattern] = compiled
     return _patterns[pattern]
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from killcheck.embedded.api import poddefaults
 from killcheck.embedded.api.kinds import Kind
-from killcheck.kube.objects import Obj, copy, format_time
+from killcheck.kube.objects import Obj, copy, dig, format_time
 
 __all__ = ["ROUND_TRIP", "apply", "autoscaler"]
 
@@ -202,6 +202,9 @@ def _service(obj: Obj) -> None:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for entry in dig(obj, "status", "loadBalancer", "ingress", default=()):
+            if entry.get("ip"):
+                entry.setdefault("ipMode", "VIP")
 
 
 def _secret(obj: Obj) -> None:

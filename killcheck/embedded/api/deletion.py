@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from killcheck.embedded.api import schemas, status
-from killcheck.embedded.api.body import PROTOBUF, GoJSONError, parse_json, parse_yaml, read_protobuf
+from killcheck.embedded.api.body import (
+    JSON_TYPES,
+    PROTOBUF,
+    GoJSONError,
+    parse_json,
+    parse_yaml,
+    read_protobuf,
+    unknown_format,
+)
 from killcheck.embedded.api.call import Call, bad_dry_run
 from killcheck.embedded.api.conversion import converted
 from killcheck.embedded.api.decoding import SCHEME
@@ -292,6 +300,8 @@ class Deleter:
         if raw and call.content_type() == PROTOBUF:
             raw = read_protobuf(raw, "DeleteOptions").value
         elif isinstance(raw, bytes | str) and raw:
+            if call.content_type() not in (*JSON_TYPES, "application/yaml"):  # curl's own of ``-d`` is one
+                raise unknown_format()
             try:
                 raw = (parse_yaml if call.content_type() == "application/yaml" else parse_json)(raw).value
             except GoJSONError as error:

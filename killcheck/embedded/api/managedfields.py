@@ -22,7 +22,7 @@ from killcheck.embedded.api.scalepaths import replicas_fields
 from killcheck.embedded.api.store import Key, Table
 from killcheck.kube.objects import Obj, format_time
 
-__all__ = ["ManagedFields", "Manager"]
+__all__ = ["ManagedFields", "Manager", "without_fields"]
 
 #: Notes about one object that may gather before they are folded.
 MAX_NOTES = 16
@@ -289,12 +289,7 @@ class ManagedFields:
             fields = entry.get("fieldsV1") or {}
             if not (entry.get("manager") or entry.get("operation")) or not readable(fields):
                 return
-            manager = Manager(
-                str(entry.get("manager", "")),
-                str(entry.get("operation", "")),
-                str(entry.get("apiVersion", "")),
-                str(entry.get("subresource", "")),
-            )
+            manager = _manager_of(entry)
             sets[manager] = merged(sets.get(manager, {}), fields)
             times[manager] = str(entry.get("time") or "")
         record.sets, record.times = sets, times
@@ -358,6 +353,23 @@ def _entry(manager: Manager, fields: Fields, time: str) -> Obj:
     entry |= {"time": time} if time else {}
     entry |= {"fieldsType": "FieldsV1", "fieldsV1": _sorted(fields)}
     return entry | ({"subresource": manager.subresource} if manager.subresource else {})
+
+
+def _manager_of(entry: Obj) -> Manager:
+    name, operation, version, subresource = (
+        str(entry.get(field) or "") for field in ("manager", "operation", "apiVersion", "subresource")
+    )
+    return Manager(name, operation, version, subresource)
+
+
+def without_fields(obj: Obj, fields: Fields, keep: Manager | None) -> Obj:
+    """An object with its managedFields, of which every manager but ``keep`` has lost ``fields``."""
+    left = []
+    for entry in obj["metadata"].get("managedFields") or ():
+        manager = _manager_of(entry)
+        rest = entry["fieldsV1"] if manager == keep else subtract(entry["fieldsV1"], fields)
+        left += [entry | {"fieldsV1": rest}] if rest else []
+    return obj | {"metadata": obj["metadata"] | {"managedFields": left}} if left else obj
 
 
 def _sorted(fields: Fields) -> Fields:

@@ -32,7 +32,7 @@ from killcheck.embedded.api.fieldsets import (
     with_members,
 )
 from killcheck.embedded.api.http import Response
-from killcheck.embedded.api.managedfields import Manager
+from killcheck.embedded.api.managedfields import Manager, without_fields
 from killcheck.embedded.api.mergekeys import ApplyLists
 from killcheck.embedded.api.patch import (
     PatchFailed,
@@ -279,6 +279,8 @@ class Patcher:
 
         updated = self.writer.update(call, change, operation="Apply", applied=applied, timed=lambda: told[-1].changed)
         self.take(call, told[-1])
+        if call.dry_run:  # nothing is noted, and the answer shows who would manage what
+            updated = without_fields(updated, told[-1].forced, _applier(call))
         return Response(200, self.writer.answer(call, updated))
 
     def take(self, call: Call, applied: Applied) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
+from killcheck.embedded.api.pod_resources import pod_resources
 from killcheck.kube.objects import Obj
 from killcheck.kube.quantities import form_of, format_quantity, parse
 from killcheck.text import lazy_re
@@ -87,7 +88,24 @@ def pod(obj: Obj) -> None:
         if limits:
             requests = container["resources"].get("requests") or {}
             container["resources"]["requests"] = requests | {k: v for k, v in limits.items() if k not in requests}
+    _of_the_pod(obj)
     spec.setdefault("enableServiceLinks", True)
+
+
+def _of_the_pod(obj: Obj) -> None:
+    """Requests of a pod that has limits of its own: what its containers ask for, or those limits."""
+    own = obj["spec"].get("resources") or {}
+    if not own.get("limits"):
+        return
+    inside = {field: obj["spec"].get(field) for field in ("initContainers", "containers")}
+    asked = {name: str(value) for name, value in pod_resources({"spec": inside}, "requests").items() if _shared(name)}
+    requests = own["limits"] | asked | (own.get("requests") or {})
+    obj["spec"]["resources"] = own | {"requests": requests}
+
+
+def _shared(name: str) -> bool:
+    """What containers of a pod may share (component-helpers: IsSupportedPodLevelResource)."""
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 
 def _container(container: Obj) -> None:

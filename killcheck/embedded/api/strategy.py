@@ -221,8 +221,9 @@ def _pod(obj: Obj) -> None:
 
 
 def qos_class(spec: Obj) -> str:
-    """Guaranteed, Burstable or BestEffort, from the containers' CPU and memory alone."""
+    """Guaranteed, Burstable or BestEffort, from CPU and memory alone: the pod's own, or else its containers'."""
     containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    containers = [spec] if spec.get("resources") else containers
     any_set = False
     guaranteed = bool(containers)
     for container in containers:

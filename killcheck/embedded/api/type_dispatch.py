@@ -76,4 +76,8 @@ def validate(kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> li
     from killcheck.embedded.api.validation import meta
 
     causes = validation.validate(kind, new, old, subresource)
+    if kind.resource.kind == "CustomResourceDefinition" and not subresource:
+        from killcheck.embedded.api import crdstructure
+
+        causes += crdstructure.of_definition((new.get("spec") or {}).get("versions") or [])
     return causes or (meta.addressed(new["metadata"]) if old is None else [])

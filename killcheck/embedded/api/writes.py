@@ -40,6 +40,8 @@ SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED = 63 - 5
 _NAMESPACES = ("", "namespaces")
 _DAEMON_SETS = ("apps", "daemonsets")
+#: Whose status has fields that are filled in where it is written.
+_STATUS_FILLED_IN = frozenset({("", "nodes"), ("", "services")})
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
 #: Types that a PUT creates where they do not exist.
 _CREATED_BY_PUT = frozenset(
@@ -298,7 +300,7 @@ class Writer:
             _check_addresses(call, new, new=False)
         uid = new["metadata"].get("uid")
         immutable = self._check_meta(call, new, old)
-        if subresource in ("", *PARTS):
+        if subresource in ("", *PARTS) or (subresource == "status" and kind.table in _STATUS_FILLED_IN):
             type_dispatch.apply_defaults(kind, new, self.server.loop.now())
         allocates = kind.table == ("", "services") and not subresource
         asked = copy(new) if subresource in PARTS or (allocates and new != old) else None

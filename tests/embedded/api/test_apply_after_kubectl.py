@@ -117,6 +117,10 @@ def test_a_dry_run_shows_who_would_manage_what_and_changes_nothing(world):
         "PATCH", f"{PATH}?fieldManager=x&dryRun=All", {"spec": {"replicas": 7}}, "application/merge-patch+json"
     )
     assert managers(patched) == {("kubectl-client-side-apply", "Update"), ("x", "Update")}
+    forced = applied(world, deployment(replicas=7), "argocd", "&dryRun=All&force=true").body["metadata"][
+        "managedFields"
+    ]
+    assert [one["manager"] for one in forced if "f:replicas" in one["fieldsV1"].get("f:spec", {})] == ["argocd"]
     made = world.raw("POST", f"{POSTED}?fieldManager=y&dryRun=All", deployment() | {"metadata": {"name": "new"}})
     assert managers(made) == {("y", "Update")}
     assert world.raw("GET", PATH).body == before

@@ -546,7 +546,7 @@ def test_what_is_right_is_accepted(kind: str, obj: Obj) -> None:
             },
             [
                 'metadata.name: Invalid value: "x": must be spec.names.plural+"."+spec.group',
-                "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
+                "spec.versions[0].schema.openAPIV3Schema: Required value",
             ],
         ),
     ],

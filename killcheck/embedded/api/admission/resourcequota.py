@@ -188,6 +188,7 @@ def _priority_class_holds(scope: Obj, name: str) -> bool:
 
 def _best_effort(pod: Obj) -> bool:
     containers = (*dig(pod, "spec", "containers", default=[]), *dig(pod, "spec", "initContainers", default=[]))
+    containers = (pod["spec"],) if dig(pod, "spec", "resources") else containers
     return not any(
         quantity(value).value
         for container in containers

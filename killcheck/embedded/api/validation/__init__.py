@@ -78,10 +78,11 @@ def validate(kind: Kind, new: Obj, old: Obj | None, subresource: str = "") -> li
         from killcheck.embedded.api.validation import jobstatus
 
         return jobstatus.update(new, old)
-    if old is not None and subresource == "status":
+    whole = (resource.group, resource.kind) == ("", "Node")  # whose status is looked at as all of it is
+    if old is not None and subresource == "status" and not whole:
         from killcheck.embedded.api.validation import statuses
 
-        return statuses.update(kind, new)
+        return statuses.update(kind, new, old)
     name = _MODULES.get((resource.group, resource.kind), "anything")
     module = importlib.import_module(f"{__name__}.{name}")
     causes: list[Obj] = module.create(kind, new) if old is None else module.update(kind, new, old)

@@ -73,7 +73,8 @@ def _node_update(new: Obj, old: Obj) -> Causes:
     seen: list[Obj] = []
     for i, address in enumerate((new.get("status") or {}).get("addresses") or []):
         if address in seen:
-            causes.append(duplicate(at("status.addresses", i), address))
+            shown = {"Type": address.get("type", ""), "Address": address.get("address", "")}
+            causes.append(duplicate(at("status.addresses", i), shown))
         seen.append(address)
     return causes
 

@@ -59,7 +59,8 @@ def quote(text: str) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return quote(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")  # as encoding/json writes them
 
 
 def _with(body: str, detail: str) -> str:

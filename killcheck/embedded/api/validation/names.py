@@ -12,6 +12,7 @@ from functools import lru_cache
 from killcheck.embedded.api.validation.fields import Causes, invalid, required, too_long
 
 __all__ = [
+    "NO_ADDRESS",
     "annotation_map",
     "config_key",
     "dns_label",
@@ -57,6 +58,8 @@ _DNS_1035_WORDS = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
     "and end with an alphanumeric character"
 )
+#: What is said of a text that should be an address.
+NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 ANNOTATIONS_LIMIT_BYTES = 256 * 1024
 
 

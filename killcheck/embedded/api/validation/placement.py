@@ -147,13 +147,9 @@ def taints(given: list[Obj], path: str) -> Causes:
         elif effect not in _EFFECTS:
             causes.append(not_supported(f"{here}.effect", effect, _EFFECTS))
         if (taint.get("key", ""), effect) in seen:
-            causes.append(
-                duplicate(here, taint)
-                | {
-                    "message": f"Duplicate value: {{{taint.get('key', '')} {taint.get('value', '')} {effect} }}: "
-                    "taints must be unique by key and effect pair"
-                }
-            )
+            shown = {"Key": taint.get("key", ""), "Value": taint.get("value", ""), "Effect": effect}
+            cause = duplicate(here, shown | {"TimeAdded": taint.get("timeAdded")})
+            causes.append(cause | {"message": f"{cause['message']}: taints must be unique by key and effect pair"})
         seen.add((taint.get("key", ""), effect))
     return causes
 

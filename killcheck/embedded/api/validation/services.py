@@ -35,7 +35,6 @@ _AFFINITIES = ("ClientIP", "None")
 _FAMILIES = ("IPv4", "IPv6")
 #: Which Kubernetes spells with a capital where it refuses it.
 _RANGES = "loadBalancerSourceRanges"
-_NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 #: ``sessionAffinityConfig.clientIP.timeoutSeconds``: three hours, and at most a day.
 _DEFAULT_AFFINITY_S, _LONGEST_AFFINITY_S = 10800, 86400
 
@@ -69,7 +68,7 @@ def addresses(spec: Obj, *, new: bool = True) -> Causes:
         causes.append(invalid("spec.clusterIPs", spec["clusterIPs"], "must be empty when `clusterIP` is not specified"))
     causes += _families(spec)
     causes += [
-        invalid(f"spec.clusterIPs[{i}]", one, _NO_ADDRESS)
+        invalid(f"spec.clusterIPs[{i}]", one, names.NO_ADDRESS)
         for i, one in enumerate(found)
         if one not in ("", None, "None") and not names.is_address(str(one))
     ]
@@ -172,7 +171,7 @@ def _one_of(spec: Obj, field: str) -> Causes:
 
 def _external_address(path: str, one: str) -> Causes:
     if not names.is_address(one):
-        return [invalid(path, one, _NO_ADDRESS)]
+        return [invalid(path, one, names.NO_ADDRESS)]
     address = ip_address(one)
     words = (
         (address.is_unspecified, f"may not be unspecified ({one})"),
