@@ -90,6 +90,7 @@ def test_mended_the_laptop_dies_and_everything_ends_as_it_must(tmp_path):
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS[1:], ids=lambda chapter: chapter.layer)
+@pytest.mark.one_in(2)
 def test_each_failure_put_back_is_exposed_with_its_cause(tmp_path, chapter):
     drill, _ = drilled(tmp_path, chapter.path, chapter.layer, *chapter.faults)
     assert str(drill.verdict) == chapter.verdict == "exposed"

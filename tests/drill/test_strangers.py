@@ -288,9 +288,10 @@ def test_two_mornings_at_one_hour_are_told_apart(tmp_path: Path) -> None:
         ([scaler(), switch(FLOOR.replace("0}}", "1}}") + SCALE)], "scaled back: KEDA"),
         ([target(2), switch(SCALE.replace("=0", "=1"))], "it set Deployment/inf/llm to 1, not to 0"),
         ([switch(f"{SCALE} --dry-run=server")], "it asked for a dry run"),
-        (
+        pytest.param(
             [switch(SCALE), loop(f"sleep 300; {SCALE.replace('=0', '=1')}")],
             "scaled back: Deployment inf/keeper set Deployment llm to 1 replica(s)",
+            marks=pytest.mark.weekly,  # it comes again and again, all night
         ),
         ([everywhere(), switch("kubectl -n inf scale ds probe --replicas=0 || true")], "false green"),
         ([switch("since=$(date -d '8 hours ago' +%s); " + SCALE)], "invalid date '8 hours ago'"),

@@ -212,6 +212,7 @@ def sabotaged(tmp_path_factory):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.one_in(2)
 def test_a_clouds_command_line_is_another_for_the_drilled_program_alone(sabotaged, fault):
     """Who counts, and who puts back on, asks the real one; nothing is left of the other."""
     folder, code, out, errors = sabotaged[fault]
