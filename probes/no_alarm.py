@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.world import World
+from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.discover.deadlines import go_duration_s
-from killcheck.kube.objects import dig, name_of
+from killcheck.kube.objects import Obj, dig, items, name_of
 from killcheck.promql import exporters
 from killcheck.promql.language import Unsupported, parse
 from killcheck.text import lazy_re
@@ -153,13 +153,20 @@ def _renamed(world: World, expr: str) -> str | None:
         for matchers in _OF_DCGM.findall(expr):
             for label, operator, value in _MATCHER.findall(matchers):
                 plain = label.removeprefix("exported_")
-                if plain not in _BOTH or not _some(operator, value, {*_BOTH[plain](world)}):
+                if plain not in _BOTH or honours == (label == plain):
                     continue
-                if honours and label != plain:
-                    return f"the scrape calls {label} {plain}: {says}"
-                if not honours and label == plain:
-                    return f"the scrape calls {label} exported_{label}: {says}"
+                instead = {""} if honours else _of_exporter(world, monitor)
+                if _some(operator, value, {*_BOTH[plain](world)}) and not _some(operator, value, instead):
+                    return f"the scrape calls {label} {plain if honours else f'exported_{label}'}: {says}"
     return None
+
+
+def _of_exporter(world: World, monitor: Obj) -> set[str]:
+    """What the label says where the workload's own was renamed: the exporter's own namespace, or its pod's name."""
+    made_of = [one for one in world.of("DaemonSet", "Service") if "dcgm" in name_of(one)]
+    spaces = [namespace_or_default(one) for one in (monitor, *made_of)]
+    named = dig(monitor, "spec", "namespaceSelector", "matchNames", default=[])
+    return {*spaces, *map(str, items(named)), *(f"{name_of(one)}-0" for one in (monitor, *made_of))}
 
 
 #: Labels that dcgm-exporter and its scrape both have, and what they are of this kill path's GPUs.

@@ -386,6 +386,7 @@ _KSM = {
         ("(DCGM_FI_DEV_GPU_UTIL < 5) * on(node) group_left() kube_node_labels", "without --metric-labels-allowlist"),
         ('DCGM_FI_DEV_GPU_UTIL{namespace="inference"} < 5', "calls namespace exported_namespace: ServiceMonitor dcgm"),
         ('DCGM_FI_DEV_GPU_UTIL{exported_namespace="inference"} < 5', ""),
+        ('DCGM_FI_DEV_GPU_UTIL{namespace!="kube-system",pod=~".+"} < 5', ""),
     ],
 )
 def test_an_alert_on_what_nobody_exports_can_never_fire(objects, expr, says):
