@@ -133,8 +133,22 @@ _LET_GO = (
 )
 _ADD = "add it to the manifests, or say under assume: that it is nowhere"
 _SAID = "let it go by a ConfigMap among the manifests, or say under assume: that it says nothing against it"
-#: A comparison in a script, and the variables of it. Whether one is there at all (``-z``, ``-n``) is none.
-_COMPARES = lazy_re.compile(r"(?:\[\[?|\btest\b|\bcase\b)[^\n;&|]*(?:=|!=|=~|-eq|-ne|-gt|-ge|-lt|-le|\bin\b)[^\n;]*")
+#: A comparison in a script, and the variables of it. Whether one is there at all (``-z``, ``-n``) is none. So far
+#: behind where one begins its end is looked for, in characters.
+_TESTS = lazy_re.compile(r"(?<![\w$])(?:\[\[?|test|case|if)(?=\s)")
+_COMPARES = lazy_re.compile(r"=|\s-(?:eq|ne|gt|ge|lt|le)\s")
+#: A variable that is a command: ``if $HOLD; then``.
+_ALONE = lazy_re.compile(r"\s*(?:!\s+)?\"?\$\{?\w+\}?\"?\s*")
+_ENDS = {"[[": "]]", "[": " ]", "case": " in"}
+_LONGEST_TEST, _MOST_NAMED = 400, 50
+#: ...and what is looked for in one: ``echo "$HOLD" | grep -q on``, ``grep -q on <<< "$HOLD"``.
+_SEARCHED = lazy_re.compile(
+    r"\b(?:echo|printf)\b([^\n;&|]{0,200})\|\s*[ef]?grep\b|\bgrep\b[^\n;&|]{0,200}<<<([^\n;&|]{0,200})"
+)
+#: What Python compares of its environment, there and then or by the name that it gave it.
+_ENVIRON = r"""(?:environ(?:\.get)?\s{0,9}[\[(]|getenv\()\s{0,9}["'](\w+)["']"""
+_COMPARED = lazy_re.compile(_ENVIRON + r"[^\n]{0,80}?(?:==|!=|\bin\b|\bis\b)")
+_NAMED = lazy_re.compile(r"(?m)^[ \t]*(\w+)[ \t]*=[^\n=]{0,80}?" + _ENVIRON)
 _VARIABLE = lazy_re.compile(r"\$\{?([A-Za-z_]\w*)")
 
 
@@ -146,10 +160,28 @@ def _compared(container: Obj, texts: Iterable[str]) -> list[str]:
     """The variables that scripts compare with something, apart from those that they, or a manifest, set."""
     script = "\n".join(texts)
     own = {str(one.get("name")) for one in container.get("env") or () if "value" in one}
-    asked = [name for test in _COMPARES.findall(script) for name in _VARIABLE.findall(test)]
+    asked = [name for said in _tested(script) for name in _VARIABLE.findall(said)]
+    given = list(dict.fromkeys(_NAMED.findall(script)))[:_MOST_NAMED]
+    asked += [*_COMPARED.findall(script), *(variable for name, variable in given if _asks(script, name))]
     made = re.compile(r"\b(?:read(?: -r)?|for|local|export|printf -v) +(\w+)|(?:^|[;&|\s])(\w+)=", re.MULTILINE)
     own |= {name for pair in made.findall(script) for name in pair}
     return [name for name in dict.fromkeys(asked) if name not in own]
+
+
+def _tested(script: str) -> Iterator[str]:
+    """What a shell's script compares, or looks for something in."""
+    for found in _TESTS.finditer(script):
+        rest = script[found.end() : found.end() + _LONGEST_TEST].partition("\n")[0]
+        end = _ENDS.get(found[0])
+        said = rest.partition(end)[0] if end else re.split("[;&|]", rest, maxsplit=1)[0]
+        if found[0] == "case" or (_ALONE.fullmatch if found[0] == "if" else _COMPARES.search)(said):
+            yield said
+    yield from (" ".join(found) for found in _SEARCHED.findall(script))
+
+
+def _asks(script: str, name: str) -> bool:
+    """Whether a Python program compares what it calls so."""
+    return re.search(rf"\b{name}\b[^\n=]{{0,40}}?(?:==|!=|\bin\b)", script) is not None
 
 
 #: Variables that say whom to tell. What programs heed by themselves (a proxy, a kubeconfig, a path) is none.

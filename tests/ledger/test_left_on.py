@@ -228,6 +228,11 @@ def test_word_of_whom_to_tell_afterwards_keeps_no_switch_from_acting(variable: s
     [
         ('[ "$HOLD" = yes ] && exit 0\n{off}', True),
         ("case $HOLD in yes) exit 0;; esac\n{off}", True),
+        ("[[ 1 == 1 && $HOLD == yes ]] && exit 0\n{off}", True),
+        ('echo "$HOLD" | grep -q yes && exit 0\n{off}', True),
+        ('hold = os.environ.get("HOLD")\nif hold == "yes": exit()\n{off}', True),
+        ('[ 1 = 1 ] && curl -H "Authorization: $HOLD" https://chat.example.net\n{off}', False),
+        ("[ " * 200_000, False),
         ('[ -n "$HOLD" ] || exit 1\n{off}', False),
         ('HOLD=no\n[ "$HOLD" = yes ] && exit 0\n{off}', False),
         ('{off}\ncurl -H "Authorization: $HOLD" https://chat.example.net', False),
