@@ -45,11 +45,11 @@ _OWN_SCHEDULES = frozenset({".github", ".gitea", ".forgejo"})
 #: So many folders above what was named belong to its repository at the most.
 _HIGHEST = 12
 #: Types whose own name says that they wait for a time (aws_scheduler_schedule, google_cloud_scheduler_job...).
-_TERRAFORM = lazy_re.compile(r'^\s*resource\s+"(\w*(?:schedul|cron|recurrence)\w*)"\s+"([\w-]+)"', re.M)
+_TERRAFORM = lazy_re.compile(r'^[ \t]*resource\s+"(\w*(?:schedul|cron|recurrence)\w*)"\s+"([\w-]+)"', re.M)
 #: Types that do so by one of their fields (aws_cloudwatch_event_rule, google_compute_resource_policy, azurerm_monitor_
 #: autoscale_setting, oci_autoscaling_auto_scaling_configuration).
 _BY_FIELD = lazy_re.compile(
-    r'^\s*resource\s+"((?:aws_cloudwatch_event_rule|google_compute_resource_policy|azurerm_monitor_autoscale_setting'
+    r'^[ \t]*resource\s+"((?:aws_cloudwatch_event_rule|google_compute_resource_policy|azurerm_monitor_autoscale_setting'
     r'|oci_autoscaling_auto_scaling_configuration)\w*)"\s+"([\w-]+)"',
     re.M,
 )
@@ -58,11 +58,11 @@ _CLOUDFORMATION = lazy_re.compile(
     r"AWS::(?:Scheduler::Schedule|AutoScaling::ScheduledAction|Events::Rule|Serverless::Function)\b"
 )
 _EXPRESSION = lazy_re.compile(r"ScheduleExpression|Schedule: |Recurrence|rate\(|cron\(")
-_CI = lazy_re.compile(r"^\s*-?\s*[\"']?cron[\"']?\s*:\s*(.+)$", re.M)
+_CI = lazy_re.compile(r"^[ \t]*-?[ \t]*[\"']?cron[\"']?\s*:\s*(.+)$", re.M)
 #: How a pipeline says that a schedule fires it which is kept elsewhere (GitLab's, Drone's), or what Jenkins calls one.
 _FIRED = lazy_re.compile(r"\bschedules?\b|\bcron\b")
 #: Ansible's module that writes a line of a crontab.
-_ANSIBLE = lazy_re.compile(r"^\s*(?:-\s*)?(?:ansible\.builtin\.)?cron\s*:", re.M)
+_ANSIBLE = lazy_re.compile(r"^[ \t]*(?:-[ \t]*)?(?:ansible\.builtin\.)?cron\s*:", re.M)
 #: What a workflow runs where it may turn something on or off.
 _ACTS = lazy_re.compile(
     r"(?<![\w./-])(kubectl|oc|helm|helmfile|argocd|flux|gcloud|aws|az|eksctl|doctl|oci|terraform|tofu|pulumi)\s[^\n]*\b"
@@ -85,7 +85,7 @@ _OWN = lazy_re.compile(
     r"(?<![\w.-])(?:kubectl|oc|helm|curl|wget|gcloud|aws|az)\s|/(?:usr/local|opt|home|root|srv)/\S|\.(?:sh|py)\b"
 )
 #: Misspelt, too: systemd passes over what it does not know.
-_TIMER = lazy_re.compile(r"^\s*On(?!Failure|Success)[A-Z]\w*\s*=\s*(.+)$", re.M)
+_TIMER = lazy_re.compile(r"^[ \t]*On(?!Failure|Success)[A-Z]\w*\s*=\s*(.+)$", re.M)
 
 
 def is_crontab(path: Path) -> bool:

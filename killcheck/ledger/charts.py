@@ -27,7 +27,7 @@ from killcheck.text.files import text_of
 
 __all__ = ["concern", "rendered"]
 
-_KIND = lazy_re.compile(r"^\s*(?:- )?kind:\s*[\"']?([\w{][^\s\"']*)", re.M)
+_KIND = lazy_re.compile(r"^[ \t]*(?:- )?kind:\s*[\"']?([\w{][^\s\"']*)", re.M)
 _ROLE = lazy_re.compile(r"^kind:\s*(?:Cluster)?Role\s*$", re.M)
 _WRITES = lazy_re.compile(r"\b(?:patch|update)\b|[\"']\*[\"']")
 _BINDING = lazy_re.compile(r"^kind:\s*((?:Cluster)?RoleBinding)\s*$", re.M)

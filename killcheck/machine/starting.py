@@ -47,10 +47,10 @@ _STARTS = (
     "virsh start",
     "nomad job run",
 )
+#: From a command to its verb: a few words of the same command, its line continued or not.
+_TO_VERB = r"(?:[ \t]|\\\n)+(?:[^\s;&|]+(?:[ \t]|\\\n)+){0,12}?"
 #: Tools that make whatever a file says.
-_MAKES = lazy_re.compile(
-    r"\b(?:(?:terraform|tofu|terragrunt)\s+(?:\S+\s+)*?apply|pulumi\s+(?:\S+\s+)*?up|ansible-playbook)\b"
-)
+_MAKES = lazy_re.compile(rf"\b(?:(?:terraform|tofu|terragrunt){_TO_VERB}apply|pulumi{_TO_VERB}up|ansible-playbook)\b")
 _ELSEWHERE = lazy_re.compile(r"(?:^|[;&|(]|\bthen\b|\bdo\b)\s*(?:timeout\s+\S+\s+)?(ssh)\s+(?=\S+.*\s\S)", re.MULTILINE)
 #: What an HTTP API is asked to start.
 _BY_HTTP = lazy_re.compile(

@@ -73,6 +73,7 @@ def test_a_variable_of_itself_ends():
         ("$STARTER box", "runs what $STARTER is"),
         ("if true; then ${CMD} start; fi", "runs what $CMD is"),
         ("terraform -chdir=infra apply -auto-approve", "apply makes what its files say"),
+        ("terraform -chdir=infra \\\n  apply", "terraform -chdir=infra \\ apply makes"),
         ("pulumi up --yes", "pulumi up makes"),
         ("ssh ops@bastion ./wake.sh", "another machine"),
     ],
@@ -82,7 +83,17 @@ def test_what_cannot_be_followed_is_told(text, told):
 
 
 @pytest.mark.parametrize(
-    "text", ['echo "$NAME"', 'case "$1" in', 'exec "$@"', "ssh-keygen -t ed25519", "X=$Y", "test -n $A"]
+    "text",
+    [
+        'echo "$NAME"',
+        'case "$1" in',
+        'exec "$@"',
+        "ssh-keygen -t ed25519",
+        "X=$Y",
+        "test -n $A",
+        "terraform output -json > o\nkubectl apply -f o",
+        "terraform init && kubectl apply -f o",
+    ],
 )
 def test_what_runs_nothing_is_not_told(text):
     assert list(unread_in(text)) == []
