@@ -14,7 +14,7 @@ from killcheck.fence import attributes
 from killcheck.fence.pools import Pool
 from killcheck.fence.templates import Chosen, Templates, named
 from killcheck.instances.launchable import Launchable
-from killcheck.kube.objects import Obj, dig, labels_of, name_of
+from killcheck.kube.objects import Obj, dig, items, labels_of, name_of
 
 __all__ = ["PAST_SCPS", "auto_scaling_group", "eks_node_group", "from_manifest", "owned_by_node_group"]
 
@@ -161,28 +161,39 @@ def from_manifest(obj: Obj, templates: Templates) -> Iterator[Pool]:
 
 def _eksctl(obj: Obj, templates: Templates) -> Iterator[Pool]:
     for field in ("nodeGroups", "managedNodeGroups"):
-        for group in obj.get(field) or ():
-            types = _eksctl_types(group)
-            chosen = named(templates.types, types or [DEFAULT_TYPE])
-            if group.get("instanceSelector"):
-                chosen = Chosen(0, templates.types.all, ["instanceSelector is resolved when eksctl runs, not here"])
-            if group.get("launchTemplate"):
-                chosen = templates.resolve(group["launchTemplate"])
-            desired = group.get("desiredCapacity", 2 if group.get("minSize") is None else group["minSize"])
-            yield _pool(
-                f"EKSNodegroup/{group.get('name', '?')}",
-                templates.types,
-                chosen,
-                most=_number(group.get("maxSize", desired), chosen),
-                floor=int(_number(group.get("minSize", desired), chosen)),
-                notes=(PAST_SCPS,),
-            )
+        given = obj.get(field) or []
+        for group in given if isinstance(given, list) else [None]:
+            if isinstance(group, Mapping):
+                yield _eksctl_group(group, templates)
+            else:  # no schema was asked of it
+                unknown = (f"{field} of its ClusterConfig is no list of maps",)
+                yield Pool("EKSNodegroup/?", templates.types, 0, 0, unknown=unknown)
+
+
+def _eksctl_group(group: Mapping[str, Any], templates: Templates) -> Pool:
+    chosen = named(templates.types, _eksctl_types(group) or [DEFAULT_TYPE])
+    if group.get("instanceSelector"):
+        chosen = Chosen(0, templates.types.all, ["instanceSelector is resolved when eksctl runs, not here"])
+    template = group.get("launchTemplate")
+    if template and isinstance(template, Mapping):
+        chosen = templates.resolve(template)
+    elif template:
+        chosen = Chosen(0, templates.types.all, [f"a launch template is {template!r}"])
+    desired = group.get("desiredCapacity", 2 if group.get("minSize") is None else group["minSize"])
+    return _pool(
+        f"EKSNodegroup/{group.get('name', '?')}",
+        templates.types,
+        chosen,
+        most=_number(group.get("maxSize", desired), chosen),
+        floor=int(_number(group.get("minSize", desired), chosen)),
+        notes=(PAST_SCPS,),
+    )
 
 
 def _eksctl_types(group: Mapping[str, Any]) -> list[str]:
     mixed = dig(group, "instancesDistribution", "instanceTypes", default=[])
-    single = [group["instanceType"]] if group.get("instanceType") not in (None, "mixed") else []
-    return [*(group.get("instanceTypes") or []), *mixed, *single]
+    single = [one for one in items(group.get("instanceType")) if one != "mixed"]
+    return [str(one) for one in (*items(group.get("instanceTypes")), *items(mixed), *single)]
 
 
 def _own(obj: Obj, templates: Templates) -> Iterator[Pool]:

@@ -64,7 +64,10 @@ _LAUNCH_NOTHING = (
     "gatekeeper.sh",
     "kueue.x-k8s.io",
     "monitoring.coreos.com",
-    *(f"{built_in}.k8s.io" for built_in in ("authorization", "registration", "networking", "resource", "storage")),
+    *(
+        f"{built_in}.k8s.io"
+        for built_in in ("apiextensions", "authorization", "registration", "networking", "resource", "storage")
+    ),
 )
 
 

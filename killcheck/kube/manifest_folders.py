@@ -85,7 +85,7 @@ def kustomize_command(folder: Path, spec: Mapping[str, Any] | None = None) -> st
     """What renders a kustomization by hand; charts, and files outside its folder, have to be asked for."""
     spec = dict(spec or {})
     helm = ["--enable-helm"] if spec.get("helmCharts") or spec.get("helmChartInflationGenerator") else []
-    outside = any(one.is_file() and not one.is_relative_to(_normal(folder)) for one in _used_files(folder, spec))
+    outside = any(not one.is_relative_to(_normal(folder)) and _is_file(one) for one in _used_files(folder, spec))
     words = ["kubectl", "kustomize", str(folder), *helm, *(FILES_OUTSIDE if outside else ())]
     return f"{shlex.join(words)} > rendered.yaml"
 
@@ -407,9 +407,17 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _text(path: Path) -> str:
     try:
-        return text_of(path, "utf-8-sig", errors="replace") if path.is_file() else ""
+        return text_of(path, "utf-8-sig", errors="replace") if _is_file(path) else ""
     except OSError:
         return ""
+
+
+def _is_file(path: Path) -> bool:
+    """Also of a text that is too long for a path, and of a folder that may not be looked into: no."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _names_accelerators(path: Path) -> bool:

@@ -244,7 +244,9 @@ def test_files_outside_a_kustomizations_folder_have_to_be_asked_for(tools: Path,
     (tools / "kubectl").write_text(f'#!/bin/sh\necho "{said}" >&2; exit 1\n')
     (tools / "kubectl").chmod(0o755)
     kustomization(tmp_path / "base one", "resources: [d.yaml]\n")
-    app = kustomization(tmp_path / "app", "resources: ['../base one/d.yaml']\nnamespace: ml\n")
+    app = kustomization(
+        tmp_path / "app", f"resources: ['../base one/d.yaml']\nnamespace: ml\ncommonAnnotations: {{a: {'ж' * 200}}}\n"
+    )
     loaded = manifests.load(app)
     command = f"kubectl kustomize {app} --load-restrictor LoadRestrictionsNone > rendered.yaml"
     assert f"/x/d.yaml is outside the folder of the kustomization that names it ({command})" in loaded.notes[-1]

@@ -330,6 +330,18 @@ MANIFESTS = [
         1,
     ),
     (
+        {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "nodeGroups": {"gpu": "p5.48xlarge"}},
+        "EKSNodegroup/?",
+        "unproven",
+        None,
+    ),
+    (
+        {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "managedNodeGroups": ["p5.48xlarge"]},
+        "EKSNodegroup/?",
+        "unproven",
+        None,
+    ),
+    (
         {
             "apiVersion": "eks.services.k8s.aws/v1alpha1",
             "kind": "Nodegroup",
