@@ -39,6 +39,8 @@ __all__ = ["Scheduled", "find"]
 LIMIT_S = 1800.0
 #: From how many seconds on a timer that is late at random is told of.
 LATE_S = 3600.0
+#: So late it is at the most: a clock takes no number without end.
+_LATEST_S = 366 * 86400.0
 _ACTS = lazy_re.compile(rf"\b(kubectl|oc|helm|curl|wget|kubernetes|requests|httpx|boto3|{'|'.join(CLIS)})\b")
 _CRON = lazy_re.compile(r"\s*(@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(\S.*)$")
 _ASSIGNED = lazy_re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(.*)$")
@@ -61,6 +63,8 @@ _SHELLS_OWN = lazy_re.compile(r"&&|\|\||\||&|[12]?>>?\S*|2>&1|<\S*|\$\(.*|`.*")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "flock"})
 #: So many files are named.
 _NAMED = 3
+#: Programs of others: what lies in a repository under a like name (``kubectl-ns``) is a plugin of theirs.
+_MACHINES_OWN = lazy_re.compile(rf"(ba|da|z|a)?sh|env|flock|python[\d.]*|kubectl|oc|helm|curl|wget|{'|'.join(CLIS)}")
 _HOST_BINARIES = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/snap/bin/")
 #: Conditions on a file, and where the system's own files are.
 _CONDITIONS = frozenset(
@@ -184,9 +188,7 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
         at = (file, 1) if broken else (service, _line(service))
         schedule, zone = when or (None, "")
         broken = broken or next(filter(None, (_absent(shlex.split(line), home) for line in lines)), None)
-        broken = (
-            broken or _over(written) or _refused(calendars) or (_never(written) if file.suffix == ".timer" else None)
-        )
+        broken = broken or _over(written) or _refused(calendars) or (_never(written) if _is_whole(file) else None)
         odd = next(filter(None, map(_no_shell, lines)), "") or _late(written)
         unclear = next((one for one in calendars if as_cron(one) is None), "")
         idle = _idle(file, written) or _passed_over([*written, *started], home)
@@ -216,7 +218,7 @@ def _late(timer: list[tuple[str, str, str]]) -> str:
 def _late_s(timer: list[tuple[str, str, str]]) -> float:
     """The latest that it may go off after its time, in seconds. The last that is said counts."""
     said = [value for part, key, value in timer if (part, key) == ("Timer", "RandomizedDelaySec")]
-    return (service_lines.span_s(said[-1]) or 0.0) if said else 0.0
+    return min(service_lines.span_s(said[-1]) or 0.0, _LATEST_S) if said else 0.0
 
 
 def _refused(calendars: Sequence[str]) -> str | None:
@@ -247,6 +249,11 @@ def _over(timer: list[tuple[str, str, str]]) -> str | None:
     if not said or not all(key == "OnCalendar" and is_over(value, year) for key, value in said):
         return None
     return f"its day has passed (OnCalendar={said[-1][1]}), and it never goes off again"
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether a file is all that is said of a timer: what is beside it in ``NAME.timer.d`` is not read here."""
+    return file.suffix == ".timer" and not file.with_name(f"{file.name}.d").is_dir()
 
 
 def _never(timer: list[tuple[str, str, str]]) -> str | None:
@@ -397,7 +404,7 @@ def _absent(argv: Sequence[str], home: Path) -> str | None:
                 return None
             files = sorted(one.name for one in folder.iterdir() if one.is_file())
             near = get_close_matches(Path(path).name, files, 1, _MISSPELT)
-            if path.startswith(_HOST_BINARIES) and not near:
+            if path.startswith(_HOST_BINARIES) and (not near or _MACHINES_OWN.fullmatch(Path(path).name)):
                 continue  # not all of a machine's own programs lie in a repository
             there = ", ".join(near or files[:_NAMED])
             return f"it starts {path}, which is not in its machine's tree" + (f" ({there} is there)" if there else "")

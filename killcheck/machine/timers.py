@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from killcheck.clock import Loop, Timer
 from killcheck.kube.schedule import Schedule
+from killcheck.text.durations import format_duration
 
 __all__ = ["Kept", "Timers"]
 
@@ -117,7 +118,7 @@ class Timers(Struct):
             # Where the drill stands at the timer's own slot, that comes as late already.
             if timer._due is None or timer._due.when > self.loop.monotonic() + wait_s + NEAR_S:
                 self._late_ones.append(self.loop.call_later(wait_s, self._go_off, timer))
-            return f"its timer may go off up to {timer.late_s / 60:.0f} min after its slot (RandomizedDelaySec)"
+            return f"its timer may go off up to {format_duration(timer.late_s)} after its slot (RandomizedDelaySec)"
         if not self.behind_s:
             return None
         own = self.loop.now() - timedelta(seconds=self.behind_s)

@@ -168,7 +168,7 @@ def test_a_timer_that_may_be_late_comes_at_its_latest_and_has_so_much_longer(slo
     timers = Timers(loop)
     timers.keep(Kept("gpu-off", schedule.parse(slot), None, lambda over: fired.append(loop.now()), 1200.0))
     loop.sleep(1)
-    assert "up to 20 min after its slot" in str(timers.slot("gpu-off"))
+    assert "up to 20m after its slot" in str(timers.slot("gpu-off"))
     loop.sleep(3600)
     assert fired == [datetime(2026, 5, 4, 12, 20, tzinfo=UTC)]
 
@@ -213,18 +213,23 @@ def test_a_program_that_its_machines_tree_lacks_is_told_of(tmp_path):
 def test_a_misspelt_script_and_a_misspelt_time_are_told_of(tmp_path):
     """Where a host has its own programs not all of them lie in a repository: a name that is nearly there is told."""
     for file, text in {
-        "etc/cron.d/gpu": "0 21 * * * root /usr/local/bin/gpu_off.sh\n0 22 * * * root /usr/local/bin/other-off.sh\n",
+        "etc/cron.d/gpu": "0 21 * * * root /usr/local/bin/gpu_off.sh\n0 22 * * * root /usr/local/bin/other-off.sh\n"
+        "0 23 * * * root /usr/local/bin/kubectl scale deployment/a --replicas=0\n",
         "usr/local/bin/gpu-off.sh": "#!/bin/sh\n",
+        "usr/local/bin/kubectl-ns": "#!/bin/sh\n",
     }.items():
-        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(text)
     _units(tmp_path / "etc/systemd/system", "gpu-off", STOP.format("gpu-1"))
     timer = tmp_path / "etc/systemd/system/gpu-off.timer"
     timer.write_text(timer.read_text().replace("OnCalendar", "OnCalender"))
     assert [one.broken for one in find([tmp_path])] == [
         "it starts /usr/local/bin/gpu_off.sh, which is not in its machine's tree (gpu-off.sh is there)",
+        None,
         "systemd refuses a timer that says no time (OnCalendar=): OnCalender= is no key; did you mean OnCalendar?",
     ]
+    (timer.parent / "gpu-off.timer.d").mkdir()  # what says its time may be there
+    assert find([tmp_path])[-1].broken is None
 
 
 @pytest.mark.parametrize(
