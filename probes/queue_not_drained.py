@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
-from killcheck.probes.world import Executor, World
+from killcheck.probes.world import SCALED, Executor, World
 
 from killcheck.executor import ApiCall
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
@@ -37,7 +37,7 @@ class QueueNotDrained(Probe):
         """What executors write of queues, and of the Jobs and Workloads behind them."""
         for one in world.executors:
             message = self._held(one) or self._left_on(world, one)
-            if message:
+            if message and not (_queues(one) and _goes_off(one)):
                 yield self.finding(world, one.owner, command_path(one), message)
 
     @staticmethod
@@ -79,6 +79,13 @@ class QueueNotDrained(Probe):
                 where = f"LocalQueue {labels_of(obj)[_QUEUE_OF]} of ClusterQueue {above}"
                 return f"stops {stopped}, and {obj.get('kind')} {name_of(obj)} is in {where}: it keeps its GPUs"
         return ""
+
+
+def _goes_off(one: Executor) -> bool:
+    """Whether it also deletes what runs, or scales it to nothing: what it writes of the queue only keeps it off."""
+    gone = ("jobs", "pods", "workloads", *SCALED)
+    deletes = any(call.verb.startswith("delete") and call.resource in gone for call in one.reading.writes)
+    return deletes or any(call.replicas == 0 and call.resource in SCALED for call in one.reading.writes)
 
 
 def _queues(one: Executor) -> list[ApiCall]:

@@ -89,7 +89,7 @@ _BYSTANDERS = (
 #: The programs of all those images, beside those that are called as their image is.
 _PROGRAMS = lazy_re.compile(
     r"cp|manager|controller|operator|autoscaler|karpenter|keda(-\w+)*|cluster-autoscaler|argocd-[a-z-]+|kuberay-operator"
-    r"|nginx-ingress-controller|cluster_operator_run\.sh|webhook|cainjector|cloud[-_]sql[-_]proxy"
+    r"|nginx-ingress-controller|cluster_operator_run\.sh|webhook|cert-?controller|cainjector|cloud[-_]sql[-_]proxy"
 )
 #: First words that such a program is given where its image says which one it is.
 _SUBCOMMANDS = frozenset({"agent", "proxy", "run", "serve", "server", "start"})

@@ -557,6 +557,8 @@ def _reader(name: str) -> list[Obj]:
 
 
 _VM = "operator.victoriametrics.com"
+#: Subcommands by which an image of furniture is one of its parts.
+_OF_FURNITURE = {"external-secrets/external-secrets": ["certcontroller"]}
 #: Cluster furniture that has no power over a target.
 HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
     "data and names": lambda a: [
@@ -660,11 +662,14 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
             ("kuberay/operator", "", "pods"),
             ("jobset/jobset", "batch", "jobs"),
             ("nvidia/gpu-operator", "apps", "daemonsets"),
+            ("external-secrets/external-secrets", "apps", "statefulsets"),
         )
         for rules in [[{"apiGroups": [group], "resources": [made], "verbs": ["get", "create"]}]]
         for part in (
             *account(made, "operators", rules, cluster=True),
-            workload(made, "operators", made, image=f"registry.example.net/{name}:v1"),
+            workload(
+                made, "operators", made, image=f"registry.example.net/{name}:v1", args=_OF_FURNITURE.get(name, [])
+            ),
         )
     ],
     "monitors and routes and certificates": lambda a: [

@@ -520,6 +520,8 @@ def test_a_family_of_azures_is_one_letter(objects, family, told):
         ('patch job training-run-82 -p \'{"spec":{"suspend":true}}\'', "starts it again"),
         ("delete job training-run-82", None),
         ("delete workloads --all", "makes each anew"),
+        ('patch cq gpu-cluster-queue -p \'{"spec":{"nominalQuota":0}}\' && kubectl delete jobs --all', None),
+        ('patch cq gpu-cluster-queue -p \'{"spec":{"stopPolicy":"Hold"}}\' && kubectl delete workloads --all', None),
         ('patch wl training -p \'{"spec":{"active":false}}\' --type=merge', None),
     ],
 )
