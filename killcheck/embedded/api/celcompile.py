@@ -55,6 +55,13 @@ def problem(
     early = _ends_early(text)
     if early:
         return _shown(text, len(text) + bool(text), f"Syntax error: {early}")
+    try:
+        return _in_tree(text, declared, wanted, otherwise)
+    except RecursionError:  # longer or deeper than can be followed here
+        return ""
+
+
+def _in_tree(text: str, declared: Declared, wanted: str | tuple[str, ...], otherwise: str) -> str:
     tree = _parsed(text)
     if tree is None:
         return ""
