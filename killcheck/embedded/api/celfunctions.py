@@ -208,6 +208,23 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "math_abs": abs,
     "math_sign": lambda value: _number((value > 0) - (value < 0)),
 }
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    name: _passing_errors(each) for name, each in _METHODS.items()
-} | celnetwork.FUNCTIONS
+
+
+def _logical(name: str) -> Callable[[Any, Any], Any]:
+    """Of two errors the first, as cel-go has it: ``celpy`` makes one of both, twice as long with each that follows."""
+
+    def asked(left: Any, right: Any) -> Any:
+        from celpy import celtypes
+
+        if isinstance(left, Exception) and isinstance(right, Exception):
+            return left
+        return getattr(celtypes, name)(left, right)
+
+    return asked
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = (
+    {name: _passing_errors(each) for name, each in _METHODS.items()}
+    | celnetwork.FUNCTIONS
+    | {"_&&_": _logical("logical_and"), "_||_": _logical("logical_or")}
+)

@@ -30,6 +30,8 @@ def in_words(error: Exception) -> str:
     said = said.partition(" (in activation")[0]  # which shows all that there is
     if said == "modulus or divide by zero":
         return "division by zero" if "division" in str(error.args[2:]) else "modulus by zero"
+    if said.endswith("does not support field selection"):
+        return "no such overload"
     member = re.fullmatch(r"no such member in mapping: '(.*)'", said)
     key = error.args[2] if said == "no such key" and len(error.args) > 2 else None  # of a map that was asked by [...]
     named = member[1] if member else str(key[0]) if key else ""

@@ -155,3 +155,12 @@ def test_without_an_evaluator_a_policy_in_force_refuses_and_says_why(monkeypatch
     expressions._compiled.cache_clear()
     assert "install killcheck[dra]" in str(refusal(policy(world(), "true")))
     assert policy(world(), "true", failurePolicy="Ignore").admit("CREATE", executor())
+
+
+@pytest.mark.parametrize("sign", [" && ", " || "])
+def test_of_many_terms_that_fail_the_first_is_told(sign):
+    """What a policy of all operations meets with every deletion; it took memory without an end."""
+    text = sign.join(f"object.metadata.name != 'x{number}'" for number in range(40))
+    with pytest.raises(expressions.ExpressionError, match="resulted in error: no such overload") as raised:
+        expressions.evaluate(text, {"object": None})
+    assert len(str(raised.value)) < 2 * len(text)
