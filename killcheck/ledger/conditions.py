@@ -20,6 +20,8 @@ __all__ = ["unmet"]
 #: Sources of volumes whose content manifests hold, or a pod itself, by their fields.
 _HELD = frozenset({"configMap", "downwardAPI", "emptyDir", "name", "projected", "secret"})
 _WRITES = ("patch", "update")
+#: The ConfigMap that the control plane puts into each namespace.
+_IN_EACH = "kube-root-ca.crt"
 
 
 def unmet(obj: Obj, stakes: Stakes) -> str | None:
@@ -48,16 +50,34 @@ def _lights(call: ApiCall, stakes: Stakes) -> bool:
 
 
 def _not_held(template: PodTemplate, home: str, stakes: Stakes) -> Iterator[str]:
-    """Volumes whose content no manifest holds."""
+    """What it is given, and whose content no manifest holds: by a volume, or by its environment."""
     secrets = {(home_of(obj), name_of(obj)) for obj in stakes.objects if obj.get("kind") == "Secret"}
     for volume in dig(template.spec, "volumes", default=[]):
         how = next((key for key in volume if key not in _HELD), "")
         if how:
             yield f"what lies in its volume {volume.get('name')} ({how}), which is not known"
-        for key, field, known in (("secret", "secretName", secrets), ("configMap", "name", stakes.config_maps)):
-            name = str(dig(volume, key, field, default=""))
-            if name and (home, name) not in known:
-                yield f"{key} {home}/{name}, which is not among the manifests"
+    for kind, name in dict.fromkeys(_given(template.spec)):
+        known = secrets if kind == "secret" else stakes.config_maps
+        if name and name != _IN_EACH and (home, name) not in known:
+            yield f"{kind} {home}/{name}, which is not among the manifests"
+
+
+def _given(spec: Obj) -> Iterator[tuple[str, str]]:
+    """(secret or configMap, name) of each that its volumes and its containers' environments are made of."""
+    for volume in dig(spec, "volumes", default=[]):
+        for source in (volume, *dig(volume, "projected", "sources", default=[])):
+            yield (
+                "secret",
+                str(dig(source, "secret", "secretName", default="") or dig(source, "secret", "name", default="")),
+            )
+            yield "configMap", str(dig(source, "configMap", "name", default=""))
+    for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
+        for source in dig(container, "envFrom", default=[]):
+            yield "secret", str(dig(source, "secretRef", "name", default=""))
+            yield "configMap", str(dig(source, "configMapRef", "name", default=""))
+        for variable in dig(container, "env", default=[]):
+            yield "secret", str(dig(variable, "valueFrom", "secretKeyRef", "name", default=""))
+            yield "configMap", str(dig(variable, "valueFrom", "configMapKeyRef", "name", default=""))
 
 
 def _written(obj: Obj, template: PodTemplate, stakes: Stakes) -> Iterator[str]:

@@ -40,7 +40,10 @@ _PROGRAM = lazy_re.compile(r"\b(kubectl|oc|helm|argocd|flux) |/apis?/|\bnamespac
 #: A resource's name in a value, and keys whose values look like one and are none.
 _RESOURCE = lazy_re.compile(r"(?=[^/]*[a-z])[a-z0-9-]+(\.[a-z0-9-]+)+/[\w.-]+")
 #: Below these a key is a mark, or what is picked by one: never a resource that is asked for.
-_MARKED = lazy_re.compile(r"(?i)\w*(annotations|labels|selector|affinity)")
+_MARKED = lazy_re.compile(
+    r"(?i)(cluster|common|extra|job|label|match|namespace|node|object|pod|service|volume|workload)?(annotations|labels|selector)"
+    r"|(node|pod|podanti)?affinity"
+)
 _NO_RESOURCE = lazy_re.compile(r"image|repo|registry|ref|path|ur[il]|source|version", re.IGNORECASE)
 _MOST_DEPTH = 16
 

@@ -209,6 +209,7 @@ def _by_a_parameter(aim: Aim) -> list[Obj]:
 
 #: What could turn a target on again, or keep it on, and what nobody here runs.
 UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
+    "what claims devices by a selector": lambda a: [custom("Claimer", {"deviceSelector": {"nvidia.com/gpu": "2"}})],
     "an operator that may patch the scale": lambda a: program(
         [{"apiGroups": [a.group], "resources": [f"{a.plural}/scale"], "verbs": ["patch"]}]
     ),

@@ -112,6 +112,12 @@ _LATER: Obj = {"kubectl": "kubectl -n serving scale deploy/llama --replicas=$(ca
         ("file", {"emptyDir": {}}, ""),
         ("file", {"persistentVolumeClaim": {"claimName": "data"}}, "(persistentVolumeClaim), which is not known"),
         ("file", {"secret": {"secretName": "by-hand", "optional": True}}, "secret ops/by-hand, which is not among"),
+        (
+            "file",
+            {"projected": {"sources": [{"secret": {"name": "made", "optional": True}}]}},
+            "secret ops/made, which is",
+        ),
+        ("file", {"configMap": {"name": "kube-root-ca.crt"}}, ""),
         ("file", {"configMap": {"name": "plan"}}, "configmaps ops/plan, which Deployment/web/x may write"),
         ("file", {"configMap": {"name": "fixed"}}, ""),
     ],
