@@ -2,7 +2,8 @@
 
 Sources: istio.io, ambient mode (label ``istio.io/dataplane-mode``, a pod's goes before its namespace's);
 kueue.sigs.k8s.io, ClusterQueue
-(``fairSharing``, ``preemption.borrowWithinCohort``), ResourceFlavor (``topologyName``), partial admission (annotation
+(``fairSharing``, ``preemption.borrowWithinCohort``), Configuration (``waitForPodsReady``), ResourceFlavor
+(``topologyName``), partial admission (annotation
 ``kueue.x-k8s.io/job-min-parallelism`` of a Job); karpenter.sh, Utilizing ODCRs and Capacity Blocks
 (``capacityReservationSelectorTerms``; capacity type ``reserved``); cloud.google.com, Workload Identity Federation for
 GKE (annotation of the ServiceAccount); azure.github.io/azure-workload-identity (the same, ``client-id``);
@@ -251,13 +252,20 @@ def _does_more(obj: Obj) -> bool:
     """Whether a queue, or a flavour of it, asks for what the model of Kueue leaves out."""
     if obj.get("kind") == "ResourceFlavor":
         return bool(dig(obj, "spec", "topologyName"))
+    if obj.get("kind") == _MAP:  # Kueue's own configuration
+        return any(_KUEUES in text and _WAITS.search(text) for text in map(str, (obj.get("data") or {}).values()))
     borrows = dig(obj, "spec", "preemption", "borrowWithinCohort", "policy", default="Never") != "Never"
     return obj.get("kind") in ("ClusterQueue", "Cohort") and (borrows or bool(dig(obj, "spec", "fairSharing")))
 
 
-@leaves("Kueue", "topology, fair sharing, preemption while borrowing", Becomes.SAID)
+#: Kueue's configuration, where it waits for pods to get ready (and evicts what does not), or shares fairly.
+_KUEUES, _WAITS = "config.kueue.x-k8s.io", lazy_re.compile(r"(?m)^(?:waitForPodsReady|fairSharing):")
+
+
+@leaves("Kueue", "topology, fair sharing, preemption while borrowing, waitForPodsReady", Becomes.SAID)
 def _queue(obj: Obj) -> Entry:
-    because = "topology, fair sharing and preemption while borrowing are not modelled: admitted by quota alone"
+    because = "topology, fair sharing, preemption while borrowing and waiting for ready pods are not modelled: "
+    because += "admitted by quota alone"
     return Entry(ref_of(obj), Status.ASSUMED, because)
 
 

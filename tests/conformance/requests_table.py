@@ -521,6 +521,15 @@ CLAIMS, NODE = "/apis/resource.k8s.io/v1/namespaces/{ns}/resourceclaims", "/api/
 _RESULT = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "x"}
 _ALLOCATED = {"devices": {"results": [_RESULT]}}
 _HOLDER = {"resource": "pods", "name": "p", "uid": "1"}
+POLICY = "/apis/policy/v1/namespaces/{ns}"
+#: What is written as a whole by who read it alone.
+_BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "b"},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "none"}}},
+}
+_CLASS = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "{ns}-r"}, "handler": "x"}
 _ALONE = changed(POD, "spec.automountServiceAccountToken", False)
 _LIMITED = changed(changed(_ALONE, "spec.resources", {"limits": {"cpu": "2"}}), "metadata.name", "limited")
 
@@ -625,6 +634,14 @@ GROUPS = {
         ),
         ("a pod", f"POST {CORE}/pods", _ALONE, JSON),
         *_status_of(f"{CORE}/pods/p", [{"qosClass": "Guaranteed"}]),
+        *(
+            (f"{method} a budget", f"{method} {POLICY}/poddisruptionbudgets{name}", _BUDGET, JSON)
+            for method, name in (("POST", ""), ("PUT", "/b"))
+        ),
+        *(
+            (f"{method} a class", f"{method} /apis/node.k8s.io/v1/runtimeclasses{name}", _CLASS, JSON)
+            for method, name in (("POST", ""), ("PUT", "/{ns}-r"), ("DELETE", "/{ns}-r"))
+        ),
         ("options of no format", f"DELETE {CORE}/configmaps/none", "{}", "text/plain"),
     ],
     "configmaps": [

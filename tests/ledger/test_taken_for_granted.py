@@ -58,6 +58,13 @@ def fair(objects: Any, template: Any) -> None:
     next(obj for obj in objects if obj["kind"] == "ClusterQueue")["spec"]["fairSharing"] = {"weight": "2"}
 
 
+def waits(objects: Any, template: Any) -> None:
+    text = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nwaitForPodsReady:\n  timeout: 5m\n"
+    meta = {"name": "kueue-manager-config", "namespace": "kueue-system"}
+    data = {"controller_manager_config.yaml": text}
+    objects.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
+
+
 def lends(objects: Any, template: Any) -> None:
     spec = next(obj for obj in objects if obj["kind"] == "ClusterQueue")["spec"]
     spec["preemption"] = {"borrowWithinCohort": {"policy": "Never"}}
@@ -116,6 +123,7 @@ def reserves(*values: str, operator: str = "In") -> Any:
         ("dead-man", reads(EXTERNAL, "switch-login"), ["ExternalSecret/inference/switch-login: it renews Secret"]),
         ("dead-man", reads(VAULT, "another"), []),
         ("kueue-quota", fair, ["ClusterQueue/"]),
+        ("kueue-quota", waits, ["ConfigMap/kueue-system/kueue-manager-config: "]),
         ("kueue-quota", lends, []),
         ("kueue-quota", in_part, ["a part of it"]),
         ("dead-man", in_part, []),

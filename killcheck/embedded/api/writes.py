@@ -60,7 +60,22 @@ _CREATED_BY_PUT = frozenset(
 #: Types of which controllers write without end, and which nothing rests on.
 _PASSING = frozenset({("", "events"), ("events.k8s.io", "events")})
 #: Built-in types that want a resourceVersion with every PUT (custom resources do, too).
-_CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("", "endpoints")})
+_CONDITIONAL = frozenset(
+    {
+        ("coordination.k8s.io", "leases"),
+        ("", "endpoints"),
+        ("policy", "poddisruptionbudgets"),
+        ("node.k8s.io", "runtimeclasses"),
+        ("apiregistration.k8s.io", "apiservices"),
+        _CRDS,
+        *(("admissionregistration.k8s.io", f"{sort}webhookconfigurations") for sort in ("validating", "mutating")),
+        *(
+            ("admissionregistration.k8s.io", f"{sort}admissionpolic{end}")
+            for sort in ("validating", "mutating")
+            for end in ("ies", "ybindings")
+        ),
+    }
+)
 
 
 class Writer:

@@ -307,16 +307,8 @@ class Keda(Controller):
                 else ("True", "ScaledObjectReady", "ScaledObject is defined correctly and is ready for scaling")
             )
         )
-        active = (
-            ("Unknown", "UnknownState", "ScaledObject check failed")
-            if reading is None
-            else (
-                ("True", "ScalerActive", "Scaling is performed because triggers are active")
-                if reading.active
-                else ("False", "ScalerNotActive", "Scaling is not performed because triggers are not active")
-            )
-        )
-        rest = ("True", "ScaledObjectPaused", "ScaledObject is paused") if paused else ("Unknown", "", "")
+        active = _activity(scaled, reading)
+        rest = ("True", "ScaledObjectPaused", "ScaledObject is paused") if paused else _unpaused(scaled)
         rows = (
             ("Ready", *ready),
             ("Active", *active),
@@ -397,6 +389,25 @@ class Keda(Controller):
         group, kind, name = _target(scaled)
         _, informer = self.scalable.get((group, kind), (None, None))
         return informer.get(name, namespace_of(scaled)) if informer is not None else None
+
+
+def _activity(scaled: Obj, reading: Reading | None) -> tuple[str, str, str]:
+    """Status, reason and message of the condition Active."""
+    if reading is None:
+        return "Unknown", "UnknownState", "ScaledObject check failed"
+    if says(scaled, FORCED):
+        return "True", "ScalerActive", "Scaling is performed because activation is being forced by annotation"
+    if reading.active:
+        return "True", "ScalerActive", "Scaling is performed because triggers are active"
+    return "False", "ScalerNotActive", "Scaling is not performed because triggers are not active"
+
+
+def _unpaused(scaled: Obj) -> tuple[str, str, str]:
+    """The condition Paused of what is not: it says so where it was (``reconcileScaledObject``)."""
+    known: Obj = next((one for one in dig(scaled, "status", "conditions", default=()) if one["type"] == "Paused"), {})
+    if known.get("status") == "True":
+        return "False", "ScaledObjectUnpaused", "pause annotation removed for ScaledObject"
+    return "False", known.get("reason", ""), known.get("message", "")
 
 
 def _is_paused(scaled: Obj) -> bool:

@@ -70,6 +70,20 @@ def test_pause_that_a_switch_left_is_taken_off_and_one_that_was_there_stays():
             _annotate(made, after)
             pauses.take_off()
             assert annotations_of(named(made, r.SCALEDOBJECTS, "encoder", NS)).get(PAUSED_AT) == before
+        made.advance(5)
+        assert _told(made) == ("", 1, "True ScaledObjectPaused", False)  # the HPA goes with a pause
+        _annotate(made, None)
+        made.advance(5)
+        assert _told(made) == ("keda-hpa-encoder", 1, "False ScaledObjectUnpaused", True)
+
+
+def _told(made):
+    """hpaName, originalReplicaCount and Paused of its status, and whether it has an HPA."""
+    status = named(made, r.SCALEDOBJECTS, "encoder", NS)["status"]
+    paused = next(one for one in status["conditions"] if one["type"] == "Paused")
+    words = f"{paused['status']} {paused.get('reason', '')}"
+    has = made.kube.find(r.HPAS, "keda-hpa-encoder", NS) is not None
+    return status["hpaName"], status["originalReplicaCount"], words, has
 
 
 def _annotate(made, value):
