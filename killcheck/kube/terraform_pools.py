@@ -10,32 +10,34 @@ variable gives is not known, and not guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 
 from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.text import lazy_re
 
 __all__ = ["floors", "launching"]
 
-_COMMENT = lazy_re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*|/\*.*?\*/", re.M | re.S)
+_COMMENT = lazy_re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*|/\*.*?(?:\*/|\Z)", re.M | re.S)
 _EDGE = lazy_re.compile(r"[{}]")
 _TEXT = lazy_re.compile(r'"([\w.-]+)"')
+#: GKE's limits of what it makes nodes for by itself: ``resource_type = "nvidia-tesla-t4"``.
+_LIMITED = lazy_re.compile(r'"nvidia-[\w-]+"')
 _GUEST = lazy_re.compile(r"\bguest_accelerator\b|\baccelerator_type\b")
 #: The fields that say how many there are at the least; without any of them, how many there are.
 _LEAST = lazy_re.compile(r"\b(?:total_)?min(?:imum)?_?(?:node)?_?(?:size|count|nodes|capacity)\s*=\s*(\w+)")
 _FIXED = lazy_re.compile(r"\b(?:node_count|desired_(?:size|capacity)|initial_node_count)\s*=\s*(\d+)")
 _NAME = lazy_re.compile(r'(?:resource|module)\s+"([\w-]+)"(?:\s+"([\w-]+)")?\s*$|"?([\w.-]+)"?\s*[=:]?\s*$')
-#: Resources, and modules by their text, that nodes of a cluster come from.
+_BLOCK = lazy_re.compile(r'^[ \t]*(?:resource[ \t]+"([\w-]+)"|module)[ \t]+"([\w-]+)"[ \t]*\{', re.M)
+#: Resources, and modules by their text, that nodes of a cluster come from, whichever machines those are.
 _MAKES = lazy_re.compile(
-    r'^[ \t]*(?:resource[ \t]+"([\w-]*(?:node_?group|node_?pool|worker_pool|autoscaling_group|launch_template'
-    r"|launch_configuration|scale_set|instance_template|instance_group_manager|container_cluster|kubernetes_cluster)"
-    r'[\w-]*)"|module)[ \t]+"([\w-]+)"[ \t]*\{',
-    re.M,
+    r"node_?group|node_?pool|worker_pool|autoscaling_group|launch_template|launch_configuration|scale_set"
+    r"|instance_template|instance_group_manager|container_cluster|kubernetes_cluster"
 )
 _IN_MODULE = lazy_re.compile(r"\b(?:node_?(?:group|pool)s?|worker_groups?)(?:_\w+)?\s*=|\bnode_pools_\w+\s*=")
 #: The fields by which machines are chosen, and what they say: words, or what only a plan knows.
 _TYPES = lazy_re.compile(
-    r"\b(?:instance_types?|machine_type|vm_size|node_type|sku(?:_name)?)\s*=\s*(\[[^\]]*\]|[^\n,}]+)"
+    r"\b(?:instance_types?|machine_type|vm_size|node_type|sku(?:_name)?)\s*=\s*(\[[^\]]{0,4000}\]|[^\n,}]+)"
 )
 _KNOWN = lazy_re.compile(r'[\s\[\],]*(?:"[^"$%]*"[\s\[\],]*)+')
 _MOST_DEPTH = 32
@@ -54,15 +56,36 @@ def floors(text: str) -> Iterator[tuple[str, int]]:
 
 
 def launching(text: str) -> Iterator[str]:
-    """What in Terraform's text makes nodes that may have GPUs: it names one, or a variable says which they are."""
+    """What in Terraform's text makes machines that may have GPUs: it names one, or, of what nodes come from, a variable
+    says which they are.
+    """
     text = _COMMENT.sub(" ", text)
-    for found in _MAKES.finditer(text):
-        ends = _edge(text[found.end() :], "{", "}")
-        block = text[found.end() :] if ends is None else text[found.end() : found.end() + ends]
-        if found[1] is None and not _IN_MODULE.search(block):
-            continue
-        if any(not _KNOWN.fullmatch(said) for said in _TYPES.findall(block)) or any(_gpu_words(block)):
+    named = sorted([*_gpu_words(text), *(found.start() for found in _LIMITED.finditer(text))])
+    unknown = [found.start() for found in _TYPES.finditer(text) if not _KNOWN.fullmatch(found[1])]
+    for found in _BLOCK.finditer(text) if named or unknown else ():
+        begin, end = found.end(), _end_of(text, found.end())
+        if _any_in(named, begin, end) or (_any_in(unknown, begin, end) and _makes_nodes(found, text[begin:end])):
             yield f"{found[1] or 'module'}.{found[2]}"
+
+
+def _any_in(places: Sequence[int], begin: int, end: int) -> bool:
+    """Whether any of the places, in their order, is between."""
+    at = bisect_left(places, begin)
+    return at < len(places) and places[at] < end
+
+
+def _makes_nodes(found: re.Match[str], block: str) -> bool:
+    return (_IN_MODULE.search(block) if found[1] is None else _MAKES.search(found[1])) is not None
+
+
+def _end_of(text: str, begin: int) -> int:
+    """Where the block that begins there ends; where it does not, or goes too deep, as far as that was followed."""
+    depth = 1
+    for found in _EDGE.finditer(text, begin):
+        depth += 1 if found[0] == "{" else -1
+        if not depth or depth > _MOST_DEPTH:
+            return found.start()
+    return len(text)
 
 
 def _groups(text: str, at: int) -> Iterator[tuple[int, int, str]]:

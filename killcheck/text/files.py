@@ -85,12 +85,12 @@ def put(file: Path, text: str) -> None:
     A textfile collector, or a person, may read at any moment. What is no file (``/dev/stdout``, a pipe) is written to
     and stays what it is; a link goes on leading where it led.
     """
+    if _leads_out(file):  # also to a pipe or a device
+        why = "is a link that leads out of this folder, and nothing is written through it: name where it leads"
+        raise OSError(errno.ELOOP, why, os.fspath(file))
     if file.exists() and not file.is_file():
         file.write_text(text, encoding="utf-8", errors="replace")
         return
-    if _leads_out(file):
-        why = "is a link that leads out of this folder, and nothing is written through it: name where it leads"
-        raise OSError(errno.ELOOP, why, os.fspath(file))
     end = Path(os.path.realpath(file))
     if end.is_symlink():
         raise OSError(errno.ELOOP, "is a link that leads in a circle: delete it", os.fspath(file))

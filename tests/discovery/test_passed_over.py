@@ -137,6 +137,11 @@ def test_machines_that_terraform_always_keeps_are_told(text: str, kept: tuple[st
         (_POOL.format(""), ["google_container_node_pool.gpu"]),
         (_MAP.format(0), ["module.eks"]),
         (_BY_NAME, ["aws_launch_template.gpu"]),
+        ('resource "aws_instance" "a" {\n  instance_type = "p4d.24xlarge"\n}\n', ["aws_instance.a"]),
+        (
+            'resource "google_container_cluster" "a" {\n  resource_limits {\n    resource_type = "nvidia-l4"\n  }\n}\n',
+            ["google_container_cluster.a"],
+        ),
         ('module "vpc" {\n  size = var.size\n}\nresource "aws_db_instance" "a" {\n  instance_type = var.size\n}\n', []),
     ],
 )

@@ -129,14 +129,15 @@ def test_a_links_own_end_may_be_anywhere_above_the_working_folder(tmp_path, monk
     assert own(tmp_path / "linked/.killcheck") == tmp_path / "linked/.killcheck"
 
 
-@pytest.mark.parametrize("linked", ["new.yaml", "out", "out.yaml"])
+@pytest.mark.parametrize("linked", ["new.yaml", "out", "out.yaml", "/dev/null"])
 def test_no_document_is_written_where_a_link_of_the_checkout_leads(tmp_path, monkeypatch, linked):
-    """Dangling, a folder's, or a file's of somebody else; one that stays in the folder is somebody's own order."""
+    """Dangling, a folder's, a file's of somebody else, or a device's; one that stays in the folder is somebody's own order."""
     work, home = tmp_path / "work", tmp_path / "home"
     work.mkdir()
     home.mkdir()
     (home / "out.yaml").write_text("ours")
-    (work / linked).symlink_to(home if linked == "out" else home / linked)
+    led, linked = home / linked, linked.rpartition("/")[2]
+    (work / linked).symlink_to(home if linked == "out" else led)
     (work / "latest").symlink_to("night")
     monkeypatch.chdir(work)
     with pytest.raises(OSError, match="is a link that leads out of this folder"):
