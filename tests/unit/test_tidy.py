@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from collections import Counter
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = [p for room in ("killcheck", "probes", "suites", "fixtures") for p in (ROOT / room).rglob("*.py")]
@@ -18,6 +21,8 @@ INSIDE = {
     "agent.py",
     "standin_curl.py",
 }
+#: Requests and answers of a real API server, of which the text would be some megabytes.
+DRAWN = "drawn.json.xz"
 CLOCKS = {"time", "sleep", "monotonic", "perf_counter"}
 
 
@@ -48,6 +53,16 @@ def test_only_the_clock_reads_a_clock_or_sleeps():
 def test_no_module_outgrows_its_name():
     long = {str(p.relative_to(ROOT)): n for p in PRODUCT if (n := p.read_text().count("\n")) > 600}
     assert long == {}
+
+
+def test_nothing_is_tracked_that_nobody_can_read():
+    """What a download left in the folder - a wheel, an image, a program - is easily committed with the rest."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no checkout of git")
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+    files = [ROOT / name for name in tracked.decode().split("\0") if name]
+    assert len(files) > 1000
+    assert [file.name for file in files if file.exists() and b"\0" in file.read_bytes()] == [DRAWN]
 
 
 def test_no_merge_was_left_half_done():
