@@ -435,8 +435,16 @@ class ScaleToZero(LayerRun):
 
 def _never_zero(live: Obj, what: str) -> Explanation | None:
     """That KEDA does not take this one to zero at all: its minimum, a pause, triggers that count no work."""
-    least = int(dig(live, "spec", "minReplicaCount", default=0))
-    if least > 0:
+    refused = keda_triggers.refused(live)
+    if refused:
+        return Explanation(
+            f"KEDA refuses {what} and scales nothing: {refused}",
+            (f"Ready: {(condition(live, 'Ready') or {}).get('message', 'not said')}",),
+            "mend its spec; idleReplicaCount 0 takes a minReplicaCount beside it",
+            (27,),
+        )
+    least = int(dig(live, "spec", "minReplicaCount", default=0) or 0)
+    if least > 0 and dig(live, "spec", "idleReplicaCount") != 0:
         return Explanation(
             f"{what} never goes to zero: minReplicaCount {least}",
             (f"spec.minReplicaCount: {least}",),

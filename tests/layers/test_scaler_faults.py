@@ -170,3 +170,14 @@ def test_a_probe_with_less_patience_than_the_cold_start_is_told(change, found):
         change(obj)
     world = World(objects, session.kill_path, NOW)
     assert [one.message[: len(said)] for one, said in zip(LoadCutShort().ask(world), found, strict=True)] == found
+
+
+def test_what_keda_refuses_turns_nothing_off(stranger):
+    """idleReplicaCount 0 without a minReplicaCount: KEDA says ScaledObjectCheckFailed, and never scales."""
+
+    def idle(spec):
+        spec["idleReplicaCount"] = spec.pop("minReplicaCount")
+
+    result = stranger(change=idle)
+    assert result.verdict is Verdict.EXPOSED
+    assert result.cause.startswith("KEDA refuses ScaledObject ocr-batch/pages and scales nothing: ")

@@ -43,10 +43,13 @@ PAUSED_AT = "autoscaling.keda.sh/paused-replicas"
 PAUSED_IN = "autoscaling.keda.sh/paused-scale-in"
 PAUSED_OUT = "autoscaling.keda.sh/paused-scale-out"
 FORCED = "autoscaling.keda.sh/force-activation"
+_READY = "ScaledObject is defined correctly and is ready for scaling"
+_STOPPED = "ScaledObject is paused"
+_COOLING = "Scaler cooling down because triggers are not active"
+#: What it says where what is to be scaled is not there.
+_NO_TARGET = "ScaledObject doesn't have correct scaleTargetRef specification"
 #: How often controller-runtime hands every object over again: what a pause restores, it restores then, in seconds.
 RESYNC_S = 10 * 3600.0
-#: maxReplicaCount where a ScaledObject says none.
-MOST = 100
 
 
 class _Change(Struct, frozen=True):
@@ -108,14 +111,19 @@ class Keda(Controller):
         workload = self._workload(scaled) if scaled is not None else None
         if scaled is None or workload is None:
             if scaled is not None:
-                self._say(scaled, self._conditions(scaled, None, "ScaledObjectCheckFailed"), {})
+                self._say(scaled, self._conditions(scaled, None, _NO_TARGET), {})
             return
         now = int(dig(workload, "spec", "replicas", default=1))
+        refused = "" if _is_paused(scaled) else keda_triggers.refused(scaled)
+        if refused and self.kube.find(r.HPAS, _hpa(scaled), key[0]) is None:  # else the loop that runs goes on
+            self._say(scaled, self._conditions(scaled, None, refused), self._status(scaled, now) | {"hpaName": ""})
+            return
         if now:
             self._on.add(key)
         reading = keda_triggers.read(scaled, self.loop.now(), self.pods.values())
         self._see(scaled, reading)
-        self._say(scaled, self._conditions(scaled, reading, ""), self._status(scaled, now))
+        conditions = self._conditions(scaled, reading, "", cooling=self._cools(scaled, now, reading) > 0)
+        self._say(scaled, conditions, self._status(scaled, now))
         if _is_paused(scaled):
             self._pause(scaled, workload, now)
             return
@@ -162,15 +170,24 @@ class Keda(Controller):
         return was and not active and self._seen_active(scaled, self._into_period(scaled))
 
     def _when_cool(self, scaled: Obj, workload: Obj, now: int, wanted: int) -> None:
-        """Once its cooldown has passed; one that never was active waits for initialCooldownPeriod alone (0)."""
-        spec, last = scaled.get("spec") or {}, dig(scaled, "status", "lastActiveTime")
-        cooldown = spec.get("cooldownPeriod", 300) if last else spec.get("initialCooldownPeriod", 0)
-        since = parse_time(last or scaled["metadata"]["creationTimestamp"])
-        left = float(cooldown or 0) - (self.loop.now() - since).total_seconds()
+        """Once its cooldown has passed."""
+        left = self._left(scaled)
         if left > 0:
             self.queue.add(key_of(scaled), left)
         else:
             self._soon(scaled, _Change(workload, now, wanted, "KEDAScaleTargetDeactivated"))
+
+    def _left(self, scaled: Obj) -> float:
+        """Seconds of its cooldown; one that never was active waits for initialCooldownPeriod alone (0)."""
+        spec, last = scaled.get("spec") or {}, dig(scaled, "status", "lastActiveTime")
+        cooldown = spec.get("cooldownPeriod", 300) if last else spec.get("initialCooldownPeriod", 0)
+        since = parse_time(last or scaled["metadata"]["creationTimestamp"])
+        return float(cooldown or 0) - (self.loop.now() - since).total_seconds()
+
+    def _cools(self, scaled: Obj, now: int, reading: Reading) -> float:
+        """How long what is idle stays on for its cooldown alone, in seconds."""
+        awake = reading.active or reading.error or says(scaled, FORCED) or says(scaled, PAUSED_IN)
+        return 0.0 if awake or now <= _least_asleep(scaled) else self._left(scaled)
 
     def _soon(self, scaled: Obj, change: _Change) -> None:
         """At the next poll: KEDA looks every pollingInterval (30 s), counted from its own start."""
@@ -187,9 +204,12 @@ class Keda(Controller):
         if now == wanted:
             return
         resource, _ = self.scalable[_group(workload), workload["kind"]]
-        self.kube.patch(
-            resource, name_of(workload), {"spec": {"replicas": wanted}}, namespace_of(workload), subresource="scale"
-        )
+        try:
+            self.kube.patch(
+                resource, name_of(workload), {"spec": {"replicas": wanted}}, namespace_of(workload), subresource="scale"
+            )
+        except NotFound:  # it went with its scaler, a moment before
+            return
         what = f"{namespace_of(workload)}/{name_of(workload)}"
         if (
             wanted > now == 0
@@ -245,7 +265,7 @@ class Keda(Controller):
         spec, namespace, name = scaled.get("spec") or {}, namespace_of(scaled), _hpa(scaled)
         wanted = {
             "minReplicas": max(1, int(spec.get("minReplicaCount") or 0)),
-            "maxReplicas": int(spec.get("maxReplicaCount") or MOST),
+            "maxReplicas": int(spec.get("maxReplicaCount") or keda_triggers.MOST),
             "scaleTargetRef": {key: workload[key] for key in ("apiVersion", "kind")} | {"name": name_of(workload)},
         }
         metric = _metric(scaled, workload, reading)
@@ -294,21 +314,21 @@ class Keda(Controller):
             return
 
     # -- status --------------------------------------------------------------------------------------------
-    def _conditions(self, scaled: Obj, reading: Reading | None, failed: str) -> list[Obj]:
+    def _conditions(self, scaled: Obj, reading: Reading | None, failed: str, *, cooling: bool = False) -> list[Obj]:
         """Ready, Active, Fallback, Paused, in the order and words of KEDA's."""
         paused = _is_paused(scaled) or says(scaled, PAUSED_IN) or says(scaled, PAUSED_OUT)
         broken = reading is not None and reading.error and not reading.active
         ready = (
-            ("False", failed, "ScaledObject check failed")
+            ("False", "ScaledObjectCheckFailed", failed)
             if failed
             else (
                 ("False", "TriggerError", "Triggers defined in ScaledObject are not working correctly")
                 if broken
-                else ("True", "ScaledObjectReady", "ScaledObject is defined correctly and is ready for scaling")
+                else ("True", "ScaledObjectReady", _STOPPED if _is_paused(scaled) else _READY)
             )
         )
-        active = _activity(scaled, reading)
-        rest = ("True", "ScaledObjectPaused", "ScaledObject is paused") if paused else _unpaused(scaled)
+        active = ("False", "ScalerCooldown", _COOLING) if cooling else _activity(scaled, reading)
+        rest = ("True", "ScaledObjectPaused", _STOPPED) if paused else _unpaused(scaled)
         rows = (
             ("Ready", *ready),
             ("Active", *active),

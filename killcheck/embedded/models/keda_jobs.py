@@ -20,12 +20,14 @@ from killcheck.embedded.models.keda_triggers import Reading
 from killcheck.entries import Doubt
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
+from killcheck.kube.informer import Change
 from killcheck.kube.objects import (
     Obj,
     annotations_of,
     condition,
     copy,
     dig,
+    key_of,
     labels_of,
     name_of,
     namespace_of,
@@ -53,12 +55,18 @@ class ScaledJobs(Controller):
     unproven: list[Doubt] = field(default_factory=list)
 
     def setup(self) -> None:
-        """Follow them and their Jobs; pods are read, for the triggers that count them."""
+        """Follow them, their Jobs, and the pods that their triggers count."""
         #: The poll in which Jobs were last made of each: KEDA acts once a poll.
         self._acted: dict[Key, int] = {}
         self.scaled = self.follow(SCALED_JOBS, optional=True)
         self.jobs = self.follow(r.JOBS, self.owned_by(SCALED_JOBS.kind))
-        self.pods = self.informers.of(r.PODS)
+        self.pods = self.follow(r.PODS, self._counting)
+
+    def _counting(self, change: Change, old: Obj | None, new: Obj) -> list[Key]:
+        """Whose triggers count a pod that came, went or ended."""
+        if change == "modified" and dig(old or {}, "status", "phase") == dig(new, "status", "phase"):
+            return []
+        return [key_of(scaled) for scaled in self.scaled.values() if keda_triggers.counts(scaled, new)]
 
     def reconcile(self, key: Key) -> None:
         """The controller's pass over one ScaledJob, and one poll of its scale loop."""

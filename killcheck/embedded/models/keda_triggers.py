@@ -25,6 +25,7 @@ from killcheck.text import lazy_re
 __all__ = [
     "ACTIVE",
     "KNOWN",
+    "MOST",
     "VALUE",
     "Reading",
     "counts",
@@ -32,6 +33,7 @@ __all__ = [
     "live",
     "only_resources",
     "read",
+    "refused",
     "triggers",
 ]
 
@@ -40,6 +42,8 @@ VALUE = "killcheck.dev/trigger-value"
 #: The reading that is above every activation.
 ACTIVE = "active"
 RESOURCES = ("cpu", "memory")
+#: maxReplicaCount where a ScaledObject says none.
+MOST = 100
 #: The trigger that counts pods.
 _WORKLOAD = "kubernetes-workload"
 #: What triggers call the work that one replica takes. Source: pkg/scalers of KEDA v2.20.2 (redis, aws_sqs_queue,
@@ -99,6 +103,40 @@ def is_zero_of_nothing(formula: str) -> bool:
     """Whether a formula of ``scalingModifiers`` is zero where all that the triggers read is: as far as can be told."""
     words = set(re.findall(r"[A-Za-z_]\w*", formula))
     return _OF_NOTHING.fullmatch(formula) is not None and not words & _FUNCTIONS
+
+
+def refused(scaled: Obj) -> str:
+    """Why KEDA takes no such ScaledObject, in its words, and so scales nothing; empty: it does.
+
+    Source: apis/keda/v1alpha1 (CheckReplicaCountBoundsAreValid, GetHPAMinReplicas, ValidateTriggers) of v2.20.2.
+    """
+    spec = scaled.get("spec") or {}
+    least, most, idle = (spec.get(key) for key in ("minReplicaCount", "maxReplicaCount", "idleReplicaCount"))
+    floor = 0 if least is None else max(1, int(least))  # a zero that is said counts as the HPA's least, one
+    ceiling = MOST if most is None else int(most)
+    counts = "ScaledObject doesn't have correct Idle/Min/Max Replica Counts specification"
+    if floor > ceiling:
+        return f"{counts}: MinReplicaCount={floor} must be less than MaxReplicaCount={ceiling}"
+    if idle is not None and int(idle) >= floor:
+        return f"{counts}: IdleReplicaCount={idle} must be less than MinReplicaCount={floor}"
+    said = _refused_triggers(triggers(scaled))
+    return said and f"ScaledObject doesn't have correct triggers specification: {said}"
+
+
+def _refused_triggers(found: list[Obj]) -> str:
+    if not found:
+        return "no triggers defined in the ScaledObject/ScaledJob"
+    names: set[str] = set()
+    for trigger in found:
+        if trigger.get("useCachedMetrics") and trigger.get("type") in (*RESOURCES, "cron"):
+            return f'property "useCachedMetrics" is not supported for "{trigger["type"]}" scaler'
+        name = str(trigger.get("name") or "")
+        if name in names:
+            return (
+                f'triggerName "{name}" is defined multiple times in the ScaledObject/ScaledJob, but it must be unique'
+            )
+        names |= {name} if name else set()
+    return ""
 
 
 def only_resources(scaled: Obj) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from cluster_world import cluster, named, running, until
 
 from killcheck.drill.pauses import Pauses
+from killcheck.embedded.models import keda_triggers
 from killcheck.kube import resources as r
 from killcheck.kube.objects import annotations_of, dig
 from killcheck.spec.killpath import Target
@@ -116,3 +117,47 @@ def test_floor_is_kept_of_whatever_has_a_scale_and_of_no_namesake(kind):
             held, other = other, held
         until(made, lambda: dig(named(made, held, "encoder", NS), "spec", "replicas") == 1, 120)
         assert dig(named(made, other, "encoder", NS), "spec", "replicas") == 0
+
+
+_BOUNDS = "ScaledObject doesn't have correct Idle/Min/Max Replica Counts specification: "
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({}, ""),
+        ({"minReplicaCount": 0, "idleReplicaCount": 0}, ""),
+        ({"minReplicaCount": 2, "idleReplicaCount": 0}, ""),
+        ({"idleReplicaCount": 0}, _BOUNDS + "IdleReplicaCount=0 must be less than MinReplicaCount=0"),
+        (
+            {"minReplicaCount": 2, "idleReplicaCount": 2},
+            _BOUNDS + "IdleReplicaCount=2 must be less than MinReplicaCount=2",
+        ),
+        (
+            {"minReplicaCount": 3, "maxReplicaCount": 2},
+            _BOUNDS + "MinReplicaCount=3 must be less than MaxReplicaCount=2",
+        ),
+        ({"triggers": []}, "ScaledObject doesn't have correct triggers specification: no triggers defined in the "),
+        (
+            {"triggers": [_counting("a=b") | {"name": "x"}] * 2},
+            "ScaledObject doesn't have correct triggers specification: ",
+        ),
+        ({"triggers": [{"type": "cron", "useCachedMetrics": True}]}, "ScaledObject doesn't have correct triggers spec"),
+    ],
+    ids=str,
+)
+def test_what_keda_refuses(spec, said):
+    found = keda_triggers.refused({"spec": {"triggers": [_counting("a=b")]} | spec})
+    assert (found.startswith(said), bool(found)) == (True, bool(said))
+
+
+def test_what_is_refused_is_not_scaled():
+    """idleReplicaCount 0 with no minReplicaCount beside it is a scaler that never acts, whatever its triggers say."""
+    scaled = _scaled(_counting("app=nobody"))
+    scaled["spec"] |= {"idleReplicaCount": 0}
+    del scaled["spec"]["minReplicaCount"]
+    with cluster(_deployment("encoder", 1, 1), scaled) as made:
+        assert not made.loop.run_until(lambda: _replicas(made) == 0, 900)
+        status = named(made, r.SCALEDOBJECTS, "encoder", NS)["status"]
+        assert [one["reason"] for one in status["conditions"][:2]] == ["ScaledObjectCheckFailed", "UnknownState"]
+        assert named(made, r.HPAS, "keda-hpa-encoder", NS) is None

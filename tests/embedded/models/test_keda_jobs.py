@@ -92,3 +92,14 @@ def test_its_jobs_go_with_it():
         until(made, lambda: not pods(made))
         _wait(made, 65.0)
         assert not _jobs(made)
+
+
+def test_pod_that_a_trigger_counts_calls_for_a_job_when_it_comes():
+    trigger = {"type": "kubernetes-workload", "metadata": {"podSelector": "app=work", "value": "1"}}
+    work = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w", "namespace": NS, "labels": {"app": "work"}}}
+    with cluster(_scaled(triggers=[trigger])) as made:
+        _wait(made, 65.0)
+        assert not _jobs(made)
+        made.kube.create(r.PODS, work | {"spec": {"containers": [{"name": "c", "image": "c:1"}]}})
+        _wait(made, 65.0)
+        assert len(_jobs(made)) == 1
