@@ -18,7 +18,6 @@ from killcheck.embedded import HollowKubelets
 from killcheck.instances.catalogue import InstanceType
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
-from killcheck.kube.endpoint import Endpoint
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.machineless import HOLLOW, POD_ADDRESSES
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, uid_of
@@ -148,7 +147,7 @@ class HollowNodes:
             kubeconfig=kubeconfig,
         )
         self.claim = lease.Claim(self.kube, loop, self.run, [(home, f"killcheck-{self.run}", "hollow GPU nodes")])
-        endpoint: Endpoint | None = getattr(kube.transport, "endpoint", None)  # None: in this process
+        endpoint = kube.transport.endpoint
         self.kubelets = HollowKubelets(
             kube,
             loop,

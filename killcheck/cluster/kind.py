@@ -346,11 +346,12 @@ def _one_file(archive: bytes) -> bytes:
 
 
 # -- drilling on it ----------------------------------------------------------------------------------------
-class _Both:
+class _Both(Transport):
     """The cluster's API, and its engine's under its own group: one journal for both."""
 
     def __init__(self, cluster: Transport, engine: Transport) -> None:
         self._cluster = cluster
+        self.endpoint = cluster.endpoint
         self._engine = engine
 
     def _of(self, path: str) -> Transport:

@@ -11,14 +11,14 @@ from typing import Any
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import Request, Response, User
 from killcheck.embedded.api.server import ApiServer
-from killcheck.kube.client import Answer, Closer
+from killcheck.kube.client import Answer, Closer, Transport
 from killcheck.kube.errors import KubeError, api_error
 from killcheck.kube.objects import Obj
 
 __all__ = ["InProcessTransport"]
 
 
-class InProcessTransport:
+class InProcessTransport(Transport):
     """Requests of one user. From another thread than the loop's, calls wait for the loop's lock."""
 
     def __init__(self, server: ApiServer, loop: Loop, user: User) -> None:

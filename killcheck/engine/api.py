@@ -44,7 +44,7 @@ from killcheck.engine.projection import (
 from killcheck.engine.refusal import Refusal
 from killcheck.engine.registry import Registry
 from killcheck.kube import selectors
-from killcheck.kube.client import Answer, Closer
+from killcheck.kube.client import Answer, Closer, Transport
 from killcheck.kube.errors import ApiError, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, key_of, labels_of, name_of
 
@@ -72,7 +72,7 @@ class _Watcher(Struct):
     on_end: Callable[[KubeError | None], None]
 
 
-class EngineApi:
+class EngineApi(Transport):
     """The API of one engine, for one process; callbacks run on ``loop``.
 
     ``schedules``: the layers that are containers. ``instance_type``: of the host, for its price.

@@ -12,11 +12,12 @@ from killcheck.kube.objects import Obj
 __all__ = ["ActingAs", "acting_as"]
 
 
-class ActingAs:
+class ActingAs(Transport):
     """A transport whose requests carry the impersonation headers of one user in one group; it opens no watch."""
 
     def __init__(self, inner: Transport, user: str, group: str) -> None:
         self.inner = inner
+        self.keeps_labels, self.endpoint = inner.keeps_labels, inner.endpoint
         self.headers = {"Impersonate-User": user, "Impersonate-Group": group}
 
     def request(

@@ -7,7 +7,7 @@ Every method raises a :class:`~killcheck.kube.errors.KubeError`; none answers 'n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct, field
 
@@ -16,6 +16,9 @@ from killcheck.kube.errors import KubeError, NotFound, ServerFault, api_error
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.resources import Resource
 from killcheck.text import lazy_re
+
+if TYPE_CHECKING:
+    from killcheck.kube.endpoint import Endpoint
 
 __all__ = ["Answer", "Closer", "Kube", "Listing", "PatchType", "Transport", "WatchEvent", "next_page"]
 
@@ -84,7 +87,13 @@ Closer = Callable[[], None]
 
 
 class Transport(Protocol):
-    """How requests reach an API server: over TLS, or in this process."""
+    """How requests reach an API server: over TLS, or in this process. Who implements it says so, and has its defaults.
+
+    ``keeps_labels``: whether a change can leave its mark at an object; ``endpoint`` None: it is in this process.
+    """
+
+    keeps_labels: bool = True
+    endpoint: Endpoint | None = None
 
     def request(
         self,

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from killcheck.clock import Loop, wall_seconds
-from killcheck.kube.client import Answer, Closer
+from killcheck.kube.client import Answer, Closer, Transport
 from killcheck.kube.credentials import Credentials, Login
 from killcheck.kube.deadline import bound
 from killcheck.kube.endpoint import Endpoint, explain
@@ -57,8 +57,10 @@ class Limits(Struct, frozen=True):
     throttled: float = 30.0
 
 
-class WireTransport:
+class WireTransport(Transport):
     """One server, one set of credentials. ``impersonate``: headers that say in whose name we ask."""
+
+    endpoint: Endpoint
 
     def __init__(
         self,

@@ -39,11 +39,12 @@ class Consented(Struct, frozen=True):
     machines: frozenset[str] = frozenset()
 
 
-class Guard:
+class Guard(Transport):
     """A transport that sends no write to what has not consented."""
 
     def __init__(self, inner: Transport, consented: Consented) -> None:
         self.inner = inner
+        self.keeps_labels, self.endpoint = inner.keeps_labels, inner.endpoint
         self.consented = consented
 
     def request(
@@ -72,9 +73,6 @@ class Guard:
     ) -> Closer:
         """As the protocol says."""
         return self.inner.watch(path, query, on_event, on_end)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
 
     def _objection(self, method: str, path: str, body: Any) -> str | Answer | None:
         """Why a write may not be; None: it may. What is not there is answered so, and nothing is sent."""

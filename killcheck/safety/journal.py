@@ -281,7 +281,7 @@ class Journal(Struct):
         A subresource takes no labels, nor does a container.
         """
         place = place_of(undo.path)
-        if not self.home or not getattr(self.kube.transport, "keeps_labels", True) or place is None or place.part:
+        if not self.home or not self.kube.transport.keeps_labels or place is None or place.part:
             return undo, patch
         if place.group == ENGINE:
             return undo, patch

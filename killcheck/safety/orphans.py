@@ -422,7 +422,7 @@ def _places(judge: UntrustedJournal, orphan: Orphan, entries: Iterable[Entry], *
     for entry in entries:
         place = None if entry.lever else place_of(entry.undo.path)
         said |= {place.within} if place is not None else set()
-    consenting = getattr(judge.kube.transport, "keeps_labels", True)
+    consenting = judge.kube.transport.keeps_labels
     return {place for place in said - {""} if named or not consenting or not judge.without_consent(place)}
 
 

@@ -37,7 +37,7 @@ class Standing(Struct):
 def standing(judge: UntrustedJournal, entries: Iterable[Entry], *, host: str, named: bool) -> Standing:
     """What becomes of each entry of a journal of ours; ``host``: the machine that wrote it; ``named``: by a person."""
     found = Standing()
-    if named or not getattr(judge.kube.transport, "keeps_labels", True):
+    if named or not judge.kube.transport.keeps_labels:
         found.do = list(entries)
         return found
     for entry in entries:
@@ -93,7 +93,7 @@ def _plain(patch: Obj) -> Obj:
 
 def guarded_for(kube: Kube, run: str, entries: Sequence[Entry], namespaces: Iterable[str]) -> Kube:
     """A client that writes to nothing but what these entries name, and what is in ``namespaces``."""
-    if not getattr(kube.transport, "keeps_labels", True):
+    if not kube.transport.keeps_labels:
         return kube
     objects = set()
     for entry in entries:

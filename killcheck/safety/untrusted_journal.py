@@ -114,7 +114,7 @@ class UntrustedJournal(Struct):
         undo = entry.undo
         if found is None:
             return Judged(entry, Answer.NOTHING, "it is gone")
-        if not getattr(self.kube.transport, "keeps_labels", True):
+        if not self.kube.transport.keeps_labels:
             consents = labels_of(found).get(CONSENT) == "true"  # who writes a journal there may do anything there
             return Judged(entry, Answer.DO if consents else Answer.ASK, f"{place} does not carry {CONSENT}=true")
         if undo.action == "merge" and carries(found, entry):
@@ -128,7 +128,7 @@ class UntrustedJournal(Struct):
 
         Where nothing keeps labels, on a Docker Engine, there are no namespaces either: a container consents itself.
         """
-        if not getattr(self.kube.transport, "keeps_labels", True):
+        if not self.kube.transport.keeps_labels:
             return None
         if namespace not in self._consents:
             found = retry(self.loop, lambda: self.kube.find(r.NAMESPACES, namespace))

@@ -8,7 +8,7 @@ import shutil
 
 from killcheck.embedded.cluster import Cluster
 from killcheck.kube import resources as r
-from killcheck.kube.client import Answer, Kube
+from killcheck.kube.client import Answer, Kube, Transport
 from killcheck.kube.errors import Unreachable
 from killcheck.kube.objects import copy
 from killcheck.safety.keys import key_path
@@ -106,7 +106,7 @@ class Dead(BaseException):
     """The process was killed: nothing that it would have done afterwards happens."""
 
 
-class Mortal:
+class Mortal(Transport):
     """A transport that dies before or after its n-th write."""
 
     def __init__(self, inner, *, at, after):
@@ -129,7 +129,7 @@ class Mortal:
         return self.inner.watch(*args)
 
 
-class Lossy:
+class Lossy(Transport):
     """A transport that drops requests and answers, sends twice, and answers for the server; seeded.
 
     ``rate``: how many of a hundred requests meet with something.

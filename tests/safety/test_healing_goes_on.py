@@ -12,7 +12,7 @@ from killcheck.capabilities.offered import Capabilities, Capability
 from killcheck.cluster.host import HostCluster
 from killcheck.commands.errors import Interrupted
 from killcheck.kube import resources as r
-from killcheck.kube.client import Answer
+from killcheck.kube.client import Answer, Transport
 from killcheck.safety import lease, local_locks, local_programs, orphans
 from killcheck.safety.changes import Entry, Undo
 from killcheck.safety.journal import Journal, config_map_name
@@ -60,7 +60,7 @@ def test_a_capability_that_fails_in_its_own_way_does_not_keep_the_rest_from_bein
     assert [words for words in differences(before, picture(cluster, uids=False)) if "made" in words] == []
 
 
-class Impatient:
+class Impatient(Transport):
     """Somebody presses Ctrl-C while the n-th change is being put back."""
 
     def __init__(self, inner, stop):
@@ -268,7 +268,7 @@ def test_a_run_whose_lease_is_in_another_namespace_is_not_dead(cluster, tmp_path
 
 
 def test_a_run_whose_leases_may_not_be_looked_at_is_left_alone(cluster):
-    class Closed:
+    class Closed(Transport):
         """Nobody here may list Leases in another team's namespace."""
 
         def __init__(self, inner):
@@ -289,7 +289,7 @@ def test_a_run_whose_leases_may_not_be_looked_at_is_left_alone(cluster):
 
 
 def test_what_somebody_adds_to_a_shared_list_just_then_is_kept(cluster, tmp_path):
-    class Racing:
+    class Racing(Transport):
         """Somebody else adds a mark just before ours."""
 
         def __init__(self, inner):

@@ -9,6 +9,7 @@ import pytest
 from safety_world import Dead, Lossy, Mortal, differences, forget_finished, picture, through
 
 from killcheck.kube import resources as r
+from killcheck.kube.client import Transport
 from killcheck.kube.errors import Conflict, ServerFault
 from killcheck.safety import orphans, owners
 from killcheck.safety.changes import Entry, Undo
@@ -159,7 +160,7 @@ def test_a_file_that_is_no_journal_says_nothing():
 def test_a_change_that_was_refused_leaves_nothing(cluster, tmp_path):
     before = picture(cluster, uids=False)
 
-    class Racing:
+    class Racing(Transport):
         """Somebody else is always faster."""
 
         def __init__(self, inner):

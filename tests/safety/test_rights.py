@@ -20,7 +20,7 @@ from killcheck.drill.sequence import Drill, Options
 from killcheck.embedded.api.http import User
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
-from killcheck.kube.client import Kube
+from killcheck.kube.client import Kube, Transport
 from killcheck.kube.errors import NotFound
 from killcheck.kube.permissions import Permissions
 from killcheck.run.planned import PlannedDrill
@@ -58,7 +58,7 @@ _NAMED = (
 )
 
 
-class Audit:
+class Audit(Transport):
     """A transport that remembers every request and what became of it."""
 
     def __init__(self, inner):
