@@ -88,13 +88,11 @@ class EmbeddedDrillCluster:
     @property
     def sandbox(self) -> str:
         """The level at which what was run was kept in (see ``isolation.Level``); empty: nothing was run."""
-        return str(getattr(self.embedded.nodes.runtime, "level", None) or "")
+        return self.embedded.nodes.runtime.level or ""
 
     def hurry(self) -> None:
         """The drill was interrupted: what programs do here keeps nobody waiting."""
-        hurry = getattr(self.embedded.nodes.runtime, "hurry", None)  # of those whose programs take the wall's time
-        if hurry is not None:
-            hurry()
+        self.embedded.nodes.runtime.hurry()
 
     def instance_state(self, node: Obj) -> InstanceState:
         """What the model cloud says of the instance behind a node."""

@@ -85,9 +85,7 @@ def _kubeconfigs(cluster: EmbeddedDrillCluster, kill_path: KillPath, folder: Pat
     own = kill_path.commands  # a request that makes a target busy, and a checkpoint, ask as a layer does
     if not any("kube" in text for command in own for _, text in texts(command, folder)):
         return []
-    runtime = cluster.embedded.nodes.runtime
-    if hasattr(runtime, "assume"):
-        runtime.assume(kubeconfigs.ASSUMED)
+    cluster.embedded.nodes.runtime.assume(kubeconfigs.ASSUMED)
     return kubeconfigs.mounts(cluster.embedded, own, folder)
 
 

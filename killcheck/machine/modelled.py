@@ -274,10 +274,10 @@ class Machine:
         raise FileNotFoundError(2, "no such folder on the machine", path)
 
     def _host(self, folder: str) -> Path:
-        scratch = getattr(self.runtime, "folder", None)  # only a runtime that runs anything has one
+        scratch = self.runtime.folder
         if scratch is None:
             raise PermissionError("it was not run: nobody allowed it to run on this host (--exec host)")
-        found = Path(scratch) / "machine" / "volumes" / _volume_name(folder)
+        found = scratch / "machine" / "volumes" / _volume_name(folder)
         found.mkdir(parents=True, exist_ok=True)
         return found
 

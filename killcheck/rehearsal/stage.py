@@ -192,8 +192,9 @@ class Stage:
         self._settled = Scene({})
         self._cluster.server.auditors.append(self._audit.heard)
         self._clouds = Clouds()
-        if hasattr(self._cluster.nodes.runtime, "clouds"):
-            self._cluster.nodes.runtime.clouds = self._clouds
+        runtime = self._cluster.nodes.runtime
+        if isinstance(runtime, HostRuntime):
+            runtime.clouds = self._clouds
 
     def __enter__(self) -> Stage:
         return self
@@ -343,8 +344,8 @@ class Stage:
         seconds = self._loop.monotonic() - self._fired_at
         endings = tuple(self._endings(program.namespace, name))
         why = self._why(program.namespace, name, outcome)
-        services = self._names("services_asked")
-        outside = tuple(found for found in self._names("looked_for") if found not in services)
+        services, looked_for = self._looked_up()
+        outside = tuple(found for found in looked_for if found not in services)
         firing = Firing(outcome, seconds, tuple(self._audit.calls), endings, (), why, outside, services, unpulled)
         firing = replace(firing, clouds=tuple(self._clouds.asked))
         if any(not call.refused for call in firing.writes):
@@ -372,7 +373,7 @@ class Stage:
         if any(call.writes and not call.refused for call in asked[0]):
             self._loop.run_until(lambda: False, AFTER_S)
         outcome = Outcome.ENDED if ended.code is not None else Outcome.ENDLESS
-        outside = self._names("looked_for")
+        _, outside = self._looked_up()
         changes = _changes(before, self._standing())
         return Firing(outcome, seconds, asked[0], (ended,), changes, outside=outside, clouds=asked[1])
 
@@ -434,8 +435,12 @@ class Stage:
             for call in self._audit.calls
         )
 
-    def _names(self, what: str) -> tuple[str, ...]:
-        return tuple(getattr(self._cluster.nodes.runtime, what, ()))
+    def _looked_up(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Services of the cluster whose names containers asked for, and all names beyond their own."""
+        runtime = self._cluster.nodes.runtime
+        if not isinstance(runtime, HostRuntime):
+            return (), ()
+        return tuple(runtime.services_asked), tuple(runtime.looked_for)
 
     def _is_over(self, namespace: str, name: str) -> bool:
         job = self._job(namespace, name)

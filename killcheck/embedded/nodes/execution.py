@@ -1,8 +1,8 @@
-"""The seam between a kubelet and what really runs a container: a process on this host, a container engine, nothing."""
+"""What a kubelet asks of whatever really runs a container: a process on this host, a container engine, nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct, field
@@ -14,6 +14,7 @@ from killcheck.kube.objects import Obj
 
 if TYPE_CHECKING:
     import socket
+    from pathlib import Path
 
     from killcheck.embedded.api.kubelet_endpoint import Execution
 
@@ -137,7 +138,24 @@ class Enterable(Protocol):
 
 
 class Runtime(Protocol):
-    """Runs containers. The loop's lock is held in every call; exits are reported on the loop."""
+    """Runs containers. The loop's lock is held in every call; exits are reported on the loop.
+
+    Who implements it says so, and has its defaults. ``assumptions``: what outcomes rest on, a sentence each;
+    ``images``: those that were really there, and run.
+    """
+
+    assumptions: Sequence[str] = ()
+    images: Collection[str] = frozenset()
+
+    @property
+    def level(self) -> str | None:
+        """How well what has run here was kept in (:class:`.isolation.Level`); None: nothing has."""
+        return None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where on this host the containers' scratch space is; None: they have none. Raises NotRun."""
+        return None
 
     def start(
         self,
@@ -155,6 +173,14 @@ class Runtime(Protocol):
 
     def pod_gone(self) -> None:
         """Some pod's object has gone: what polls for that may look now."""
+
+    def hurry(self) -> None:
+        """The drill was interrupted: nobody waits any more for what runs here in the wall's time."""
+        return
+
+    def assume(self, text: str) -> None:
+        """Note something that outcomes rest on, where anything is run."""
+        return
 
     def close(self) -> None:
         """Kill everything and leave nothing behind; idempotent."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from killcheck.clock import Loop
 from killcheck.embedded.nodes import beyond, shims
-from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
+from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Runtime, StartError
 from killcheck.embedded.nodes.host_side import Door, HostSide
 from killcheck.embedded.nodes.isolation import LEVELS, Level, here, ways_out
 from killcheck.embedded.nodes.network import Network, shared
@@ -33,12 +33,14 @@ _TRIED: dict[Isolation, tuple[Level, ...]] = {
 }
 
 
-class HostRuntime(HostSide):
+class HostRuntime(HostSide, Runtime):
     """Runs containers on this host.
 
     ``isolation``: ``sandbox`` is the strongest level that there is here, or nothing is run; one of the levels is that
     one or nothing; ``shipped``, for killcheck's own manifests alone, does without where there is none.
     """
+
+    assumptions: list[str]
 
     def __init__(self, loop: Loop, wire: Door, *, isolation: Isolation = "sandbox") -> None:
         super().__init__(loop, wire)

@@ -29,7 +29,7 @@ from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import container_guardian
 from killcheck.embedded.nodes.container_bounds import Watch, bounds
 from killcheck.embedded.nodes.container_guardian import LABEL
-from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
+from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Runtime, StartError
 from killcheck.embedded.nodes.isolation import Level
 from killcheck.embedded.wire import Server
 from killcheck.engine.connection import Engine, answered
@@ -46,7 +46,7 @@ TICK_S = 0.05
 LOG_KEPT = 256_000
 
 
-class ContainerRuntime:
+class ContainerRuntime(Runtime):
     """Runs containers on the local Docker Engine. Raises Unreachable where there is none."""
 
     def __init__(self, loop: Loop, wire: Server) -> None:

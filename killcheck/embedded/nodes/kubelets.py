@@ -71,7 +71,7 @@ def has_own_kubelet(node: Obj) -> bool:
     )
 
 
-class NoRuntime:
+class NoRuntime(Runtime):
     """Runs nothing: what would have run is said to be unknown."""
 
     def __init__(self, why: str) -> None:
@@ -155,7 +155,7 @@ class NodeAgents:
     @property
     def assumptions(self) -> list[str]:
         """What is assumed about the images that were pulled and the programs that ran, a sentence each."""
-        real: set[str] = getattr(self.runtime, "images", set())  # those that were really run are no assumption
+        real = self.runtime.images  # those that were really run are no assumption
         told = [
             f"nothing is known of image {image}: assumed that it exists"
             + (" and contains what this host has" if image in self._ran else "")
@@ -167,7 +167,7 @@ class NodeAgents:
             for image, contents in self._ran.items()
             if contents.known and contents.assumed and image not in real
         ]
-        return told + list(getattr(self.runtime, "assumptions", ()))
+        return told + list(self.runtime.assumptions)
 
     @property
     def ran(self) -> list[Obj]:

@@ -14,7 +14,7 @@ from killcheck.embedded.api.http import Request
 from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import commands
-from killcheck.embedded.nodes.execution import Exit, Launch, NotRun
+from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Runtime
 from killcheck.executor import ApiCall, Reading, proxies, read
 from killcheck.executor.proxies import API_NAMES
 from killcheck.kube import resources as r
@@ -35,14 +35,14 @@ RESOLVER_S = 20.0
 LOG_LIMIT = 1 << 16
 
 
-class ModelledRuntime:
+class ModelledRuntime(Runtime):
     """``kube`` reads the ConfigMaps that containers mount; ``server`` is asked with the pod's own token."""
 
     def __init__(self, kube: Kube, server: ApiServer, loop: Loop) -> None:
         self.kube = kube
         self.server = server
         self.loop = loop
-        self.assumptions = ["executors were modelled by what reading their commands finds: no command was run"]
+        self.assumptions = ("executors were modelled by what reading their commands finds: no command was run",)
         self._running: set[_Modelled] = set()
         self._versions: dict[str, str] = {"": "v1"}
 
