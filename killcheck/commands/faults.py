@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.saying import say
+
+if TYPE_CHECKING:
+    from killcheck.faults import Fault
 
 __all__ = ["command"]
 
@@ -43,7 +46,7 @@ def command(as_json: bool) -> None:
     )
 
 
-def _row(kind: Any) -> dict[str, Any]:
+def _row(kind: type[Fault]) -> dict[str, Any]:
     return {
         "name": kind.name,
         "family": kind.family,
@@ -58,10 +61,10 @@ def _row(kind: Any) -> dict[str, Any]:
     }
 
 
-def _where(kind: Any) -> str:
+def _where(kind: type[Fault]) -> str:
     if not kind.needs:
         return "any cluster"
-    if getattr(kind, "outside", False):
+    if kind.outside:
         return "programs of a machine" if "programs" in kind.needs else "programs of a machine, embedded cluster only"
     if "stand-in" in kind.needs:
         return "embedded cluster, with cloud: in the spec"

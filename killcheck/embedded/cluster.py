@@ -420,7 +420,7 @@ class Cluster:
     @property
     def assumptions(self) -> list[str]:
         """What is assumed about images and about what the manifests did not bring."""
-        models = [said for one in self.controllers.values() for said in getattr(one, "assumed", ())]
+        models = [said for one in self.controllers.values() for said in one.assumed]
         return [*self.notes, *self.assumed.notes(), *self.nodes.assumptions, *models]
 
     @property
@@ -431,8 +431,8 @@ class Cluster:
     @property
     def doubts(self) -> list[Doubt]:
         """What models do not know of objects as they are now."""
-        who = (*self.controllers.values(), self.cloud_commands)
-        return [doubt for one in who for doubt in getattr(one, "unproven", ())]
+        models = [doubt for one in self.controllers.values() for doubt in one.doubts()]
+        return [*models, *self.cloud_commands.unproven]
 
     @property
     def limits(self) -> Limits:

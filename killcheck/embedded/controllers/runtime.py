@@ -6,12 +6,13 @@ Controllers are clients of the API like any other: nothing here knows of the sto
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from killcheck.clock import Loop, Timer
 from killcheck.embedded.controllers.events import EventRecorder
+from killcheck.entries import Doubt
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
@@ -228,12 +229,15 @@ class Component(ABC):
     """Something that runs beside the API server, and sees what happens there, until it is stopped.
 
     Subclasses set ``name`` and subscribe in :meth:`setup`. ``kube`` should carry the component's own identity.
+    ``assumed``: what its work rests on; ``unproven``: what it does not know of objects. The cluster tells both.
     """
 
     kube: Kube
     loop: Loop
     informers: Informers
     events: EventRecorder = field(init=False)
+    assumed: list[str] = field(init=False, default_factory=list)
+    unproven: list[Doubt] = field(init=False, default_factory=list)
 
     #: What kube-controller-manager's ``--controllers`` calls it.
     name: ClassVar[str] = "component"
@@ -264,6 +268,10 @@ class Component(ABC):
         for obj in informer.values():
             changed("added", None, obj)
         return informer
+
+    def doubts(self) -> Sequence[Doubt]:
+        """What it does not know of objects as they are now."""
+        return self.unproven
 
     def start(self) -> None:
         """Begin to work."""

@@ -51,9 +51,6 @@ class ArgoCd(Controller):
     name: ClassVar[str] = "argocd-application-controller"
     takes: ClassVar[tuple[str, ...]] = ("git",)
     git: Git = field(default_factory=Git)
-    #: What is taken for an Application's without a mark, and what only a guess would heal; the cluster tells both.
-    assumed: list[str] = field(default_factory=list)
-    unproven: list[Doubt] = field(default_factory=list)
 
     def setup(self) -> None:
         """Follow Applications and what they hold."""

@@ -34,7 +34,6 @@ class _Source(Controller):
     git: Git = field(default_factory=Git)
 
     takes: ClassVar[tuple[str, ...]] = ("git",)
-    assumed: list[str] = field(default_factory=list)
 
     resource: ClassVar[Resource]
     tool: ClassVar[str]

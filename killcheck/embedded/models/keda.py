@@ -8,7 +8,7 @@ each pollingInterval, counted from its start; here only where something may have
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar
 
@@ -67,9 +67,6 @@ class Keda(Controller):
     """keda-operator, for what has a scale subresource here: Deployments, StatefulSets, LeaderWorkerSets."""
 
     name: ClassVar[str] = "keda-operator"
-    #: What its answers rest on, and what it did on an assumption alone; the cluster tells both.
-    assumed: list[str] = field(default_factory=list)
-    unproven: list[Doubt] = field(default_factory=list)
 
     def setup(self) -> None:
         """Follow ScaledObjects and what they scale."""

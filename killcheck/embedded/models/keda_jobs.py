@@ -9,7 +9,7 @@ triggers of several sources come to together, the history of Jobs that have ende
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from killcheck.embedded.controllers.podcontrol import controller_ref
@@ -51,8 +51,6 @@ class ScaledJobs(Controller):
     """keda-operator, of ScaledJobs."""
 
     name: ClassVar[str] = "keda-operator-jobs"
-    assumed: list[str] = field(default_factory=list)
-    unproven: list[Doubt] = field(default_factory=list)
 
     def setup(self) -> None:
         """Follow them, their Jobs, and the pods that their triggers count."""

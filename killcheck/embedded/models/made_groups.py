@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from killcheck.embedded.controllers.runtime import Key
@@ -79,8 +79,6 @@ class RayServices(Groups):
     name: ClassVar[str] = "rayservice-controller"
     own: ClassVar[Resource] = _RAY_SERVICES
     made: ClassVar[Resource] = RAY_CLUSTERS
-    #: What nobody can tell without knowing more.
-    unproven: list[Doubt] = field(default_factory=list)
 
     def hands_off(self, obj: Obj) -> bool:
         """One that is suspended: KubeRay knows that field since v1.7 only, and which runs is not known here."""

@@ -80,8 +80,6 @@ _RUNTIME_IMAGE = "kserve/huggingfaceserver:latest"
 class _Serving(Groups):
     """What the kinds have in common: replicas that somebody else scales, and what nobody here knows."""
 
-    unproven: list[Doubt] = field(default_factory=list)
-
     def doubt(self, about: Obj, said: str) -> None:
         """Note, once, what is not known of an object."""
         doubt = Doubt(ref_of(about), f"{ref_of(about)}: {said}")

@@ -90,8 +90,6 @@ class KubeDownscaler(_Sleeper):
 
     name: ClassVar[str] = downtimes.DOWNSCALER
     _workloads: dict[Resource, Informer] = field(default_factory=dict)
-    #: What of one is not read here, or is refused by it.
-    assumed: list[str] = field(default_factory=list)
 
     def setup(self) -> None:
         """Follow Deployments: one of them may be a downscaler."""

@@ -6,7 +6,7 @@ terminates any more, as when its Deployment is at zero; what it launched goes on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from killcheck.embedded.controllers.runtime import Component
@@ -27,6 +27,7 @@ class Karpenter(Component):
     """All of Karpenter's controllers, over one model cloud."""
 
     cloud: Cloud
+    parts: list[Component] = field(init=False, default_factory=list)
 
     name: ClassVar[str] = "karpenter"
     takes: ClassVar[tuple[str, ...]] = ("cloud",)
@@ -36,7 +37,7 @@ class Karpenter(Component):
         self.state = State(self.kube, self.loop, self.informers, self.cloud, self.cloud.rng)
         common = (self.kube, self.loop, self.informers, self.state)
         evictions = Evictions(*common)
-        self.parts: list[Component] = [
+        self.parts = [
             PoolStatus(*common),
             Provisioning(*common),
             StaticPools(*common),
@@ -55,5 +56,5 @@ class Karpenter(Component):
     def stop(self) -> None:
         """Stop every controller."""
         super().stop()
-        for part in getattr(self, "parts", ()):
+        for part in self.parts:
             part.stop()

@@ -48,8 +48,7 @@ class Kueue(Component):
         for part in self.parts:
             part.start()
 
-    @property
-    def unproven(self) -> list[Doubt]:
+    def doubts(self) -> list[Doubt]:
         """What becomes of jobs that nobody here manages."""
         return list(unmanaged.doubts(self.kube))
 
