@@ -34,6 +34,8 @@ class Subject(Struct):
     cluster: KubeconfigCluster | None = None
     #: Places of manifests that were not read.
     unread: tuple[str, ...] = ()
+    #: ...and of what makes machines without GPUs.
+    costing: tuple[str, ...] = ()
 
 
 def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
@@ -62,6 +64,7 @@ def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
         doors=doors,
         named=named,
         unread=subject.unread,
+        costing=subject.costing,
     )
 
 
@@ -131,4 +134,5 @@ def chosen(options: dict[str, Any]) -> Iterator[Subject]:
             catalogue_for(kill_path, options["catalogues"]),
             account,
             unread=tuple(session.unevaluated),
+            costing=tuple(session.costing),
         )

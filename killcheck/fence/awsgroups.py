@@ -130,13 +130,14 @@ def from_manifest(obj: Obj, templates: Templates) -> Iterator[Pool]:
     if kind == "ClusterConfig" and group == "eksctl.io":
         yield from _eksctl(obj, templates)
     elif kind == "AWSManagedMachinePool":
-        types = [spec["instanceType"]] if spec.get("instanceType") else []
+        template = spec.get("awsLaunchTemplate") or {}  # its text, not a template of the account
+        types = [one for one in (spec.get("instanceType"), template.get("instanceType")) if one]
         yield eks_node_group(
             {
                 "nodegroupName": name_of(obj),
                 "instanceTypes": types,
                 "scalingConfig": spec.get("scaling"),
-                "launchTemplate": spec.get("awsLaunchTemplate"),
+                "launchTemplate": template,
             },
             templates,
         )
@@ -144,19 +145,22 @@ def from_manifest(obj: Obj, templates: Templates) -> Iterator[Pool]:
         yield eks_node_group({"nodegroupName": name_of(obj), **spec}, templates)
     elif kind == "NodeGroup" and group.startswith("eks.aws."):
         given = spec.get("forProvider") or {}
-        scaling = given.get("scalingConfig") or {}
-        first = scaling[0] if isinstance(scaling, list) and scaling else scaling
         yield eks_node_group(
             {
                 "nodegroupName": name_of(obj),
                 "instanceTypes": given.get("instanceTypes"),
-                "scalingConfig": first,
-                "launchTemplate": given.get("launchTemplate"),
+                "scalingConfig": _first(given.get("scalingConfig")),
+                "launchTemplate": _first(given.get("launchTemplate")),
             },
             templates,
         )
     elif kind == "ConfigMap" and labels_of(obj).get("killcheck.dev/node-groups") == "true":
         yield from _own(obj, templates)
+
+
+def _first(given: Any) -> Any:
+    """A field that Crossplane's older versions have as a list of one."""
+    return given[0] if isinstance(given, list) and given else given
 
 
 def _eksctl(obj: Obj, templates: Templates) -> Iterator[Pool]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from killcheck.fence import absent, authority, awsgroups, otherclouds, policies
+from killcheck.fence import absent, authority, automode, awsgroups, makers, otherclouds, policies
 from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.ceilings import ceilings
@@ -81,20 +81,23 @@ def evaluate(
     doors: Sequence[Pool] = (),
     named: Sequence[NodePool] = (),
     unread: Iterable[str] = (),
+    costing: Iterable[str] = (),
 ) -> FenceReport:
     """What could be launched at worst by everything in ``objects`` and ``account``, against ``ceiling``.
 
     ``objects`` are manifests or live objects; what is no pool or fence among them is passed over. ``role`` is the cloud
     role that Karpenter launches with (default: its ServiceAccount's), whose policies are those in ``account``;
     ``doors`` are further pools to judge; ``named`` those of a spec, of which nothing is proven where none was read.
-    ``unread``: places of manifests that were not read: any of them may be a pool.
+    ``unread``: places of manifests that were not read: any of them may be a pool. ``costing``: those that may be one
+    without GPUs, which counts where dollars or nodes have a ceiling.
     """
     found = list(objects)
     catalogue = shipped() if catalogue is None else catalogue
     world = _read(found, catalogue, account or Account(), role)
     world.pools.extend(doors)
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
-    places = tuple(unread)
+    every_node = ceiling.max_usd_per_hour is not None or ceiling.max_nodes is not None
+    places = (*unread, *(costing if every_node else ()))
     passed_over = _not_read(places)
     unknown = (*world.unknown, *absent.unread(named, found, world.pools), *passed_over)
     unknown += () if world.pools or account is not None else (absent.NO_POOL,)
@@ -145,7 +148,7 @@ def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str)
     types = launchable(catalogue)
     every = launchable(catalogue, "aws", "azure")
     context = Context(every, node_classes(objects), read_overlays(objects), feature_gates(objects))
-    karpenter = list(_karpenter(objects, context))
+    karpenter = list(_karpenter([*objects, *automode.built_in(objects)], context))
     among = functools.reduce(operator.or_, (pool.possible for pool in karpenter), 0)
     sure, maybe, doubts, notes = _role(objects, account, role, types, among)
     elsewhere = every.all & ~types.all  # AWS' types come first in both: what a role of AWS says binds those alone
@@ -154,13 +157,17 @@ def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str)
     pools += doors
     pools += account.pools(catalogue)
     templates = account.known_templates(catalogue)
+    judged = {id(one) for one in objects if automode.is_cluster(one)}
     for one in objects:
         made = [*awsgroups.from_manifest(one, templates), *otherclouds.from_manifest(one, catalogue)]
-        pools += made or _unevaluated(one, types)
+        made = made or list(_unevaluated(one, types))
+        judged |= {id(one)} if made else set()
+        pools += made
     notes += price_notes(objects)
     notes += [f"Fargate profile {name}: Fargate has no devices" for name in account.fargate]
     widening, refusing = policies.told(objects)
-    return _World(pools, context, (*notes, *refusing, *admins), (*account.unknown, *widening))
+    unknown = (*account.unknown, *widening, *makers.unevaluated(objects, judged))
+    return _World(pools, context, (*notes, *refusing, *admins), unknown)
 
 
 def _role(

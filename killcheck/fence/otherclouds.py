@@ -18,6 +18,7 @@ from killcheck.instances.catalogue import Catalogue, InstanceType
 from killcheck.instances.launchable import Launchable
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.text import lazy_re
+from killcheck.text.values import replace
 
 __all__ = ["aks_pool", "from_manifest", "gke_auto_provisioning", "gke_pool"]
 
@@ -153,6 +154,18 @@ def aks_pool(pool: Mapping[str, Any], catalogue: Catalogue, cluster: str = "") -
     return _pool(_full_name("AKSNodePool", cluster, pool), shape, most, floor)
 
 
+#: Why the number of a pool's nodes is not known.
+_NO_ZONES = "its nodes are counted a zone, and nodeLocations does not say in how many it is: these figures are of one"
+_ZONE = lazy_re.compile(r"[a-z]+-[a-z]+\d+-[a-z]")
+
+
+def _zones_known(spec: Obj) -> bool:
+    """Whether it is known in how many zones a ContainerNodePool's nodes are; by default those of its cluster."""
+    if spec.get("nodeLocations") or _ZONE.fullmatch(str(spec.get("location") or "")):
+        return True
+    return bool(dig(spec, "autoscaling", "totalMaxNodeCount"))
+
+
 def from_manifest(obj: Obj, catalogue: Catalogue) -> Iterator[Pool]:
     """The pools of Config Connector's ContainerNodePool and Azure Service Operator's ManagedClustersAgentPool."""
     spec = obj.get("spec") or {}
@@ -163,7 +176,7 @@ def from_manifest(obj: Obj, catalogue: Catalogue) -> Iterator[Pool]:
             {"acceleratorType": one.get("type"), "acceleratorCount": one.get("count")}
             for one in config.get("guestAccelerator") or ()
         ]
-        yield gke_pool(
+        made = gke_pool(
             {
                 "name": name_of(obj),
                 "config": {"machineType": config.get("machineType", "e2-medium"), "accelerators": accelerators},
@@ -173,5 +186,6 @@ def from_manifest(obj: Obj, catalogue: Catalogue) -> Iterator[Pool]:
             },
             catalogue,
         )
+        yield made if _zones_known(spec) else replace(made, unknown=(*made.unknown, _NO_ZONES))
     elif obj.get("kind") == "ManagedClustersAgentPool":
         yield aks_pool({"name": name_of(obj), **spec}, catalogue)

@@ -10,6 +10,7 @@ validate); mutations.gatekeeper.sh (Assign, ModifySet: match.kinds), constraints
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 from killcheck.entries import Becomes, leaves
@@ -24,7 +25,10 @@ _PLURALS = frozenset({"nodepools", "nodeclaims", "nodeoverlays"})
 _KINDS = frozenset({"NodePool", "NodeClaim", "NodeOverlay"})
 _MUTATES = frozenset({"MutatingWebhookConfiguration", "MutatingAdmissionPolicy"})
 _REFUSES = frozenset({"ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy"})
-_KYVERNO = frozenset({"ClusterPolicy", "Policy", "MutatingPolicy", "ValidatingPolicy"})
+_KYVERNO = frozenset(
+    {"ClusterPolicy", "Policy", "MutatingPolicy", "ValidatingPolicy", "GeneratingPolicy"}
+    | {"NamespacedMutatingPolicy", "NamespacedGeneratingPolicy"}
+)
 
 
 @leaves("policies", "any policy over pools, in a fence: those that could widen one", Becomes.UNPROVEN)
@@ -79,13 +83,30 @@ def _about(rule: Any) -> bool:
 
 
 def _kyverno(obj: Obj) -> set[str]:
-    found: set[str] = set()
+    """What it mutates is what it matches, or, of what exists, its targets; what it generates it makes."""
+    if "Generating" in str(obj.get("kind")):
+        return {"mutates"}  # what it makes is an expression
     if dig(obj, "spec", "matchConstraints"):
-        return {"mutates" if obj["kind"] == "MutatingPolicy" else "refuses"} if any(map(_about, _rules(obj))) else found
-    for rule in dig(obj, "spec", "rules", default=[]):
-        if any(map(_kyverno_kind, _kinds_of(rule.get("match") or {}))):
-            found.add("mutates" if rule.get("mutate") else "refuses")
-    return found
+        rules = [*_rules(obj), *dig(obj, "spec", "targetMatchConstraints", "resourceRules", default=[])]
+        return {"mutates" if "Mutating" in obj["kind"] else "refuses"} if any(map(_about, rules)) else set()
+    return {does for rule in dig(obj, "spec", "rules", default=[]) for does in _rule(rule)}
+
+
+def _rule(rule: Any) -> Iterator[str]:
+    if any(map(_kyverno_kind, _made_by(rule))):
+        yield "mutates"
+    elif any(map(_kyverno_kind, _kinds_of(rule.get("match") or {}))):
+        yield "mutates" if rule.get("mutate") else "refuses"
+
+
+def _made_by(rule: Any) -> Iterator[str]:
+    """The kinds of what a rule generates, or mutates where it is there already; of a list of kinds, any."""
+    made = rule.get("generate") or {}
+    for one in (made, *(made.get("foreach") or ()), *dig(rule, "mutate", "targets", default=[])):
+        if one.get("kind"):
+            yield str(one["kind"])
+    for one in (made, *(made.get("foreach") or ())):
+        yield from map(str, dig(one, "cloneList", "kinds", default=[]))
 
 
 def _kinds_of(match: Any) -> Iterator[str]:
@@ -95,8 +116,8 @@ def _kinds_of(match: Any) -> Iterator[str]:
 
 
 def _kyverno_kind(text: str) -> bool:
-    """``NodePool``, ``karpenter.sh/v1/NodePool``, ``*``."""
-    return text.rpartition("/")[2] in ("*", *_KINDS)
+    """``NodePool``, ``karpenter.sh/v1/NodePool``, ``NodePool/status``, ``Node*``, a variable: any part may be it."""
+    return "{{" in text or any(fnmatchcase(kind, part) for part in text.split("/") for kind in _KINDS)
 
 
 def _matches(obj: Obj) -> bool:

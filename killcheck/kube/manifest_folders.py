@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from killcheck.kube import outside_schedules, terraform_pools
+from killcheck.kube import machine_texts, outside_schedules, terraform_pools
 from killcheck.kube.manifest_text import is_definition, is_template_of_objects
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
 from killcheck.text.files import enclosed, text_of
@@ -36,8 +36,8 @@ __all__ = [
 IGNORE_FILE = ".killcheckignore"
 KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-#: Files that may hold a schedule from outside Kubernetes.
-_SCHEDULES = frozenset({".tf", ".timer"})
+#: Files that may hold a schedule from outside Kubernetes, or what makes machines.
+_SCHEDULES = frozenset({".timer"}) | terraform_pools.SUFFIXES | machine_texts.SUFFIXES
 #: Files that a program makes manifests of; what their name has before that is nothing, or what they become.
 _TEMPLATES = frozenset(
     {".envsubst", ".erb", ".gotmpl", ".hbs", ".in", ".j2", ".jinja", ".jinja2", ".mustache"}
@@ -49,6 +49,8 @@ _NOT_MANIFESTS = frozenset({"node_modules", "vendor", "__pycache__"})
 _NEUTRAL = frozenset(
     {"apiVersion", "kind", "metadata", "resources", "bases", "components", "buildMetadata", "sortOptions", "crds"}
 )
+#: Groups of machines that are always kept, and how many.
+Floors = tuple[tuple[str, int], ...]
 #: No file's name is longer.
 _LONGEST = 256
 #: What lets kustomize read files that are not below a kustomization's folder.
@@ -244,16 +246,31 @@ class Folders(Struct):
     def _scheduled(self, file: Path) -> None:
         """Tell of a schedule that acts from outside Kubernetes, where a file has one, and of machines that it keeps."""
         text = _text(file)
-        what = outside_schedules.in_file(file, text)
-        planned = file.suffix == ".tf"
-        kept = tuple(terraform_pools.floors(text)) if planned else ()
-        makes = tuple(terraform_pools.launching(text)) if planned else ()
+        what = None if file.suffix in machine_texts.SUFFIXES else outside_schedules.in_file(file, text)
+        kept, makes, costs = self._machines_in(file, text)
         if what is not None:
-            why = f"{what}: a switch or a starter may be in there"
-            self.skipped.append(Skipped(str(file), 0, why, Cause.OUTSIDE, floors=kept, launching=makes))
-        elif kept or makes:
-            why = "Terraform, with machines that it always keeps" if kept else "Terraform, which makes nodes"
-            self.skipped.append(Skipped(str(file), 0, why, Cause.CONFIGURATION, floors=kept, launching=makes))
+            why, cause = f"{what}: a switch or a starter may be in there", Cause.OUTSIDE
+        elif kept or makes or costs:
+            of = "Terraform" if file.suffix in terraform_pools.SUFFIXES else "no manifest"
+            why = f"{of}, with machines that it always keeps" if kept else f"{of}, which makes nodes"
+            cause = Cause.CONFIGURATION
+        else:
+            return
+        self.skipped.append(Skipped(str(file), 0, why, cause, floors=kept, launching=makes, costing=costs))
+
+    def _machines_in(
+        self, file: Path, text: str
+    ) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...], tuple[str, ...]]:
+        """(machines that are always kept, what may make some with GPUs, what makes others)."""
+        if file.suffix not in terraform_pools.SUFFIXES:
+            return (), tuple(machine_texts.makes(str(file), text)) if file.suffix in machine_texts.SUFFIXES else (), ()
+        makes = tuple(terraform_pools.launching(text, lambda source: self._is_read(file.parent / source)))
+        costs = tuple(one for one in terraform_pools.costing(text) if one not in makes)
+        return tuple(terraform_pools.floors(text)), makes, costs
+
+    def _is_read(self, folder: Path) -> bool:
+        """Whether a folder is below what was named."""
+        return _normal(folder).is_relative_to(_normal(self._root)) and folder.is_dir()
 
     def _template(self, file: Path) -> None:
         """Tell of what becomes objects, or a chart's values, and is told apart from YAML by its name."""

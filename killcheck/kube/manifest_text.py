@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from killcheck.kube import outside_schedules, provider_pools, secret_text
+from killcheck.kube import machine_texts, outside_schedules, provider_pools, secret_text, terraform_pools
 from killcheck.kube.machine_floors import floors
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, kind_of, names_accelerators
@@ -242,7 +242,14 @@ def _no_manifest(text: str, file: str) -> Skipped:
         return Skipped(file, 0, f"{scheduled}: a switch or a starter may be in there", Cause.OUTSIDE)
     why = "not a Kubernetes object (no kind and apiVersion)"
     named = names_accelerators(text)
-    return Skipped(file, 0, why, Cause.NO_MANIFEST, named, floors=_kept(text, file))
+    return Skipped(file, 0, why, Cause.NO_MANIFEST, named, floors=_kept(text, file), launching=_making(text, file))
+
+
+def _making(text: str, file: str) -> tuple[str, ...]:
+    """What in a text that is no object makes machines: Terraform's JSON, a template, a program."""
+    if file.endswith(terraform_pools.JSON):
+        return tuple(terraform_pools.launching_json(text))
+    return tuple(machine_texts.makes(file, text))
 
 
 def _kept(text: str, file: str) -> tuple[tuple[str, int], ...]:
@@ -326,7 +333,9 @@ def _document(doc: Document, found: Found, lines: _Lines) -> None:
         named = names_accelerators(lines.around(doc.line))
         kept = tuple(floors(doc.value)) if cause is Cause.CONFIGURATION else ()
         machines = doc.value if cause is Cause.CONFIGURATION and doc.value.get("kind") == "ClusterConfig" else None
-        found.skipped.append(Skipped(doc.file, doc.line, reason, cause, named, floors=kept, document=machines))
+        makes = _making(lines.around(doc.line), doc.file) if cause is Cause.NO_MANIFEST else ()
+        skipped = Skipped(doc.file, doc.line, reason, cause, named, floors=kept, document=machines, launching=makes)
+        found.skipped.append(skipped)
         return
     refused = list(_refused_keys(doc))
     found.surprises += _surprises(doc)

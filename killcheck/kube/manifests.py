@@ -160,6 +160,8 @@ def load(
             problems += _problems(faults)
     if strict:
         problems += reading.surprises
+    machines = any(one.document is not None for one in reading.skipped)  # eksctl's: enough for a fence
+    none_needed = none_needed or machines
     if not (problems or reading.manifests or none_needed) and not _something_beyond(wanted, reading.skipped):
         problems += _problems([one for one in reading.skipped if one.cause.is_fault]) or [
             Problem(str(path), 0, "", _why_nothing(reading.skipped)) for path in wanted

@@ -111,7 +111,7 @@ def is_user(word: str) -> bool:
 
 def is_of_a_machine(path: Path) -> bool:
     """Whether a file is the schedule of machines: a systemd timer, a crontab, Terraform's."""
-    return path.suffix in (".timer", ".tf") or is_crontab(path)
+    return path.suffix in (".timer", ".tf", ".tofu") or is_crontab(path)
 
 
 def pipelines(entry: Path) -> Iterator[Path]:
@@ -136,7 +136,7 @@ def above(folder: Path) -> Iterator[Path]:
 
 def in_file(path: Path, text: str) -> str | None:
     """What schedule a file that is no manifest has, in one phrase; None: none that is known."""
-    if path.suffix == ".tf":
+    if path.suffix in (".tf", ".tofu"):
         return _terraform(text)
     if path.suffix == ".timer":
         found = _TIMER.search(text)

@@ -97,7 +97,7 @@ class Skipped(Struct, frozen=True):
     ``floors``: groups of machines with GPUs that a cluster's configuration always keeps, and how many.
     ``of``: the ``apiVersion`` and ``kind`` of a document that says them; empty: not known. ``document``: itself, where
     it is no object and says which machines a cluster has (eksctl's). ``launching``: what in it makes nodes, and is not
-    evaluated (Terraform's).
+    evaluated (Terraform's, CloudFormation's, a script's); ``costing``: the same of what has no GPUs.
     """
 
     file: str
@@ -110,6 +110,7 @@ class Skipped(Struct, frozen=True):
     of: tuple[str, str] = ("", "")
     document: Obj | None = None
     launching: tuple[str, ...] = ()
+    costing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         structs.force_setattr(self, "why", brief(self.why))

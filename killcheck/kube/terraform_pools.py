@@ -9,14 +9,20 @@ variable gives is not known, and not guessed.
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.text import lazy_re
 
-__all__ = ["floors", "launching"]
+__all__ = ["JSON", "SUFFIXES", "costing", "floors", "launching", "launching_json"]
+
+#: Text of Terraform's and OpenTofu's own, and the same as JSON.
+SUFFIXES = frozenset({".tf", ".tofu"})
+JSON = (".tf.json", ".tofu.json")
 
 _COMMENT = lazy_re.compile(r"(?:^|(?<=\s))(?:#|//)[^\n]*|/\*.*?(?:\*/|\Z)", re.M | re.S)
 _EDGE = lazy_re.compile(r"[{}]")
@@ -40,6 +46,14 @@ _TYPES = lazy_re.compile(
     r"\b(?:instance_types?|machine_type|vm_size|node_type|sku(?:_name)?)\s*=\s*(\[[^\]]{0,4000}\]|[^\n,}]+)"
 )
 _KNOWN = lazy_re.compile(r'[\s\[\],]*(?:"[^"$%]*"[\s\[\],]*)+')
+_SOURCE = lazy_re.compile(r'(?m)^\s*source\s*=\s*"([^"\n]*)"')
+#: Modules of the registry that are well known, by their names, and which of these nodes come from.
+_REGISTRY = lazy_re.compile(
+    r"(?:terraform-(?:aws|google|ibm|alicloud|oci)-modules|Azure|aws-ia|cloudposse)/([\w-]+)/\w+"
+)
+_NODES = lazy_re.compile(
+    r"eks|gke|aks|kubernetes|karpenter|autoscaling|instance|batch|compute|node|vm|machine|blueprint"
+)
 _MOST_DEPTH = 32
 
 
@@ -55,17 +69,59 @@ def floors(text: str) -> Iterator[tuple[str, int]]:
                 yield name, least
 
 
-def launching(text: str) -> Iterator[str]:
+def launching(text: str, is_read: Callable[[str], bool] = lambda source: True) -> Iterator[str]:
     """What in Terraform's text makes machines that may have GPUs: it names one, or, of what nodes come from, a variable
-    says which they are.
+    says which they are. So does a module that lies elsewhere, unless its name says what it is for; ``is_read``: whether
+    a folder that a source names is among what is read.
     """
     text = _COMMENT.sub(" ", text)
     named = sorted([*_gpu_words(text), *(found.start() for found in _LIMITED.finditer(text))])
     unknown = [found.start() for found in _TYPES.finditer(text) if not _KNOWN.fullmatch(found[1])]
-    for found in _BLOCK.finditer(text) if named or unknown else ():
+    for found in _BLOCK.finditer(text):
         begin, end = found.end(), _end_of(text, found.end())
-        if _any_in(named, begin, end) or (_any_in(unknown, begin, end) and _makes_nodes(found, text[begin:end])):
+        block = text[begin:end] if found[1] is None or unknown else ""
+        chosen = _any_in(named, begin, end) or (_any_in(unknown, begin, end) and _makes_nodes(found, block))
+        if chosen or (found[1] is None and _is_elsewhere(block, is_read)):
             yield f"{found[1] or 'module'}.{found[2]}"
+
+
+def costing(text: str) -> Iterator[str]:
+    """What in Terraform's text makes nodes, with GPUs or without: its dollars and its nodes count."""
+    text = _COMMENT.sub(" ", text)
+    for found in _BLOCK.finditer(text):
+        if _makes_nodes(found, text[found.end() : _end_of(text, found.end())] if found[1] is None else ""):
+            yield f"{found[1] or 'module'}.{found[2]}"
+
+
+def launching_json(text: str) -> Iterator[str]:
+    """The same of Terraform's JSON, where nothing is told apart: resources that nodes come from, and modules, all."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        yield "Terraform that is no JSON"
+        return
+    for part in found if isinstance(found, list) else [found]:
+        said = part if isinstance(part, dict) else {}
+        for kind, of_kind in _entries(said.get("resource")):
+            yield from (f"{kind}.{name}" for name, _ in _entries(of_kind) if _MAKES.search(kind))
+        yield from (f"module.{name}" for name, _ in _entries(said.get("module")))
+
+
+def _entries(given: Any) -> Iterator[tuple[str, Any]]:
+    """The entries of a map, or of a list of maps: JSON may have either."""
+    for one in given if isinstance(given, list) else [given]:
+        yield from one.items() if isinstance(one, dict) else ()
+
+
+def _is_elsewhere(block: str, is_read: Callable[[str], bool]) -> bool:
+    """Whether a module's text is not among what is read, and may make nodes for all that its source says."""
+    source = _SOURCE.search(block)
+    if source is None:
+        return False  # Terraform takes no module without one
+    if source[1].startswith("."):
+        return not is_read(source[1])
+    registry = _REGISTRY.fullmatch(source[1].partition("//")[0])
+    return registry is None or _MAKES.search(registry[1]) is not None or _NODES.search(registry[1]) is not None
 
 
 def _any_in(places: Sequence[int], begin: int, end: int) -> bool:

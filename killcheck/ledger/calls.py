@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from killcheck.executor import ApiCall, Reading
+from killcheck.kube.furniture import is_gitops
 from killcheck.kube.objects import Obj, labels_of, name_of, ref_of
 from killcheck.ledger import gitops
 from killcheck.ledger.rights import CUTS_OFF, LEANT_ON, MAKERS, STARTS
@@ -99,7 +100,7 @@ def _behind(stakes: Stakes) -> Iterator[Obj]:
     """What scales a target, lets it go, or applies it."""
     yield from stakes.scalers
     yield from stakes.queues
-    yield from (one for one in stakes.objects if gitops.is_gitops(one) and gitops.may_apply(one, stakes))
+    yield from (one for one in stakes.objects if is_gitops(one) and gitops.may_apply(one, stakes))
 
 
 def _about(call: ApiCall, obj: Obj) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from killcheck.entries import Doubt, Entry, Status
+from killcheck.kube.furniture import is_gitops
 from killcheck.kube.objects import Obj, ref_of
-from killcheck.ledger import gitops, workloads
+from killcheck.ledger import workloads
 from killcheck.ledger.references import concern
 from killcheck.ledger.stakes import Stakes, home_of
 
@@ -44,7 +45,7 @@ def _touches(ref: str, stakes: Stakes) -> bool:
 
 def _could(obj: Obj, stakes: Stakes) -> bool:
     """Whether an object of the manifests may turn a target on: it may write it, applies it, or speaks of it."""
-    return bool(gitops.is_gitops(obj) or workloads.power_of(obj, stakes) or concern(obj, stakes))
+    return bool(is_gitops(obj) or workloads.power_of(obj, stakes) or concern(obj, stakes))
 
 
 def _name(obj: Obj) -> str:

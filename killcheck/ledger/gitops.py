@@ -12,12 +12,11 @@ from typing import Any
 from killcheck.entries import Entry, Status
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, ref_of
-from killcheck.ledger.stakes import Held, Stakes, group_of
+from killcheck.ledger.stakes import Held, Stakes
 from killcheck.text.durations import parse_duration
 
-__all__ = ["entry_of", "is_gitops", "may_apply"]
+__all__ = ["entry_of", "may_apply"]
 
-_ARGO = ("Application", "ApplicationSet")
 _SETTLES = (
     "drill it on a cluster where it reconciles (--on CONTEXT), suspend it while the GPUs are off, or say under "
     "assume: why it leaves the replicas alone"
@@ -37,24 +36,6 @@ _VERSIONS = {
     "kustomize.toolkit.fluxcd.io": ("v1", "v1beta2", "v1beta1"),
     "helm.toolkit.fluxcd.io": ("v2", "v2beta2", "v2beta1"),
 }
-
-
-def is_gitops(obj: Obj) -> bool:
-    """Whether an object applies what lies in a repository."""
-    group, kind = group_of(obj), str(obj.get("kind"))
-    return (group == "argoproj.io" and kind in _ARGO) or (
-        group
-        in (
-            "kustomize.toolkit.fluxcd.io",
-            "helm.toolkit.fluxcd.io",
-            "fleet.cattle.io",
-            "kapp.k14s.io",
-            "kappctrl.k14s.io",
-            "configsync.gke.io",
-            "fluxcd.controlplane.io",
-            "packages.eks.amazonaws.com",
-        )
-    )
 
 
 def entry_of(obj: Obj, stakes: Stakes, models: Collection[str], *, live: bool) -> Entry:

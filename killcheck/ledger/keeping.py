@@ -15,6 +15,7 @@ from killcheck.instances.provided import is_provided
 from killcheck.kube import blame, cron_workflows, downtimes
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
+from killcheck.kube.furniture import is_gitops
 from killcheck.kube.machineless import StoodIn
 from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labels_of, name_of, ref_of
@@ -245,7 +246,7 @@ class _Book:
         )
         if unknown is not None:
             return unknown
-        if gitops.is_gitops(obj):
+        if is_gitops(obj):
             return gitops.entry_of(obj, self.stakes, self.models, live=self.live)
         model = kinds.model_of(obj, self.models)
         if model:
@@ -337,7 +338,7 @@ class _Book:
 
     def _marks(self, held: Held) -> Iterator[Entry]:
         """A target that says of itself that something outside the manifests keeps it."""
-        sources = any(map(gitops.is_gitops, self.inventory.objects))
+        sources = any(map(is_gitops, self.inventory.objects))
         clocked = any(map(downtimes.is_downscaler, self.inventory.objects))  # a model reads its marks
         for mark, who, of_git in bookkeeping(held, self.stakes.namespace(held.namespace)):
             known = clocked and mark.startswith("downscaler/")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
+from killcheck.kube.furniture import FURNITURE, PARTS
 from killcheck.kube.objects import Obj
 from killcheck.ledger.stakes import group_of
 
@@ -107,61 +108,6 @@ MODELLED: dict[str, tuple[str, frozenset[str]]] = {
 }
 #: Kinds whose custom resources are read by their schema, though no model acts on them.
 _READ = {"keda.sh/v1alpha1": frozenset({"ScaledJob", "CloudEventSource"})}
-#: Groups whose controllers route, watch, report or keep secrets, and neither make pods of others nor scale them.
-_FURNITURE = {
-    "monitoring.coreos.com": "monitoring reads what it names",
-    "operator.victoriametrics.com": "monitoring reads what it names",
-    "sloth.slok.dev": "monitoring reads what it names",
-    "grafana.integreatly.org": "a dashboard scales nothing",
-    "opentelemetry.io": "monitoring reads what it names",
-    "gateway.networking.k8s.io": "a route sends requests and scales nothing",
-    "gateway.envoyproxy.io": "a route sends requests and scales nothing",
-    "getambassador.io": "a route sends requests and scales nothing",
-    "configuration.konghq.com": "a route sends requests and scales nothing",
-    "inference.networking.k8s.io": "a route sends requests and scales nothing",
-    "inference.networking.x-k8s.io": "a route sends requests and scales nothing",
-    "networking.istio.io": "a route sends requests and scales nothing",
-    "security.istio.io": "it allows or refuses requests and scales nothing",
-    "traefik.io": "a route sends requests and scales nothing",
-    "traefik.containo.us": "a route sends requests and scales nothing",
-    "projectcontour.io": "a route sends requests and scales nothing",
-    "networking.gke.io": "a route sends requests and scales nothing",
-    "elbv2.k8s.aws": "a route sends requests and scales nothing",
-    "externaldns.k8s.io": "a DNS record scales nothing",
-    "cert-manager.io": "a certificate scales nothing",
-    "acme.cert-manager.io": "a certificate scales nothing",
-    "external-secrets.io": "a secret scales nothing",
-    "secrets.hashicorp.com": "a secret scales nothing",
-    "bitnami.com": "a secret scales nothing",
-    "secrets-store.csi.x-k8s.io": "a secret scales nothing",
-    "cilium.io": "a network policy scales nothing",
-    "crd.projectcalico.org": "a network policy scales nothing",
-    "projectcalico.org": "a network policy scales nothing",
-    "policy.linkerd.io": "it allows or refuses requests and scales nothing",
-    "snapshot.storage.k8s.io": "a snapshot scales nothing",
-    "autoscaling.k8s.io": "it changes what pods ask for, never how many there are",
-    "wgpolicyk8s.io": "a report scales nothing",
-    "aquasecurity.github.io": "a report scales nothing",
-    "metrics.k8s.io": "a reading scales nothing",
-    "source.toolkit.fluxcd.io": "it fetches, and applies nothing by itself",
-    "notification.toolkit.fluxcd.io": "it tells, and applies nothing by itself",
-    "kubelet.config.k8s.io": "a configuration file",
-    "kustomize.config.k8s.io": "a file for kustomize, which no cluster sees",
-    "kind.x-k8s.io": "a file for kind, which no cluster sees",
-    "nfd.k8s-sigs.io": "it labels nodes and scales nothing",
-    "iam.cnrm.cloud.google.com": "a right in a cloud is none to scale",
-    "iam.services.k8s.aws": "a right in a cloud is none to scale",
-    "postgresql.cnpg.io": "it is about databases of its own",
-    "k8s.mariadb.com": "it is about databases of its own",
-    "kafka.strimzi.io": "it is about brokers of its own",
-    "killcheck": "killcheck's own",
-}
-_PARTS = {
-    ("cloud.google.com", "BackendConfig"): "a route sends requests and scales nothing",
-    ("cloud.google.com", "FrontendConfig"): "a route sends requests and scales nothing",
-    ("argoproj.io", "AppProject"): "it bounds Applications and applies nothing by itself",
-    ("eks.services.k8s.aws", "PodIdentityAssociation"): "a right in a cloud is none to scale",
-}
 
 
 def is_builtin(obj: Obj) -> bool:
@@ -206,10 +152,10 @@ def misread(obj: Obj) -> str | None:
 
 def is_inert_group(group: str) -> bool:
     """Whether what acts on a custom group is known to make and scale no pods of others."""
-    return group in _FURNITURE
+    return group in FURNITURE
 
 
 def furniture(obj: Obj) -> str | None:
     """Why a custom resource turns nothing on, by what its group is for; None where that is not known."""
     group = group_of(obj)
-    return _PARTS.get((group, str(obj.get("kind"))), "") or _FURNITURE.get(group, "")
+    return PARTS.get((group, str(obj.get("kind"))), "") or FURNITURE.get(group, "")

@@ -13,6 +13,7 @@ from itertools import takewhile
 from posixpath import basename
 
 from killcheck.executor import Reading
+from killcheck.kube.furniture import is_gitops
 from killcheck.kube.objects import name_of
 from killcheck.ledger import gitops
 from killcheck.ledger.stakes import Stakes
@@ -101,7 +102,7 @@ def _orders(reading: Reading) -> Iterator[str]:
 
 
 def _named(order: str, stakes: Stakes) -> str | None:
-    sources = [name_of(obj) for obj in stakes.objects if gitops.is_gitops(obj) and gitops.may_apply(obj, stakes)]
+    sources = [name_of(obj) for obj in stakes.objects if is_gitops(obj) and gitops.may_apply(obj, stakes)]
     words = [*(held.name for held in stakes.targets), *stakes.namespaces, *stakes.pools, *sources]
     found = next((word for word in words if word and re.search(rf"(?<![\w]){re.escape(word)}(?![\w])", order)), None)
     return found or ("accelerators" if _WORD_OF_GPUS.search(order) else None)

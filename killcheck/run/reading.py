@@ -77,6 +77,7 @@ def fences(session: Session) -> FenceReport:
             catalogue_for(kill_path),
             named=named,
             unread=session.unevaluated,
+            costing=session.costing,
         )
 
 

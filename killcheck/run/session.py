@@ -21,7 +21,7 @@ from killcheck.capabilities.offered import Capability
 from killcheck.clock import wall_now
 from killcheck.cluster.naming import ENVTEST, KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
-from killcheck.kube import downtimes, gpus, manifests
+from killcheck.kube import downtimes, gitops_sources, gpus, manifests
 from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Renderings, Skipped
@@ -285,7 +285,7 @@ class Session:
     @property
     def unseen(self) -> tuple[Skipped, ...]:
         """What of the manifests was passed over and may hold GPUs, or a switch. Raises ManifestError."""
-        return self._loaded.unseen if not self.real and self.objects and self._loaded else ()
+        return self._loaded.unseen if not self.real and self.objects is not None and self._loaded else ()
 
     @property
     def configured(self) -> list[Obj]:
@@ -296,11 +296,19 @@ class Session:
     def unevaluated(self) -> list[str]:
         """Where, in what was passed over, there may be something that launches machines."""
         unread = [one.place for one in self.unseen if one.may_launch]
-        return unread + [f"{made} ({one.place})" for one in self._passed_over for made in one.launching]
+        unread += [f"{made} ({one.place})" for one in self._passed_over for made in one.launching]
+        if self.real or self._loaded is None:
+            return unread
+        return unread + list(gitops_sources.elsewhere(self.objects, self.folders))
+
+    @property
+    def costing(self) -> list[str]:
+        """Where, in what was passed over, there is something that launches machines without GPUs."""
+        return [f"{made} ({one.place})" for one in self._passed_over for made in one.costing]
 
     @property
     def _passed_over(self) -> Sequence[Skipped]:
-        return self._loaded.skipped if not self.real and self.objects and self._loaded else ()
+        return self._loaded.skipped if not self.real and self.objects is not None and self._loaded else ()
 
     def reading(self) -> AbstractContextManager[None]:
         """While what was loaded is read: raises ManifestError where it stumbles over a manifest of a wrong shape."""

@@ -143,6 +143,11 @@ def test_machines_that_terraform_always_keeps_are_told(text: str, kept: tuple[st
             ["google_container_cluster.a"],
         ),
         ('module "vpc" {\n  size = var.size\n}\nresource "aws_db_instance" "a" {\n  instance_type = var.size\n}\n', []),
+        ('module "a" {\n  source = "git::https://example.com/platform.git"\n}\n', ["module.a"]),
+        ('module "a" {\n  source = "../modules/nodes"\n}\n', ["module.a"]),
+        ('module "a" {\n  source = "./."\n}\n', []),
+        ('module "a" {\n  source = "terraform-aws-modules/vpc/aws"\n}\n', []),
+        ('module "a" {\n  source = "terraform-aws-modules/eks/aws//modules/karpenter"\n}\n', ["module.a"]),
     ],
 )
 def test_what_terraform_makes_nodes_of_is_told_to_fences(text: str, made: list[str], tmp_path: Path) -> None:
@@ -388,3 +393,65 @@ def test_a_patch_in_a_folder_below_its_kustomization_is_no_object(tmp_path: Path
 def test_a_folder_of_charts_alone_is_told_and_stops_nothing(tmp_path: Path):
     write(tmp_path, {"charts/a/Chart.yaml": "name: a\nversion: 1.0.0\n", "charts/a/values.yaml": "gpu: 1\n"})
     assert [one.cause for one in manifests.load(tmp_path).skipped] == [Cause.CHART]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "made"),
+    [
+        (
+            "a.tf.json",
+            '{"resource": {"aws_eks_node_group": {"g": {}}, "aws_vpc": {"v": {}}}}',
+            ["aws_eks_node_group.g"],
+        ),
+        ("a.tf.json", '{"module": [{"m": {"source": "x"}}]}', ["module.m"]),
+        ("a.tofu", _GROUP.format("p4d.24xlarge", "min_size = 0"), ["aws_eks_node_group.gpu"]),
+        ("terragrunt.hcl", "inputs = {}\n", ["Terragrunt, whose module lies elsewhere"]),
+        ("Pulumi.yaml", "name: a\nruntime: nodejs\n", ["a Pulumi program"]),
+        ("cdk.json", '{"app": "node a"}', ["a CDK application"]),
+        ("c.yaml", "Resources:\n  G:\n    Type: AWS::EKS::Nodegroup\n", ["AWS::EKS::Nodegroup"]),
+        ("c.yaml", "Resources:\n  G:\n    Type: AWS::S3::Bucket\n", []),
+        (
+            "play.yml",
+            "- hosts: all\n  tasks:\n    - community.aws.eks_nodegroup: {a: b}\n",
+            ["community.aws.eks_nodegroup"],
+        ),
+        (
+            "a.bicep",
+            "resource p 'Microsoft.ContainerService/managedClusters/agentPools@2023-01-01' = {}\n",
+            ["Microsoft.ContainerService/managedClusters"],
+        ),
+        (
+            "up.sh",
+            "# eksctl create nodegroup\neksctl create nodegroup --name g\n",
+            ["eksctl create nodegroup --name g"],
+        ),
+        ("off.sh", "aws autoscaling update-auto-scaling-group --max-size 0\ngcloud compute instances stop a\n", []),
+    ],
+)
+def test_what_else_makes_machines_is_told_to_fences(name: str, text: str, made: list[str], tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    (tmp_path / "n.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
+    assert [one.partition(" (/")[0] for one in Session(manifests=[tmp_path]).unevaluated] == made
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({"chart": "pools", "repoURL": "https://example.com"}, "chart pools"),
+        ({"chart": "karpenter", "repoURL": "https://example.com"}, ""),
+        ({"chart": "karpenter", "helm": {"values": "nodePool: {}"}}, "chart karpenter"),
+        ({"path": "here", "repoURL": "https://example.com"}, ""),
+        ({"path": "away", "repoURL": "https://example.com"}, "path away"),
+    ],
+)
+def test_what_a_source_applies_from_elsewhere_is_told_to_fences(source: dict, told: str, tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    app = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "a"},
+        "spec": {"source": source},
+    }
+    (tmp_path / "a.json").write_text(json.dumps(app))
+    expected = [f"what Application/a applies ({told})"] if told else []
+    assert Session(manifests=[tmp_path]).unevaluated == expected

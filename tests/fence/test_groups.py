@@ -393,6 +393,21 @@ MANIFESTS = [
     ),
     (
         {
+            "apiVersion": "container.cnrm.cloud.google.com/v1beta1",
+            "kind": "ContainerNodePool",
+            "metadata": {"name": "gpu"},
+            "spec": {
+                "location": "us-central1",  # a region: in how many of its zones nobody says
+                "nodeConfig": {"machineType": "g2-standard-4"},
+                "autoscaling": {"maxNodeCount": 1},
+            },
+        },
+        "GKENodePool/gpu",
+        "unproven",
+        1,
+    ),
+    (
+        {
             "apiVersion": "containerservice.azure.com/v1api20240901",
             "kind": "ManagedClustersAgentPool",
             "metadata": {"name": "gpu"},

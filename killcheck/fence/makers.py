@@ -1,0 +1,141 @@
+"""What may launch machines, or widen a pool, and is not evaluated: said of everything that is not known to launch none.
+
+A closed vocabulary. Objects of Kubernetes' own groups launch no machine, and those of the groups below do not; of any
+other group nobody here knows what acts on it. Programs of pods that write Karpenter's objects, or that make pools by a
+cloud's command line, are told by what they call.
+
+Sources: the API groups of the projects named, 2026; Crossplane's provider families and ACK name a group a service.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from killcheck.entries import Becomes, leaves
+from killcheck.executor import ApiCall, Reading, read
+from killcheck.kube.furniture import FURNITURE, PARTS, is_gitops
+from killcheck.kube.machine_texts import MAKES
+from killcheck.kube.objects import Obj, name_of, namespace_of, ref_of
+from killcheck.kube.workloads import templates
+from killcheck.text import lazy_re
+
+__all__ = ["launches_nothing", "unevaluated"]
+
+#: Groups, and those below them, whose objects become pods, rules, readings or data, and never a machine.
+_NO_MACHINES = (
+    *("argoproj.io", "tekton.dev", "ray.io", "kubeflow.org", "knative.dev", "kserve.io", "volcano.sh", "keda.sh"),
+    *("sparkoperator.k8s.io", "flink.apache.org", "nvidia.com", "amd.com", "intel.com"),
+    *("kueue.x-k8s.io", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "scheduling.x-k8s.io", "autoscaling.x-k8s.io"),
+    *("kyverno.io", "gatekeeper.sh", "openshift.io", "operators.coreos.com", "k8s.cni.cncf.io", "metallb.io"),
+    *("elastic.co", "rabbitmq.com", "opstreelabs.in", "mongodb.com", "zalan.do", "min.io", "percona.com", "rook.io"),
+    *("longhorn.io", "velero.io", "chaos-mesh.org", "litmuschaos.io", "flagger.app", "grafana.com", "grafana.net"),
+    *("image.toolkit.fluxcd.io", "vpcresources.k8s.aws", "crd.k8s.amazonaws.com", "openebs.io", "crd.antrea.io"),
+    *(
+        "datadoghq.com",
+        "falco.org",
+        "dapr.io",
+        "nats.io",
+        "kube-green.com",
+        "agones.dev",
+        "temporal.io",
+        "kubecost.com",
+        "kruise.io",
+    ),
+    *("kubernetes-client.io", "secrets-store.csi.x-k8s.io", "pkg.crossplane.io", "jaegertracing.io", "sigstore.dev"),
+    # judged here, each by its own reader
+    *("karpenter.sh", "karpenter.k8s.aws", "karpenter.azure.com", "eks.amazonaws.com", "eksctl.io"),
+)
+#: ...but these below them.
+_MACHINES = ("machine.openshift.io", "hive.openshift.io", "hypershift.openshift.io")
+#: Services of clouds without any machine of one's own, as Crossplane, ACK and Config Connector call their groups.
+_SERVICES = lazy_re.compile(
+    r"(s3|iam|kms|sqs|sns|rds|route53\w*|dynamodb|secretsmanager|ecr\w*|cloudwatch\w*|elasticache|acm|efs|lambda|ssm"
+    r"|eventbridge|apigateway\w*|cloudtrail|storage|pubsub|dns|sql|secretmanager|logging|monitoring|artifactregistry"
+    r"|bigquery|serviceusage|resourcemanager|cloudplatform|keyvault|managedidentity|authorization|insights)"
+    r"(\.\w+)*\.(upbound\.io|crossplane\.io|services\.k8s\.aws|cnrm\.cloud\.google\.com|azure\.com)"
+)
+#: Kinds that launch nothing in groups that have others: networks, rights, configuration.
+_KINDS = lazy_re.compile(
+    r"VPC\w*|Subnet\w*|SecurityGroup\w*|RouteTable\w*|Route|InternetGateway|N[Aa][Tt]Gateway|Elastic[Ii][Pp]\w*|\w*Network"
+    r"|Addon|AccessEntry|PodIdentityAssociation|FargateProfile|IdentityProviderConfig|\w*ProviderConfig(Usage)?"
+    r"|CompositeResourceDefinition|EnvironmentConfig|Function|ResourceGroup|ComputeAddress|ComputeFirewall|ComputeDisk"
+)
+#: What Karpenter launches by.
+_POOLS = frozenset({"nodepools", "nodeclaims", "nodeoverlays", "ec2nodeclasses", "aksnodeclasses"})
+
+
+def launches_nothing(obj: Obj) -> bool:
+    """Whether it is known that what acts on an object launches no machine for it, or that it is judged elsewhere."""
+    group, kind = str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind"))
+    if "." not in group or (group.endswith(".k8s.io") and not group.endswith((".x-k8s.io", "kops.k8s.io"))):
+        return True
+    if group in FURNITURE or (group, kind) in PARTS or group.startswith("killcheck"):
+        return True
+    if group.endswith(_MACHINES):
+        return False
+    below = any(group == one or group.endswith(f".{one}") for one in _NO_MACHINES)
+    return below or _SERVICES.fullmatch(group) is not None or _KINDS.fullmatch(kind) is not None
+
+
+@leaves("fences", "custom resources of groups that are not known, charts and folders from elsewhere", Becomes.UNPROVEN)
+@leaves("fences", "templates of clouds, programs and scripts that make machines", Becomes.UNPROVEN)
+def unevaluated(objects: Sequence[Obj], judged: Iterable[int]) -> Iterator[str]:
+    """A sentence each: objects of groups that nobody here knows, one a kind, and programs that widen pools.
+
+    ``judged``: the ``id()`` of objects that a pool was made of. What applies manifests from elsewhere is told by who
+    knows what was read.
+    """
+    done, unknown = frozenset(judged), dict[tuple[str, str], list[Obj]]()
+    for obj in objects:
+        if id(obj) not in done and not is_gitops(obj) and not launches_nothing(obj):
+            unknown.setdefault((str(obj.get("apiVersion")).rpartition("/")[0], str(obj.get("kind"))), []).append(obj)
+    for (group, kind), found in sorted(unknown.items()):
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        yield f"{kind}/{name_of(found[0])}{more}: what acts on {group} is not known, and may launch machines"
+    yield from _programs(objects)
+
+
+def _programs(objects: Sequence[Obj]) -> Iterator[str]:
+    """What pods run that writes pools, or makes them by a cloud's command line."""
+    maps = {(namespace_of(one), name_of(one)): one for one in objects if one.get("kind") == "ConfigMap"}
+    for obj in objects:
+        for template in templates(obj):
+            found = next(_widens(read(template.spec, namespace_of(obj), maps)), "")
+            if found:
+                yield f"{ref_of(obj)} may widen a pool ({found}), and what it makes of it is not evaluated"
+                break
+
+
+def _widens(reading: Reading) -> Iterator[str]:
+    yield from (str(call) for call in reading.writes if _widens_a_pool(call))
+    for words in reading.commands:
+        text = " ".join(words)
+        if MAKES.search(text):
+            yield text[:60]
+
+
+def _widens_a_pool(call: ApiCall) -> bool:
+    pools = call.resource in _POOLS and not call.verb.startswith("delete") and not call.marks
+    return pools and not _lets_nothing_through(call.body)
+
+
+def _lets_nothing_through(body: str) -> bool:
+    """Whether a patch sets limits to zero, and nothing else: a kill path's own."""
+    try:
+        patch = json.loads(body)
+    except ValueError:
+        return False
+    if isinstance(patch, list):
+        paths = [str(one.get("path")) if isinstance(one, dict) else "" for one in patch]
+        limits = [one.get("value") for one in patch if isinstance(one, dict)]
+        return bool(paths) and all(path.startswith("/spec/limits") for path in paths) and all(map(_zero, limits))
+    spec = patch.get("spec") if isinstance(patch, dict) and set(patch) == {"spec"} else None
+    return isinstance(spec, dict) and set(spec) == {"limits"} and _zero(spec["limits"])
+
+
+def _zero(value: Any) -> bool:
+    if isinstance(value, dict):
+        return bool(value) and all(map(_zero, value.values()))
+    return str(value) == "0"

@@ -1,0 +1,60 @@
+"""What makes machines and is neither an object of Kubernetes nor Terraform's own text: templates, programs, scripts.
+
+Read by form, for a fence alone: CloudFormation, Azure's templates (JSON and Bicep), Ansible's modules, a Pulumi or CDK
+program by the file that begins one, Terragrunt, and scripts by the command lines in them.
+
+Sources: AWS' resource and property reference; Microsoft.ContainerService and Microsoft.Compute; the collections
+community.aws, amazon.aws, google.cloud and azure.azcollection; the manuals of the command lines, 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from killcheck.text import lazy_re
+
+__all__ = ["MAKES", "SCRIPTS", "SUFFIXES", "makes"]
+
+#: Files of these are looked at for it, beside YAML and JSON.
+SCRIPTS = frozenset({".sh", ".bash"})
+SUFFIXES = frozenset({".hcl", ".bicep"}) | SCRIPTS
+#: A cloud's command line that makes pools or machines, or says how large one may become.
+MAKES = lazy_re.compile(
+    r"\b(eksctl create (nodegroup|cluster)|gcloud (\w+ )*(node-pools|clusters|instances|instance-groups managed) create"
+    r"|az (aks nodepool add|(aks|vm|vmss) create)|aws eks create-nodegroup|aws autoscaling create-auto-scaling-group"
+    r"|aws ec2 (run-instances|create-fleet|request-spot-)|(terraform|tofu|terragrunt) (\S+ ){0,8}apply"
+    r"|pulumi (\S+ ){0,8}up|cdk (\S+ ){0,8}deploy)\b"
+    r"|--?max-(size|nodes|count)[= ]0*[1-9]|\bmaxSize[\"']?[=:] ?0*[1-9]"
+)
+_TYPES = lazy_re.compile(
+    r"AWS::(?:EKS::Nodegroup|AutoScaling::AutoScalingGroup|EC2::(?:Instance|EC2Fleet|SpotFleet)\b"
+    r"|Batch::ComputeEnvironment|SageMaker::(?:NotebookInstance|Endpoint|Cluster)\b|CloudFormation::Stack\b)"
+    r"|Microsoft\.(?:ContainerService/managedClusters|Compute/virtualMachine)\w*"
+    r"|(?:container|compute)\.(?:v1|beta)\.(?:nodePool|cluster|instance)\b"
+    r"|(?<=type: )(?:aws:(?:eks|ec2|autoscaling)|gcp:(?:container|compute)|azure-native:\w+)[\w/.-]*:\w+"
+)
+_MODULES = lazy_re.compile(
+    r"(?m)^[ \t]*(?:-[ \t]+)?((?:\w+\.){0,2}(?:eks_nodegroup|ec2_instance|ec2_asg|autoscaling_group|ec2_spot_instance"
+    r"|gcp_container_(?:node_pool|cluster)|gcp_compute_instance|azure_rm_(?:aks\w*|virtualmachine\w*)))[ \t]*:"
+)
+#: Files that begin a program of which nobody here knows what it makes.
+_PROGRAMS = {
+    "Pulumi.yaml": "a Pulumi program",
+    "Pulumi.yml": "a Pulumi program",
+    "cdk.json": "a CDK application",
+    "cdktf.json": "a CDK application",
+    "terragrunt.hcl": "Terragrunt, whose module lies elsewhere",
+}
+
+
+def makes(file: str, text: str) -> Iterator[str]:
+    """What in a file may make machines, in a word each, every one once."""
+    name = PurePath(file).name
+    if name in _PROGRAMS:
+        yield _PROGRAMS[name]
+    elif PurePath(file).suffix in SCRIPTS:
+        lines = (line.strip() for line in text.replace("\\\n", " ").splitlines())
+        yield from dict.fromkeys(line[:60] for line in lines if not line.startswith("#") and MAKES.search(line))
+    else:
+        yield from dict.fromkeys([*_TYPES.findall(text), *_MODULES.findall(text)])

@@ -1,0 +1,89 @@
+"""What nobody here evaluates and may launch machines leaves a fence unproven: a closed vocabulary of what launches none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from killcheck.fence import evaluate
+from killcheck.fence.automode import built_in
+from killcheck.fence.ceiling import Ceiling
+from killcheck.fence.makers import unevaluated
+
+
+def obj(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "ops"}, **fields}
+
+
+def program(*words: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "command": list(words)}
+    return obj("batch/v1", "Job", spec={"template": {"spec": {"containers": [container]}}})
+
+
+def patch(body: str) -> dict[str, Any]:
+    return program("kubectl", "patch", "nodepool", "gpu", "--type=merge", "-p", body)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (obj("platform.example.io/v1", "TeamCluster"), "platform.example.io is not known"),
+        (obj("kops.k8s.io/v1alpha2", "InstanceGroup"), "kops.k8s.io is not known"),
+        (obj("machine.openshift.io/v1beta1", "Machine"), "machine.openshift.io is not known"),
+        (obj("autoscaling.aws.upbound.io/v1beta1", "AutoscalingGroup"), "autoscaling.aws.upbound.io is not known"),
+        (obj("infra.contrib.fluxcd.io/v1alpha2", "Terraform"), "infra.contrib.fluxcd.io is not known"),
+        (obj("s3.aws.upbound.io/v1beta1", "Bucket"), ""),
+        (obj("ec2.services.k8s.aws/v1alpha1", "VPC"), ""),
+        (obj("monitoring.coreos.com/v1", "PrometheusRule"), ""),
+        (obj("apps/v1", "Deployment"), ""),
+        (obj("networking.k8s.io/v1", "Ingress"), ""),
+        (patch('{"spec":{"limits":{"nvidia.com/gpu":"64"}}}'), "patch nodepools.karpenter.sh"),
+        (patch('{"spec":{"limits":{"nvidia.com/gpu":"0"}}}'), ""),
+        (patch('{"spec":{"limits":{"cpu":"0"},"template":{}}}'), "patch nodepools.karpenter.sh"),
+        (program("kubectl", "delete", "nodepool", "gpu"), ""),
+        (program("sh", "-c", "eksctl create nodegroup --cluster c --name g"), "eksctl create nodegroup"),
+        (
+            program("aws", "eks", "update-nodegroup-config", "--scaling-config", "minSize=0,maxSize=8"),
+            "update-nodegroup-config",
+        ),
+        (program("aws", "eks", "update-nodegroup-config", "--scaling-config", "minSize=0,maxSize=0"), ""),
+    ],
+)
+def test_whatever_may_launch_machines_is_told(given: dict[str, Any], told: str) -> None:
+    found = list(unevaluated([given], ()))
+    assert len(found) == bool(told)
+    assert told in "".join(found)
+
+
+def test_many_of_a_kind_are_one_sentence() -> None:
+    assert [*unevaluated([obj("a.example/v1", "Farm"), obj("a.example/v1", "Farm")], ())] == [
+        "Farm/x and 1 more: what acts on a.example is not known, and may launch machines"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "pools"),
+    [
+        (obj("eksctl.io/v1alpha5", "ClusterConfig", autoModeConfig={"enabled": True}), 2),
+        (obj("eksctl.io/v1alpha5", "ClusterConfig", autoModeConfig={"enabled": True, "nodePools": []}), 0),
+        (obj("eksctl.io/v1alpha5", "ClusterConfig"), 0),
+        (obj("eks.services.k8s.aws/v1alpha1", "Cluster", spec={"computeConfig": {"enabled": True}}), 0),
+        (
+            obj(
+                "eks.services.k8s.aws/v1alpha1",
+                "Cluster",
+                spec={"computeConfig": {"enabled": True, "nodePools": ["general-purpose"]}},
+            ),
+            1,
+        ),
+    ],
+)
+def test_auto_mode_brings_pools_of_its_own(cluster: dict[str, Any], pools: int) -> None:
+    assert len([*built_in([cluster])]) == pools
+
+
+def test_auto_modes_own_pools_have_no_devices_and_no_limit() -> None:
+    cluster = obj("eksctl.io/v1alpha5", "ClusterConfig", autoModeConfig={"enabled": True})
+    assert evaluate([cluster], Ceiling(max_devices_per_node=0)).cluster.verdict == "safe"
+    assert evaluate([cluster], Ceiling(max_usd_per_hour=100)).cluster.verdict == "exposed"
