@@ -69,16 +69,22 @@ Sink = Callable[[Event], None]
 def from_json(data: dict[str, Any]) -> Event | None:
     """The event that :meth:`Event.to_json` wrote; None for a kind that this version does not know.
 
-    Raises ValueError where it has no time, TypeError and KeyError where a field that there must be is missing; of what
-    types the others are is for whoever reads.
+    Raises ValueError where it has no time, or a field that there must be is missing; of what types the others are is
+    for whoever reads.
     """
     cls = _KINDS.get(str(data.get("event")))
     if cls is None:
         return None
     known = set(cls.__struct_fields__)
     values = {key: value for key, value in data.items() if key in known}
-    values["at"] = parse_time(str(values["at"]))
-    return cls(**values)
+    try:
+        values["at"] = parse_time(str(values["at"]))
+        return cls(**values)
+    except (KeyError, TypeError):
+        missing = [one.name for one in structs.fields(cls) if one.required and one.name not in values]
+        raise ValueError(f"{cls.__name__} has no {', '.join(missing)}") from None
+    except ValueError:
+        raise ValueError(f"{cls.__name__}: at is no time such as 2026-01-31T20:00:00Z") from None
 
 
 class RunStarted(Event, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,13 +29,24 @@ def _day(text: str) -> datetime:
         raise click.BadParameter(f"expected a day such as 2030-03-31, not {text!r}") from None
 
 
+def _said(least: int) -> Callable[[click.Context, click.Parameter, str], str]:
+    """An option's text, of as many characters as the file of accepted exposures takes (``accepted_models``)."""
+
+    def checked(_context: click.Context, _option: click.Parameter, text: str) -> str:
+        if len(text.strip()) < least:
+            raise click.BadParameter(f"expected at least {least} characters, found {text!r}")
+        return text
+
+    return checked
+
+
 @click.command("accept", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("record", required=False, type=click.Path(path_type=Path, exists=True), metavar="[RUN]")
 @click.option(
     "--spec", type=click.Path(path_type=Path, exists=True), help="Whose policy it is (default: as for drill)."
 )
-@click.option("--owner", required=True, help="Who answers for it: a person or a team.")
-@click.option("--reason", required=True, help="Why it is lived with.")
+@click.option("--owner", required=True, callback=_said(2), help="Who answers for it: a person or a team.")
+@click.option("--reason", required=True, callback=_said(3), help="Why it is lived with.")
 @click.option(
     "--until",
     required=True,

@@ -157,6 +157,7 @@ def _serve(
         disabled=disabled,
         kubernetes_version=version,
     )
+    cluster.nodes.on_unknown = lambda said: say(f"not run, and shown as Running: {said}", err=True)
     try:
         if not empty:
             cluster.load(session.objects)

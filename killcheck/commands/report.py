@@ -110,6 +110,10 @@ def _read(path: Path, *, anyway: bool) -> tuple[list[Event], RunStory, bool]:
     if chain.whose in NOT_OURS:
         story.notes.append(f"this record proves nothing here: {NOT_OURS[chain.whose]}")  # so that every report says it
         say(f"killcheck: {path}: {NOT_OURS[chain.whose]}. What it says proves nothing", err=True)
+    if chain.cut:
+        said = f"line {chain.cut}, the last one, is cut short and left out"
+        story.notes.append(said)
+        say(f"killcheck: {path}:{chain.cut}: {said}", err=True)
     lines = sum(1 for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip())
     if story.started.version != __version__ and lines > len(told):
         say(

@@ -41,7 +41,7 @@ def diagnose(case: Case) -> Diagnosis:
     """The first rule that recognises what happened; an honest 'do not know' with all the evidence otherwise."""
     own = case.layer.explain(case.stuck_at)
     if own is not None:
-        return Diagnosis(own.cause, own.evidence, own.remedy, own.failures, lasting=True)
+        return Diagnosis(own.cause, own.evidence, own.remedy, own.failures, lasting=own.lasting)
     for rule in _RULES:
         found = rule(case)
         if found is not None:

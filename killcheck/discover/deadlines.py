@@ -220,7 +220,9 @@ def _empty(pools: Pools, most_nodes: int) -> tuple[float, str]:
     waves = -(-most_nodes // at_once)
     why = f"{format_duration(_EMPTY_S)} until an empty node is taken, 4m to disrupt and drain"
     if waves > 1:
-        why += f", and {format_duration(_WAVE_S)} for each more of {waves} waves ( {at_once} of {most_nodes} nodes)"
+        why += (
+            f", and {format_duration(_WAVE_S)} for each more of {waves} waves ({at_once} of {most_nodes} nodes at once)"
+        )
     return _EMPTY_S + 240.0 + (waves - 1) * _WAVE_S, why
 
 

@@ -15,6 +15,7 @@ from killcheck.faults.base import Fault
 __all__ = ["remedy"]
 
 _SECOND = "a second layer that covers the same targets"
+_MACHINES = "add a layer that ends the machines themselves (the cloud's own)"
 _HOUR = "add a dead-man's switch that turns the targets off at a fixed hour, whatever is read then"
 
 #: By the fault's family: what the layer would have had to be, or to have beside it.
@@ -33,6 +34,13 @@ _BY_FAMILY = {
 _BY_NAME = {
     "issuer-keys-rotated": f"add {_SECOND} and shows no token of this cluster (the cloud's own), and alert where a run "
     "fails",
+    "command-missing": f"pin the executor's image by a digest that was tried, or add {_SECOND}",
+    **dict.fromkeys(
+        ("cli-gone", "script-gone", "script-not-executable"),
+        f"install the program with what its timer needs, as one package, or add {_SECOND} from another machine",
+    ),
+    "proxy-in-the-way": f"set NO_PROXY for the API server in the executor's own template, or add {_SECOND}",
+    "sidecar-not-ready": f"leave the executor's pods out of injection, or add {_SECOND} and acts from somewhere else",
     "sidecar-stays": "give the Job an activeDeadlineSeconds below the period of its schedule, or leave its pods out of "
     "injection",
     "dns-slow": "give the request 30 s and tries, or let it call $KUBERNETES_SERVICE_HOST, which is an address",
@@ -43,7 +51,17 @@ _BY_NAME = {
         f"alert where a certificate ends or a clock is off, and add {_SECOND} and asks another API (the cloud's own)",
     ),
     **dict.fromkeys(("reading-stuck", "trigger-fails", "queue-runaway", "never-idle"), _HOUR),
-    "pool-floor": "add a layer that ends the machines themselves, or alert on GPU nodes that run nothing",
+    "cli-no-effect": f"let the program look whether what it stopped has stopped, or add {_SECOND}",
+    "sentinel-lost": f"keep the sentinel where no reboot and no clean-up takes it, or add {_SECOND}",
+    **dict.fromkeys(
+        ("disk-full", "disk-read-only", "machine-off", "machine-asleep", "clock-behind"),
+        f"add {_SECOND} and runs on another machine, and alert where the layer did not run",
+    ),
+    **dict.fromkeys(
+        ("node-partitioned", "node-paused", "node-disconnected"),
+        f"{_MACHINES}, and alert on GPU nodes that do not answer",
+    ),
+    "pool-floor": f"{_MACHINES}, or alert on GPU nodes that run nothing",
 }
 
 

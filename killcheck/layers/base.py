@@ -77,12 +77,17 @@ class LayerError(Exception):
 
 
 class Explanation(Struct, frozen=True):
-    """Why the layer itself did not act, as only its type can know; becomes the diagnosis."""
+    """Why the layer itself did not act, as only its type can know; becomes the diagnosis.
+
+    ``lasting``: the remedy mends the kill path itself. Without it, a drill under a fault says what would have survived
+    the fault instead: what is to be mended may be what the drill did.
+    """
 
     cause: str
     evidence: tuple[str, ...] = ()
     remedy: str = ""
     failures: tuple[int, ...] = ()
+    lasting: bool = False
 
 
 class Hindrance(StrEnum):

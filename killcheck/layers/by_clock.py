@@ -125,7 +125,8 @@ class ByClock(IdleWorkload):
         if found is None or not (sleep_info or any(running_since(pod, now) for pod in self._pods.values())):
             return found
         cause = f"{self.ref} was at work, and turned nothing off in a day and a night"
-        return Explanation(cause, found.evidence, "see which hour it waits for, and what it was answered", (10, 16))
+        remedy = "see which hour it waits for, and what it was answered"
+        return Explanation(cause, found.evidence, remedy, (10, 16), lasting=True)
 
     def flaw(self) -> str | None:
         """It need not wait for anything to idle."""

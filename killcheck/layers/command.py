@@ -205,6 +205,7 @@ class CommandLayer(LayerRun):
                 "let a second machine, or the cloud's own scheduler, stop it "
                 "too; a timer with Persistent=true makes up for the nights that its machine was off",
                 (7, 9, 15, 22),
+                lasting=True,
             )
         if ran is None:
             return Explanation(
@@ -212,6 +213,7 @@ class CommandLayer(LayerRun):
                 (f"started {self._begun:%H:%M:%S}",) if self._begun else (),
                 "give it a time limit below the deadline (timeout), and see what it waits for",
                 (25,),
+                lasting=True,
             )
         if not ran.ok:
             reason = reason_of(ran)

@@ -39,4 +39,5 @@ class ContainerCron(DeadMan):
             (f"docker ps shows {self.layer.container.name} paused, exited or not at all",),
             "let it restart by itself (--restart always), and let something outside this engine turn the GPUs off too",
             (7, 15),
+            lasting=True,
         )

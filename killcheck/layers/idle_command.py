@@ -106,7 +106,7 @@ class IdleCommand(CommandLayer):
     def explain(self, stuck_at: str) -> Explanation | None:
         """It looked, and did not find its target idle."""
         if self._flaw:
-            return Explanation(self._flaw, remedy=self.remedy, failures=(40,))
+            return Explanation(self._flaw, remedy=self.remedy, failures=(40,), lasting=True)
         ran = self.ran
         if ran is not None and ran.ok and stuck_at == "instance_gone" and self._on():
             looks = [
@@ -126,6 +126,7 @@ class IdleCommand(CommandLayer):
                 "see what it counts as use: its own probes, health checks, open websockets, a clock that another "
                 "program winds; and let it look whether what it stopped has stopped",
                 (22, 40) if self._held_up else (40, 14),
+                lasting=True,
             )
         return super().explain(stuck_at)
 
@@ -141,5 +142,6 @@ class IdleCommand(CommandLayer):
                     (f"{high.command} counted {high.number} at {high.at:%H:%M:%S}",),
                     "let the program's minimum be zero: one machine that is kept warm bills every idle hour",
                     (30,),
+                    lasting=True,
                 )
         return None

@@ -121,6 +121,7 @@ class IdleMonitor(DeadMan):
                     tuple(map(str, left[:5])),
                     "see what starts its targets anew, or makes requests of them",
                     (40,),
+                    lasting=True,
                 )
         return super().explain(stuck_at)
 

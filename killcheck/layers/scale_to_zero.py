@@ -361,6 +361,7 @@ class ScaleToZero(LayerRun):
                 (f"spec.scaleTargetRef: {dig(self._declared, 'spec', 'scaleTargetRef')}",),
                 "name the workload in scaleTargetRef: name, kind and apiVersion",
                 (27,),
+                lasting=True,
             )
         live = self.stage.cluster.kube.find(r.SCALEDOBJECTS, name_of(self.scaled), namespace_of(self.scaled))
         what = f"ScaledObject {namespace_of(self.scaled)}/{name_of(self.scaled)}"
@@ -378,6 +379,7 @@ class ScaleToZero(LayerRun):
                 (triggers,),
                 "close the window before the night",
                 (27,),
+                lasting=True,
             )
         counted = self._counted(live)
         if counted:
@@ -386,6 +388,7 @@ class ScaleToZero(LayerRun):
                 (f"it counts {', '.join(counted[:3])}", triggers),
                 "let it count what goes at night, or pause the scaler then",
                 (27,),
+                lasting=True,
             )
         fallback = dig(live, "spec", "fallback", "replicas", default=0)
         unread = annotations_of(live).get(READING) == "error"
@@ -430,6 +433,7 @@ class ScaleToZero(LayerRun):
             (f"spec.cooldownPeriod: {cooldown:.0f}",),
             "shorten the cooldown or move the deadline",
             (28,),
+            lasting=True,
         )
 
 
@@ -465,5 +469,6 @@ def _never_zero(live: Obj, what: str) -> Explanation | None:
             tuple(f"trigger {t.get('type')}" for t in keda_triggers.triggers(live)),
             "add a trigger that counts requests or work",
             (27,),
+            lasting=True,
         )
     return None

@@ -174,6 +174,7 @@ class SelfEndingMachines(LayerRun):
                 "let the worker end its own machine (DELETE of its id, with the key that the market gives each one) "
                 "as its last call, and fail loudly where that is refused",
                 (43,),
+                lasting=True,
             )
         if there:
             return Explanation(
@@ -181,5 +182,6 @@ class SelfEndingMachines(LayerRun):
                 tuple(f"machine {each.id}: {each.status}" for each in there[:5]),
                 "give it an idle limit, see that it polls with a timeout, and that its polls are not counted as work",
                 (44,),
+                lasting=True,
             )
         return None

@@ -195,6 +195,7 @@ class SelfTerminating(LayerRun):
                 (f"restartCount {count}, last exit code 0",),
                 "run the worker as a Job (restartPolicy Never or OnFailure), or let it scale its Deployment to zero",
                 (43,),
+                lasting=True,
             )
         if stuck_at in ("scale_written", "pods_terminating", "pods_gone") and not self._ended:
             lost = self._out_of_sight()
@@ -214,6 +215,7 @@ class SelfTerminating(LayerRun):
                     (f"pod {anew[0]} was created at {format_time(anew[1])}",),
                     "leave room for a second idle delay in the deadlines: a node can be lost at any time",
                     (37,),
+                    lasting=True,
                 )
             if any(map(self._limits, self._objects())):
                 return Explanation(
@@ -221,6 +223,7 @@ class SelfTerminating(LayerRun):
                     tuple(f"{pod} runs" for pod in self.stage.scene.gpu_pods()[:5]),
                     "see that what ends it runs (Kueue's controller), and that its limit was there when it was made",
                     (44,),
+                    lasting=True,
                 )
             return Explanation(
                 "no worker ended by itself, although nothing came from its queue",
@@ -228,5 +231,6 @@ class SelfTerminating(LayerRun):
                 "give it an idle limit (MAX_IDLE), see that it polls with a timeout, and that its own polls are not "
                 "counted as work",
                 (44,),
+                lasting=True,
             )
         return None

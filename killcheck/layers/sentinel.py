@@ -448,6 +448,7 @@ class SentinelLayer(LayerRun):
                 tuple(self._notes[-5:]),
                 "check the sentinel before starting only: stopping is never held back" if stops else self.remedy,
                 self._failures,
+                lasting=True,
             )
         if stuck_at in ("starts_refused", "instance_gone", "pods_gone", "scale_written", "pods_terminating"):
             if self._written or self._rival():
@@ -467,6 +468,7 @@ class SentinelLayer(LayerRun):
                     tuple(self._notes[-5:]),
                     "check the sentinel before starting only: stopping is never held back",
                     (56,),
+                    lasting=True,
                 )
             return Explanation(f"it did not get further than this: {self._at}", tuple(self._notes[-5:]), "", (56,))
         return None

@@ -68,6 +68,7 @@ def explain(stage: Stage, cron_job: Obj, declared: Obj, why: NotFired | None) ->
             ),
             "keep the schedule out of 01:00 to 03:00, or set spec.timeZone to Etc/UTC",
             (10,),
+            lasting=True,
         )
     said = sorted(
         (
@@ -85,6 +86,7 @@ def explain(stage: Stage, cron_job: Obj, declared: Obj, why: NotFired | None) ->
             "raise startingDeadlineSeconds (a kill that comes late is better than none), and let something outside the "
             "cluster turn the GPUs off too",
             (9, 15),
+            lasting=True,
         )
     deadline = dig(declared, "spec", "startingDeadlineSeconds")
     if deadline is not None and (stage.cluster.loop.now() - slot).total_seconds() > float(deadline):
@@ -95,6 +97,7 @@ def explain(stage: Stage, cron_job: Obj, declared: Obj, why: NotFired | None) ->
             "raise startingDeadlineSeconds (a kill that comes late is better than none), and let something outside the "
             "cluster turn the GPUs off too",
             (9, 15),
+            lasting=True,
         )
     return Explanation(
         str(why or "nothing fired"),

@@ -19,6 +19,7 @@ from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, ref_of
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath
+from killcheck.text.files import put
 from killcheck.text.jsontext import from_text
 from killcheck.text.redaction import clean
 from killcheck.text.values import replace
@@ -287,20 +288,19 @@ def _fingerprint(finding: Finding) -> str:
 def read_baseline(path: Path) -> frozenset[str]:
     """The findings that a file of :func:`write_baseline` holds. Raises BaselineError."""
     try:
-        document = from_text(path.read_text("utf-8"))
+        document = from_text(path.read_bytes())
         return frozenset(f"{e['probe']}|{e['object']}|{e['message']}" for e in document["findings"])
     except OSError as error:
         raise BaselineError(f"{path}: {(error.strerror or str(error)).lower()}") from error
-    except ValueError as error:
-        raise BaselineError(f"{path}: not a baseline file of killcheck lint ({error})") from error
-    except (KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
+        why = f" ({error})" if isinstance(error, ValueError) else ""
         expected = "expected what killcheck lint --baseline FILE --write-baseline writes"
-        raise BaselineError(f"{path}: not a baseline file of killcheck lint: {expected}") from error
+        raise BaselineError(f"{path}: not a baseline file of killcheck lint{why}: {expected}") from error
 
 
 def write_baseline(path: Path, result: LintResult) -> int:
     """Write what was found (and what was known) as the baseline for later runs; answers how many entries it has."""
     findings = sorted({(f.probe, f.object, f.message) for f in (*result.findings, *result.known) if not f.unproven})
     entries = [{"probe": probe, "object": obj, "message": message} for probe, obj, message in findings]
-    path.write_text(json.dumps({"schema": "killcheck.baseline/v1", "findings": entries}, indent=2) + "\n", "utf-8")
+    put(path, json.dumps({"schema": "killcheck.baseline/v1", "findings": entries}, indent=2) + "\n")
     return len(entries)

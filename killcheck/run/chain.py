@@ -40,10 +40,11 @@ class ChainBroken(ValueError):
 class Chain:
     """Follows a record from its first line. ``links``: lines that had a hash; ``head``: the last of them.
 
-    A record of an older version has none at all.
+    A record of an older version has none at all. ``cut``: the number of a last line that is none, else 0.
     """
 
     def __init__(self) -> None:
+        self.cut = 0
         self.head = _BEGIN
         self.lines = self.links = 0
         self._sealed: tuple[str, str] | None = None

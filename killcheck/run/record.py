@@ -87,7 +87,7 @@ class RecordWriter:
 def read(path: Path, chain: Chain | None = None) -> Iterator[Event]:
     """The events of a record, in order; a last line cut short by a kill is left out.
 
-    ``chain``: follows the record's own, and knows at the end whether it has one.
+    ``chain``: follows the record's own, and knows at the end whether it has one, and which line was left out.
     Raises RecordError for a file that cannot be read, is not a run record, or was changed.
     """
     chain = Chain() if chain is None else chain
@@ -106,6 +106,7 @@ def read(path: Path, chain: Chain | None = None) -> Iterator[Event]:
             raise RecordError(f"{path}:{number}: {error}") from error
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             if number == len(lines) and number > 1:
+                chain.cut = number
                 return
             raise RecordError(f"{path}:{number}: not a line of a killcheck run record ({error})") from error
         if number == 1 and event is None:

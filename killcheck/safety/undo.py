@@ -280,9 +280,9 @@ def _there_again(kube: Kube, undo: Undo) -> bool:
 def _put_back(kube: Kube, entry: Entry) -> TakenBack:
     found = _find(kube, entry.undo.path)
     if found is not None and holds(found, {"spec": entry.undo.body["spec"]}):
-        return TakenBack(f"already back: {entry.what}")
+        return TakenBack(f"already undone: {entry.what}")
     kube.call("PUT", entry.undo.path, query={"fieldManager": kube.field_manager}, body=entry.undo.body)
-    return TakenBack(f"restored: {entry.what}")
+    return TakenBack(f"undone: {entry.what}")
 
 
 def _merge_back(kube: Kube, entry: Entry) -> TakenBack:
@@ -303,7 +303,7 @@ def _merge_back(kube: Kube, entry: Entry) -> TakenBack:
         return TakenBack(f"left alone: {entry.what} ({'; '.join(theirs)})", left_alone=True)
     if theirs:
         raise UndoProblem("; ".join(theirs) + ": somebody else changed it, so it is left as it is")
-    return TakenBack(f"restored: {entry.what}" if mine else f"already back: {entry.what}")
+    return TakenBack(f"undone: {entry.what}" if mine else f"already undone: {entry.what}")
 
 
 def _patch(kube: Kube, path: str, patch: Obj, found: Obj) -> Obj:

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from io import FileIO
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +20,8 @@ __all__ = ["enclosed", "fetch_ahead", "opened", "own", "put", "text_of"]
 
 #: Bytes of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
 LONGEST = 32 << 20
+#: Of a file that no other can take the place of: a mount, or a folder that may not be written.
+_STAYS = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
 #: Of the files that become others once they are whole.
 _numbers = count()
 
@@ -83,7 +86,9 @@ def put(file: Path, text: str) -> None:
     """Write a document that a person asked for, whole or not at all. Raises OSError, ELOOP as :func:`_leads_out` says.
 
     A textfile collector, or a person, may read at any moment. What is no file (``/dev/stdout``, a pipe) is written to
-    and stays what it is; a link goes on leading where it led.
+    and stays what it is; a link goes on leading where it led. A file that no other can take the place of (mounted by
+    itself into a container, in a folder that may not be written) is written over, and has its old text back if that
+    fails.
     """
     if _leads_out(file):  # also to a pipe or a device
         why = "is a link that leads out of this folder, and nothing is written through it: name where it leads"
@@ -94,21 +99,54 @@ def put(file: Path, text: str) -> None:
     end = Path(os.path.realpath(file))
     if end.is_symlink():
         raise OSError(errno.ELOOP, "is a link that leads in a circle: delete it", os.fspath(file))
+    content = text.encode("utf-8", "replace")
+    try:
+        try:
+            _instead(end, content)
+        except OSError as error:
+            if error.errno not in _STAYS or not end.is_file():
+                raise
+            _over(end, content)
+    except OSError as error:
+        error.filename, error.filename2 = os.fspath(file), None
+        raise
+
+
+def _instead(end: Path, content: bytes) -> None:
+    """A file with this content takes the place of ``end``. Raises OSError."""
     beside = end.with_name(f".{end.name}.{os.getpid()}-{next(_numbers)}.tmp")
     try:
         # New, or not at all: whoever laid a link of that name beforehand gets nothing.
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with os.fdopen(descriptor, "wb") as writing:
-            writing.write(text.encode("utf-8", "replace"))
+            writing.write(content)
         if end.exists():
             beside.chmod(stat.S_IMODE(end.stat().st_mode))
         beside.replace(end)
-    except OSError as error:
-        error.filename, error.filename2 = os.fspath(file), None
-        raise
     finally:  # also where somebody stops it
         with suppress(OSError):
             beside.unlink()
+
+
+def _over(end: Path, content: bytes) -> None:
+    """Write over a file that is there; what was in it comes back where that fails. Raises OSError."""
+    descriptor = os.open(end, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "r+b", buffering=0) as there:
+        before = there.read()
+        try:
+            _fill(there, content)
+        except BaseException:  # also where somebody stops it
+            _fill(there, before)
+            raise
+
+
+def _fill(file: FileIO, content: bytes) -> None:
+    file.seek(0)
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
+    file.truncate()
+    os.fsync(file.fileno())
 
 
 def _leads_out(file: Path) -> bool:

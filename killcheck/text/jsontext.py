@@ -9,7 +9,7 @@ __all__ = ["from_text"]
 
 
 def from_text(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError for anything that cannot be read, and so for what is nested too deep.
+    """Parse JSON. Raises ValueError, which says where, for anything that cannot be read or is nested too deep.
 
     Half a surrogate pair, which no file and no terminal takes, becomes U+FFFD.
     """
@@ -22,6 +22,10 @@ def from_text(text: str | bytes) -> Any:
         return _whole(found) if escaped else found
     except RecursionError:
         raise ValueError("nested too deep") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no JSON from line {error.lineno}, column {error.colno}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"no text from byte {error.start}") from error
 
 
 def _whole(value: Any) -> Any:

@@ -108,7 +108,7 @@ def test_what_is_proven_now_is_said_and_taken_out(drilled, tmp_path):
     file = tmp_path / "killcheck.accepted.yaml"
     short = drilled("accept", *SAID, "--reason", "x")
     assert (short.exit_code, file.exists()) == (2, False), "every command would refuse such a file"
-    assert "reason: expected at least 3 characters, found 'x'" in short.output
+    assert "'--reason': expected at least 3 characters, found 'x'" in short.output
     drilled("accept", *SAID, "--under", "suspended")
     file.write_text(file.read_text().replace("fault: suspended", "fault: registry-quota"))
     now = drilled(*MATRIX, "--under", "registry-quota")

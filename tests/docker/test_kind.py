@@ -146,7 +146,7 @@ def test_a_reclaimed_node_has_notice_then_its_machine_ends_and_is_put_back(stand
     assert result["bites"]["node-reclaimed"].startswith("its notice ended"), result
     assert f"node {NODES[2]}: Ready Unknown" in result["bites"]["node-reclaimed"], result
     assert (code, result["problems"]) == (3, []), result
-    assert {f"restored: notice for {NODES[2]}", f"restored: reclaimed {NODES[2]}"} <= set(result["healed"]), result
+    assert {f"undone: notice for {NODES[2]}", f"undone: reclaimed {NODES[2]}"} <= set(result["healed"]), result
     record = [json.loads(line) for line in (tmp_path / document["record"]).read_text().splitlines()]
     told = {one["event"]: datetime.fromisoformat(one["at"]).timestamp() for one in record}
     # The engine's own word: the machine ended once, after its notice and while the drill watched, and came back.

@@ -11,6 +11,8 @@ from killcheck.faults.kubernetes.image_gone import ImageGone
 from killcheck.layers.dead_man import DeadMan
 
 KINDS = {kind.name: kind for kind in faults.ALL}
+#: How remedies begin that mend the kill path itself.
+MENDS_THE_PATH = ("keep the schedule out of", "raise startingDeadlineSeconds")
 #: fault -> (verdict, stuck at, words of the cause). The reference path survives what it was built to survive.
 EXPECTED = {
     "image-gone": ("exposed", "image_pulled", "not found"),
@@ -142,7 +144,7 @@ def test_it_bites_is_seen_for_what_it_is_and_heals(world, name, early):
     assert words.lower() in result.cause.lower()
     if verdict == "exposed":
         assert set(result.failures) & set(KINDS[name].failures), (result.failures, result.cause)
-        assert result.remedy
+        assert result.remedy.startswith((f"to survive {name}: ", *MENDS_THE_PATH)), "nobody undoes what the drill did"
     assert result.problems == ()
     (healed,) = [event for event in world.seen if isinstance(event, events.Healed)]
     assert healed.steady_again

@@ -97,7 +97,7 @@ def test_a_binding_that_gives_it_nothing_it_needs_is_left_alone(world):
     result = world.drill(faults.RoleBindingGone, horizon_s=1800.0)
     assert list(result.bites) == ["rolebinding-gone"]
     assert [said for said in result.healed if "RoleBinding/" in said] == [
-        "restored: took gpu-nightly-off out of RoleBinding/inference/gpu-nightly-off"
+        "undone: took gpu-nightly-off out of RoleBinding/inference/gpu-nightly-off"
     ]
 
 

@@ -239,6 +239,15 @@ def test_a_record_that_was_changed_is_refused(record, tmp_path, damage, said):
     assert not (tmp_path / "j.xml").exists()
 
 
+def test_half_a_line_after_the_end_is_said(record, tmp_path):
+    longer = tmp_path / "longer.jsonl"
+    longer.write_text(record.read_text() + '{"event":"Not')
+    result = report(longer, tmp_path)
+    said = f"line {len(lines_of(longer))}, the last one, is cut short and left out"
+    assert said in result.output
+    assert said in (tmp_path / "j.xml").read_text()
+
+
 def test_a_record_of_a_newer_killcheck_is_read_and_what_is_left_out_is_said(record, tmp_path):
     newer = tmp_path / "newer.jsonl"
     first, *rest = lines_of(record)

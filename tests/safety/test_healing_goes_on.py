@@ -264,7 +264,7 @@ def test_a_run_whose_lease_is_in_another_namespace_is_not_dead(cluster, tmp_path
     settled = orphans.settle(
         cluster.kube, cluster.loop, context="here", namespaces=["inference", "team-b"], folder=None
     )
-    assert settled.undone == ["restored: scaled vllm"]
+    assert settled.undone == ["undone: scaled vllm"]
 
 
 def test_a_run_whose_leases_may_not_be_looked_at_is_left_alone(cluster):

@@ -166,7 +166,7 @@ def test_whatever_a_dead_run_left_the_janitor_still_runs_and_puts_it_back(cluste
     cluster.rounds()
     ran = cluster.janitors()
     assert {code for code, _ in ran} == {0}, ran
-    assert any("deleted: " in log or "restored: " in log for _, log in ran), ran
+    assert any("deleted: " in log or "undone: " in log for _, log in ran), ran
     assert differences(before, picture(cluster.embedded)) == []
 
 

@@ -111,7 +111,7 @@ def test_the_dead_are_put_back_before_anything_new_is_changed(cluster):
     assert (alive.skipped, alive.undone) == (["run-a"], [])
     cluster.loop.sleep(lease.DURATION_S + 1)
     settled = orphans.settle(cluster.kube, cluster.loop, context="here", namespaces=["inference"], folder=None)
-    assert settled.undone == ["restored: scaled vllm"]
+    assert settled.undone == ["undone: scaled vllm"]
     cluster.loop.sleep(5)
     assert differences(before, picture(cluster)) == []
 
@@ -130,7 +130,7 @@ def test_a_run_that_was_taken_for_dead_stops_changing_things(cluster):
     journal.guard = slow.check
     suspend(journal)
     outcome = everything_of(cluster, named="run-a")
-    assert outcome.undone == ["restored: scaled vllm"]
+    assert outcome.undone == ["undone: scaled vllm"]
     cluster.loop.sleep(lease.RENEW_S + 1)
     with pytest.raises(JournalError, match="was taken away"):
         suspend(journal)
@@ -145,7 +145,7 @@ def test_the_janitor_heals_what_has_outlived_its_expiry_and_nothing_else(cluster
     assert (early.undone, early.skipped) == ([], [])
     cluster.loop.sleep(3601)  # its process is alive still, and has forgotten
     late = everything_of(cluster, expired_only=True)
-    assert late.undone == ["restored: scaled vllm"]
+    assert late.undone == ["undone: scaled vllm"]
     cluster.loop.sleep(lease.RENEW_S + 1)
     with pytest.raises(JournalError):
         held.check()
@@ -163,14 +163,14 @@ def test_on_the_same_machine_a_dead_process_is_known_to_be_dead(cluster, tmp_pat
     assert [orphan.alive(cluster.loop.now()) for orphan in found] == [True]
     monkeypatch.undo()
     monkeypatch.setattr(orphans, "runs", lambda pid, began="": pid != os.getpid())
-    assert orphans.restore(cluster.kube, cluster.loop, found).undone == ["restored: scaled vllm"]
+    assert orphans.restore(cluster.kube, cluster.loop, found).undone == ["undone: scaled vllm"]
     assert json.loads(path.read_text().splitlines()[0])["journal"]["closed"]
 
 
 def test_what_another_machine_has_put_back_is_not_put_back_again(cluster, tmp_path):
     path = tmp_path / "runs" / "run-a" / "journal-0.jsonl"
     suspend(journal_of(cluster, path=path))
-    assert everything_of(cluster).undone == ["restored: scaled vllm"]  # elsewhere: with the cluster's copy alone
+    assert everything_of(cluster).undone == ["undone: scaled vllm"]  # elsewhere: with the cluster's copy alone
     forget_finished()  # that machine knows, and not this one
     cluster.kube.patch(r.DEPLOYMENTS, "vllm", {"spec": {"replicas": 7}}, "inference")  # somebody means it
     found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)

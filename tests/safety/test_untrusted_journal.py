@@ -323,7 +323,7 @@ def test_a_journal_that_says_all_is_back_does_not_hide_what_is_not(cluster, else
     text = cluster.kube.get(r.CONFIGMAPS, name, "inference")["data"][DATA]
     cluster.kube.patch(r.CONFIGMAPS, name, {"data": {DATA: text.replace("applied", "verified")}}, "inference")
     elsewhere()
-    assert restored(cluster).undone == ["restored: scaled vllm"]
+    assert restored(cluster).undone == ["undone: scaled vllm"]
     assert cluster.kube.get(r.DEPLOYMENTS, "vllm", "inference")["spec"]["replicas"] == 2
 
 
@@ -335,7 +335,7 @@ def test_a_broken_journal_beside_a_real_one_keeps_nobody_from_it(cluster, elsewh
     elsewhere()
     found = orphans.find(cluster.kube, cluster.loop, context="here")
     outcome = orphans.restore(cluster.kube, cluster.loop, found)
-    assert outcome.undone == ["restored: scaled vllm"]
+    assert outcome.undone == ["undone: scaled vllm"]
     assert (outcome.problems, len(outcome.unknown)) == ([], 2)
 
 
@@ -432,7 +432,7 @@ def test_what_has_a_journals_name_and_is_no_file_is_told_and_keeps_nobody_from_t
         path.symlink_to(path.name if kind == "circle" else tmp_path / "nowhere")
     found = orphans.find(cluster.kube, cluster.loop, context="here", folder=tmp_path)
     outcome = orphans.restore(cluster.kube, cluster.loop, found)
-    assert (outcome.undone, outcome.problems) == (["restored: scaled vllm"], [])
+    assert (outcome.undone, outcome.problems) == (["undone: scaled vllm"], [])
     assert outcome.unknown == [f"{path}: it is no regular file: whether more is left of run x is not known"]
 
 
@@ -460,6 +460,6 @@ def test_what_was_cut_off_is_made_up_for_by_the_copy_in_the_cluster(cluster, tmp
     journal.merge(r.DEPLOYMENTS, "vllm", "inference", {"spec": {"replicas": 7}}, "scaled vllm")
     path.write_text(path.read_text()[:-30])
     outcome = restored(cluster, folder=tmp_path)
-    assert (outcome.problems, outcome.undone) == ([], ["restored: scaled vllm"])
+    assert (outcome.problems, outcome.undone) == ([], ["undone: scaled vllm"])
     cluster.loop.sleep(5)
     assert differences(before, picture(cluster)) == []

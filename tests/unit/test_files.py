@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -149,6 +150,33 @@ def test_no_document_is_written_where_a_link_of_the_checkout_leads(tmp_path, mon
     (work / "circle").unlink()
     assert [(file.name, file.read_text()) for file in home.iterdir()] == [("out.yaml", "ours")]
     assert sorted(file.name for file in work.iterdir()) == sorted([linked, "latest", "night"])
+
+
+@pytest.mark.parametrize("fails", [errno.EBUSY, errno.EACCES])
+def test_a_file_that_none_can_take_the_place_of_is_written_over_and_whole_or_as_it_was(tmp_path, monkeypatch, fails):
+    """A file that is mounted by itself, or lies in a folder that may not be written."""
+
+    def refused(self, _other):
+        raise OSError(fails, os.strerror(fails), str(self))
+
+    monkeypatch.setattr(Path, "replace", refused)
+    put_there = tmp_path / "spec.yaml"
+    with pytest.raises(OSError, match=os.strerror(fails)) as none:
+        put(put_there, "new")
+    assert none.value.filename == str(put_there)
+    put_there.write_text("old and longer")
+    put(put_there, "new")
+    assert put_there.read_text() == "new"
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: synced.append(1) if synced else synced.append(0) or _full())
+    with pytest.raises(OSError, match="No space left"):
+        put(put_there, "newer")
+    assert put_there.read_text() == "new"
+    assert [file.name for file in tmp_path.iterdir()] == ["spec.yaml"]
+
+
+def _full():
+    raise OSError(errno.ENOSPC, "No space left")
 
 
 def test_a_dangling_link_is_not_made_a_file(tmp_path):
