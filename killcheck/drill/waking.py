@@ -13,6 +13,7 @@ from killcheck.clock import wall_now
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, KubeError
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
+from killcheck.kube.workloads import STOP_MARKS, is_stopped
 from killcheck.layers.scale_to_zero import ACTIVE, READING
 from killcheck.ledger import left_on
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
@@ -22,8 +23,6 @@ __all__ = ["WOKEN_S", "namespaces_again", "put_to_bed", "wake"]
 
 #: How long the first replicas may take to be asked for, in seconds: a few polls of a scaler.
 WOKEN_S = 300.0
-#: How Kubeflow's culler stops a notebook.
-_STOPPED = "kubeflow-resource-stopped"
 #: What says that a queue decides when a workload runs.
 _QUEUED = "kueue.x-k8s.io/queue-name"
 
@@ -61,8 +60,8 @@ def _by_hand(cluster: Cluster, scene: Scene, target: Target, obj: Obj) -> str | 
     change: Obj | None = None
     if spec.get("suspend") is True and _QUEUED not in labels_of(obj):
         change = {"spec": {"suspend": False}}
-    elif _STOPPED in annotations_of(obj):
-        change = {"metadata": {"annotations": {_STOPPED: None}}}
+    elif (mark := STOP_MARKS.get(obj["kind"])) and is_stopped(obj):
+        change = {"metadata": {"annotations": {mark: None}}}
     elif spec.get("replicas") == 0:
         change = {"spec": {"replicas": max(1, _least(cluster, target))}}
     if change is None:

@@ -7,7 +7,7 @@ replica fields on the way multiply. Kinds that count otherwise (LeaderWorkerSet,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -17,7 +17,14 @@ from killcheck.kube.objects import Obj, annotations_of, condition, controller_of
 from killcheck.kube.pod_shapes import as_typed
 from killcheck.text.yamlfile import Path
 
-__all__ = ["PodTemplate", "devices_of", "has_ended", "holds", "root_of", "templates"]
+__all__ = ["STOP_MARKS", "PodTemplate", "devices_of", "has_ended", "holds", "is_stopped", "root_of", "templates"]
+
+#: Kinds that an annotation turns off, and which (Kubeflow's culler: with any value; KServe's constants.go, 0.15).
+STOP_MARKS: Mapping[str, str] = {
+    "Notebook": "kubeflow-resource-stopped",
+    "InferenceService": "serving.kserve.io/stop",
+    "LLMInferenceService": "serving.kserve.io/stop",
+}
 
 #: Parts of an object that hold pods of something else, or none.
 _NO_TEMPLATES = frozenset({"apiVersion", "kind", "status", "metadata", "podDisruptionBudget"})
@@ -71,7 +78,7 @@ def templates(obj: Obj) -> list[PodTemplate]:
         ]
     if machine_of(obj) is not None and not any(spec_devices(t.spec) for t in found):
         found += _machines(obj)
-    if _stopped(obj):
+    if is_stopped(obj):
         found = [PodTemplate(t.path, t.spec, t.metadata, 0) for t in found]
     return found
 
@@ -106,11 +113,12 @@ def has_ended(obj: Obj) -> bool:
     return obj.get("kind") == "Job" and any(one.get("status") == "True" for one in said)
 
 
-def _stopped(obj: Obj) -> bool:
-    """Suspended Jobs and clusters, notebooks that Kubeflow's culler stopped. A CronJob's suspend stops no pod."""
+def is_stopped(obj: Obj) -> bool:
+    """Suspended Jobs and clusters, what its stop mark turned off. A CronJob's suspend stops no pod."""
     if obj.get("kind") != "CronJob" and dig(obj, "spec", "suspend") is True:
         return True
-    return "kubeflow-resource-stopped" in annotations_of(obj)
+    said = annotations_of(obj).get(STOP_MARKS.get(str(obj.get("kind")), ""))
+    return said is not None and (obj["kind"] == "Notebook" or said == "true")
 
 
 def _search(node: Obj, path: Path, count: int, depth: int = 0) -> Iterator[PodTemplate]:

@@ -82,16 +82,34 @@ def _left_out(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
                 name = str(source.get("name"))
                 absent = source.get("optional") is True and (kind, home, name) not in known
                 if absent and not _tells_too_late(stakes, switch, template, container, variable):
-                    because = (
-                        f"it is optional and not among the manifests: what it would tell {ref_of(switch)} is not known"
-                    )
-                    yield Entry(f"{kind}/{home}/{name}", Status.NOT_MODELLED, because, _ADD)
+                    heard = bool(variable) or _heeds(stakes, switch, template, container, texts)
+                    yield _not_there(f"{kind}/{home}/{name}", switch, heard=heard)
                 elif kind == "Secret" and (home, name) in elsewhere:
                     asked = [one for one in _compared(container, texts) if variable in ("", one)]
                     asked = [one for one in asked if not _tells_too_late(stakes, switch, template, container, one)]
                     because = f"what it holds is kept elsewhere, and {ref_of(switch)} goes by ${''.join(asked[:1])}"
                     if asked:
                         yield Entry(f"Secret/{home}/{name}", Status.NOT_MODELLED, because, _SAID)
+
+
+def _not_there(source: str, switch: Obj, *, heard: bool) -> Entry:
+    """A source that may be elsewhere: open where the switch goes by what it holds, else said."""
+    if heard:
+        because = f"it is optional and not among the manifests: what it would tell {ref_of(switch)} is not known"
+        return Entry(source, Status.NOT_MODELLED, because, _ADD)
+    because = f"it is optional and not among the manifests; {ref_of(switch)} names none of its variables: taken to hold"
+    return Entry(source, Status.ASSUMED, f"{because} none that its programs heed by themselves (HTTPS_PROXY)")
+
+
+def _heeds(stakes: Stakes, switch: Obj, template: PodTemplate, container: Obj, texts: list[str]) -> bool:
+    """Whether a program may go by a variable that nothing here sets: its words name one, or are not all known."""
+    script = "\n".join(texts)
+    reading = stakes.reading(switch, template)
+    programs = {basename(words[0]) for words in reading.commands if words}
+    if reading.not_understood or not programs or not programs <= _KNOWN:
+        return True
+    named = {*_VARIABLE.findall(script), *_EXPANDED.findall(script)}
+    return bool(named - _own(container, script))
 
 
 def _queued(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
@@ -151,6 +169,9 @@ _ENVIRON = r"""(?:environ(?:\.get)?\s{0,9}[\[(]|getenv\()\s{0,9}["'](\w+)["']"""
 _COMPARED = lazy_re.compile(_ENVIRON + r"[^\n]{0,80}?(?:==|!=|\bin\b|\bis\b)")
 _NAMED = lazy_re.compile(r"(?m)^[ \t]*(\w+)[ \t]*=[^\n=]{0,80}?" + _ENVIRON)
 _VARIABLE = lazy_re.compile(r"\$\{?([A-Za-z_]\w*)")
+#: ...as a manifest's own words have it.
+_EXPANDED = lazy_re.compile(r"\$\(([A-Za-z_]\w*)\)")
+_MADE = lazy_re.compile(r"\b(?:read(?: -r)?|for|local|export|printf -v) +(\w+)|(?:^|[;&|\s])(\w+)=", re.MULTILINE)
 
 
 def _sealed(obj: Obj) -> bool:
@@ -160,13 +181,17 @@ def _sealed(obj: Obj) -> bool:
 def _compared(container: Obj, texts: Iterable[str]) -> list[str]:
     """The variables that scripts compare with something, apart from those that they, or a manifest, set."""
     script = "\n".join(texts)
-    own = {str(one.get("name")) for one in container.get("env") or () if "value" in one}
+    own = _own(container, script)
     asked = [name for said in _tested(script) for name in _VARIABLE.findall(said)]
     given = list(dict.fromkeys(_NAMED.findall(script)))[:_MOST_NAMED]
     asked += [*_COMPARED.findall(script), *(variable for name, variable in given if _asks(script, name))]
-    made = re.compile(r"\b(?:read(?: -r)?|for|local|export|printf -v) +(\w+)|(?:^|[;&|\s])(\w+)=", re.MULTILINE)
-    own |= {name for pair in made.findall(script) for name in pair}
     return [name for name in dict.fromkeys(asked) if name not in own]
+
+
+def _own(container: Obj, script: str) -> set[str]:
+    """The variables that a container's manifest, or its script, sets."""
+    own = {str(one.get("name")) for one in container.get("env") or () if "value" in one}
+    return own | {name for pair in _MADE.findall(script) for name in pair}
 
 
 def _tested(script: str) -> Iterator[str]:
@@ -216,6 +241,8 @@ _DEAF = frozenset({"kubectl", "sleep", "date", "echo"})
 #: ``sh -c SCRIPT``.
 _SHELL = 3
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
+#: ...and those that go by their words, proxies and kubeconfigs apart.
+_KNOWN = _DEAF | _SHELLS | {"curl", "jq", "xargs", "grep", "set", "test", "true"}
 
 
 def _sources(container: Obj) -> Iterator[tuple[str, Obj, str]]:

@@ -35,6 +35,7 @@ from killcheck.safety.sealing import is_sealed
 from killcheck.text.values import replace
 
 __all__ = [
+    "ANY_TEXT",
     "PASSING",
     "adding",
     "holds",
@@ -392,6 +393,10 @@ def _wanted(found: Obj, undo: Undo) -> Obj:
     return wanted
 
 
+#: Where an undo looks before it acts, and any text will do: a date, a person's name. No annotation is a list.
+ANY_TEXT: list[str] = []
+
+
 def compare(found: Obj, left: Obj, back: Obj) -> tuple[Obj, list[str]]:
     """What of ``back`` is still to be patched in, and what is neither as we left it nor as it was, in words."""
     mine: Obj = {}
@@ -399,9 +404,11 @@ def compare(found: Obj, left: Obj, back: Obj) -> tuple[Obj, list[str]]:
     for path, value in _leaves(left):
         marks = path in _SHARED
         now, was = dig(found, *path), _without_ours(path, found, left, back) if marks else dig(back, *path)
-        if _same(now, was) or (value == {} and isinstance(was, dict) and _covers(now, was)):
+        text = value == ANY_TEXT and isinstance(now, str) and now != was  # an empty one is a mark too
+        if (not text and _same(now, was)) or (value == {} and isinstance(was, dict) and _covers(now, was)):
             continue  # what was left to others is as it was: a write would say nothing, and could be refused
-        if marks or _same(now, value) or (isinstance(value, (dict, list)) and _covers(now, value)):
+        alike = _same(now, value) or (isinstance(value, (dict, list)) and _covers(now, value))
+        if marks or alike or text:
             _put(mine, path, was)
         else:
             theirs.append(f"{'.'.join(path)} was left at {json.dumps(value)} and is {json.dumps(now)} now")

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from killcheck.capabilities.cluster import Cluster
-from killcheck.kube.objects import Obj, dig, key_of, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, dig, key_of, name_of, ref_of
 from killcheck.kube.resources import Resource
-from killcheck.kube.workloads import has_ended
+from killcheck.kube.workloads import STOP_MARKS, has_ended, is_stopped
 from killcheck.machine.programs import again, count_again
 from killcheck.safety.foreseen import going_s
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal, Undo
-from killcheck.safety.undo import recreatable
+from killcheck.safety.undo import ANY_TEXT, recreatable
 from killcheck.spec.killpath import KillPath, Layer, Proof, Target
 from killcheck.watch import queues, wholeness
 from killcheck.watch.cost import USD_PER_HOUR
@@ -205,6 +205,16 @@ def _remember_object(
             what=f"{ref_of(obj)} was not suspended",
             manual=f"take spec.suspend off {ref_of(obj)}",
             transient=again or obj["kind"] == "Job",
+        )
+    if (mark := STOP_MARKS.get(obj["kind"])) and not is_stopped(obj):
+        journal.remember(
+            resource,
+            obj,
+            {"metadata": {"annotations": {mark: annotations_of(obj).get(mark)}}},
+            {"metadata": {"annotations": {mark: ANY_TEXT}}},
+            what=f"{ref_of(obj)} was not stopped",
+            manual=f"kubectl annotate {resource.qualified} {name} -n {namespace} {mark}-",
+            transient=again,
         )
 
 

@@ -182,12 +182,20 @@ def _of_events(scene: Scene, target: Target, objects: list[Obj]) -> Iterator[str
         if event.get("type") == "Warning"
         and dig(event, "involvedObject", "namespace", default="") == target.namespace
         and any(_begins(str(dig(event, "involvedObject", "name", default="")), name) for name in names)
+        and not _of_the_past(scene, event)
     ]
     for event in sorted(warnings, key=event_time, reverse=True):
         about: Obj = event["involvedObject"]
         yield (
             f"{about.get('kind')} {about.get('name')}: {event.get('reason')}: {_shortened(str(event.get('message')))}"
         )
+
+
+def _of_the_past(scene: Scene, event: Obj) -> bool:
+    """A pod that waited for a node and is gone: it lacks none."""
+    about: Obj = event["involvedObject"]
+    waited = (about.get("kind"), event.get("reason")) == ("Pod", "FailedScheduling")
+    return waited and scene.pods.get(about.get("name", ""), about.get("namespace", "")) is None
 
 
 def _no_node_to_come(scene: Scene, pod: Obj) -> list[str]:

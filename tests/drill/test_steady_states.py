@@ -120,6 +120,9 @@ JOB_SET = workload(
     "jobset.x-k8s.io/v1alpha2",
 )
 NOTEBOOK = workload("Notebook", {"template": {"spec": pod()}}, "kubeflow.org/v1beta1")
+KSERVE = "serving.kserve.io"
+SERVED = workload("InferenceService", {"predictor": pod()}, f"{KSERVE}/v1beta1")
+SERVED["metadata"]["annotations"] = {f"{KSERVE}/deploymentMode": "Standard"}
 SUSPEND = '{"spec":{"suspend":true}}'
 
 
@@ -178,11 +181,12 @@ SUSPEND = '{"spec":{"suspend":true}}'
             ],
             1,
         ),
+        ([SERVED, *switch("annotate", "isvc", "--all", "-n", NS, f"{KSERVE}/stop=true", groups=(KSERVE,))], 1),
     ],
-    ids=["StatefulSet", "Rollout", "asleep", "Job", "LeaderWorkerSet", "RayCluster", "JobSet", "Notebook"],
+    ids=["StatefulSet", "Rollout", "asleep", "Job", "LeaderWorkerSet", "RayCluster", "JobSet", "Notebook", "KServe"],
 )
 @pytest.mark.one_in(2)
-def test_all_pods_of_every_kind_are_on_before_the_trigger(tmp_path, objects, pods):
+def test_all_pods_of_every_kind_are_on_before_the_trigger_and_after_it(tmp_path, objects, pods):
     from killcheck import events
 
     seen: list[events.Event] = []
@@ -192,6 +196,7 @@ def test_all_pods_of_every_kind_are_on_before_the_trigger(tmp_path, objects, pod
     steady = [event for event in seen if isinstance(event, events.SteadyState)]
     assert [len(event.gpu_pods) for event in steady] == [pods], result.drills[0].why
     assert (result.verdict, result.exit_code) == ("survived", 0), result.drills[0].why
+    assert [event.steady_again for event in seen if isinstance(event, events.Healed)] == [True]
 
 
 def test_a_ray_group_never_goes_below_its_minimum(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from killcheck.safety.undo import compare
+from killcheck.safety.undo import ANY_TEXT, compare
 
 OURS, TRACKING, THEIRS = "killcheck.dev/hold", "batch.kubernetes.io/job-tracking", "example.com/mark"
 
@@ -43,3 +43,12 @@ def test_what_is_as_it_was_is_not_written_again():
         {"spec": {"replicas": 1}},
         [],
     )
+
+
+@pytest.mark.parametrize(("now", "back"), [("2026-03-01", True), ("", True), (None, False)])
+def test_mark_of_any_text_is_taken_away(now, back):
+    """Kubeflow's culler writes the time: whatever it is, it is not what was there."""
+    there = {"metadata": {"annotations": {} if now is None else {"stopped": now}}}
+    without = {"metadata": {"annotations": {"stopped": None}}}
+    mine, theirs = compare(there, {"metadata": {"annotations": {"stopped": ANY_TEXT}}}, without)
+    assert (bool(mine), theirs) == (back, [])

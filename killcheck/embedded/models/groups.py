@@ -25,6 +25,7 @@ from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict, NotFound
 from killcheck.kube.objects import Obj, annotations_of, copy, dig, labels_of, name_of, namespace_of, owners, uid_of
 from killcheck.kube.resources import Resource
+from killcheck.kube.workloads import STOP_MARKS
 
 __all__ = ["JOBSETS", "RAY_CLUSTERS", "Groups", "JobSets", "LeaderWorkerSets", "Notebooks", "RayClusters"]
 
@@ -34,7 +35,7 @@ _NOTEBOOKS = Resource("kubeflow.org", "v1", "notebooks", "Notebook")
 _LWS_NAME, _LWS_GROUP, _LWS_WORKER = (
     f"leaderworkerset.sigs.k8s.io/{part}" for part in ("name", "group-index", "worker-index")
 )
-_STOPPED = "kubeflow-resource-stopped"
+_STOPPED = STOP_MARKS["Notebook"]
 
 
 class Groups(Controller, ABC):

@@ -39,6 +39,7 @@ from killcheck.kube.objects import (
     uid_of,
 )
 from killcheck.kube.resources import Resource
+from killcheck.kube.workloads import is_stopped
 
 __all__ = ["IDLE_S", "InferenceServices", "KnativeInferenceServices", "KnativeServices"]
 
@@ -53,7 +54,7 @@ IDLE_S = 90.0
 _AUTOSCALING = "autoscaling.knative.dev"
 _MIN_SCALE = (f"{_AUTOSCALING}/min-scale", f"{_AUTOSCALING}/minScale")
 _INITIAL_SCALE = (f"{_AUTOSCALING}/initial-scale", f"{_AUTOSCALING}/initialScale")
-_MODE, _STOP, _CLASS = (f"serving.kserve.io/{part}" for part in ("deploymentMode", "stop", "autoscalerClass"))
+_MODE, _CLASS = (f"serving.kserve.io/{part}" for part in ("deploymentMode", "autoscalerClass"))
 #: The modes of an InferenceService, by their names then and now.
 _RAW, _SERVERLESS = frozenset({"RawDeployment", "Standard"}), frozenset({"Serverless", "Knative"})
 #: Labels of what Knative makes, and what its revisions are told apart by here.
@@ -247,7 +248,7 @@ def _mode(obj: Obj) -> str:
 
 def _components(obj: Obj) -> Iterator[tuple[str, Obj, int]]:
     """(name, what it says, its minimum) of each component; none of one that is stopped."""
-    if annotations_of(obj).get(_STOP) == "true":
+    if is_stopped(obj):
         return
     for component in _COMPONENTS:
         section = dig(obj, "spec", component)
