@@ -15,6 +15,7 @@ from killcheck.embedded.cluster import Cluster
 from killcheck.embedded.default_objects import node
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
+from killcheck.run.gc_tuning import collect_seldom
 
 #: One Deployment holds so many pods.
 EACH = 500
@@ -103,6 +104,7 @@ def play(nodes: int, pods: int) -> None:
 
 def main() -> None:
     """Play, with or without a profile."""
+    collect_seldom()  # as in killcheck's own processes
     sizes = [int(word) for word in sys.argv[1:] if word.isdigit()]
     nodes, pods = (sizes + [500, 5000][len(sizes) :])[:2]
     if "--profile" not in sys.argv:

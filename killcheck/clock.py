@@ -228,12 +228,11 @@ class Loop(ABC):
 
     def _run_one(self) -> bool:
         """Run the next callback that is due; False if none is."""
-        if self._due():
+        upcoming = self._next_due()
+        # What was made ready at an earlier moment goes first.
+        due = upcoming is not None and upcoming <= self.monotonic()
+        if due and not (self._ready and upcoming is not None and self._ready[0].when <= upcoming):
             timer = heapq.heappop(self._timers)
-            # What was made ready at an earlier moment goes first.
-            if self._ready and self._ready[0].when <= timer.when:
-                heapq.heappush(self._timers, timer)
-                timer = self._ready.popleft()
         elif self._ready:
             timer = self._ready.popleft()
         else:

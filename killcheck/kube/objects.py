@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, cast
 
 __all__ = [
@@ -184,5 +185,11 @@ def parse_time(text: str) -> datetime:
 
 def format_time(when: datetime, *, micro: bool = False) -> str:
     """metav1.Time (whole seconds), or MicroTime with ``micro``."""
+    return _formatted(when, micro)
+
+
+@lru_cache(maxsize=256)
+def _formatted(when: datetime, micro: bool) -> str:
+    """Much is written at one moment."""
     utc = when if when.tzinfo is UTC else when.astimezone(UTC)
     return utc.replace(tzinfo=None).isoformat(timespec="microseconds" if micro else "seconds") + "Z"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -30,6 +31,7 @@ class Route(NamedTuple):
     watched: bool = False
 
 
+@lru_cache(maxsize=1024)
 def route(path: str) -> Route:
     """Split a URL path as the API server's RequestInfo does."""
     parts = path.strip("/").split("/")

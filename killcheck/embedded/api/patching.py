@@ -189,7 +189,7 @@ class Patcher:
         fresh = {key: value for key, value in new.items() if key in _OWN or key not in shared}
         try:
             if content_type == STRATEGIC and schema is not None:
-                fresh = _restored(schema, fresh)
+                fresh = _restored(schema, fresh, old)
             elif schema is not None:
                 _check_kind(old, new)
             if schema == call.kind.schema and schema and content_type != STRATEGIC and not new.get("apiVersion"):
@@ -485,10 +485,10 @@ def _show_manager(manager: Manager, api_version: str) -> str:
     return shown
 
 
-def _restored(schema: str, obj: Obj) -> Obj:
+def _restored(schema: str, obj: Obj, old: Obj) -> Obj:
     """Raises StatusError 400 in the converter's words."""
     try:
-        return restored(schema, obj)
+        return restored(schema, obj, old)
     except Misfit as error:
         raise status.bad_request(str(error)) from error
 

@@ -25,39 +25,46 @@ class Misfit(Exception):
     """A value that cannot be converted, in the converter's words."""
 
 
-def restored(schema: str, obj: Obj) -> Obj:
-    """The object with whole numbers where the type has such. Raises Misfit at the first field that does not fit."""
+def restored(schema: str, obj: Obj, known: Obj | None = None) -> Obj:
+    """The object with whole numbers where the type has such. Raises Misfit at the first field that does not fit.
+
+    ``known``: an object of that type. What is its own very value, not one that is equal, is of its type already.
+    """
     result: Obj
     try:
-        result = _struct(schema, obj, _as_given)
+        result = _struct(schema, obj, _as_given, known)
     except Misfit:  # which is the first, the structure's order says: a type has far more fields than an object
-        result = _struct(schema, obj, _as_declared)
+        result = _struct(schema, obj, _as_declared, known)
     return result
 
 
 Fields = dict[str, schemas.Field]
-#: The fields of a structure that a map has.
-_Order = Callable[[Fields, Obj], Iterable[tuple[str, schemas.Field]]]
+#: The names of a map in which the fields of a structure are looked for.
+_Order = Callable[[Fields, Obj], Iterable[str]]
 
 
-def _as_given(fields: Fields, value: Obj) -> Iterable[tuple[str, schemas.Field]]:
-    return [(name, fields[name]) for name in value if name in fields]
+def _as_given(_fields: Fields, value: Obj) -> Iterable[str]:
+    return value
 
 
-def _as_declared(fields: Fields, value: Obj) -> Iterable[tuple[str, schemas.Field]]:
-    return [(name, field) for name, field in fields.items() if name in value]
+def _as_declared(fields: Fields, value: Obj) -> Iterable[str]:
+    return [name for name in fields if name in value]
 
 
-def _struct(schema: str, value: Any, order: _Order) -> Any:
-    if value is None:
-        return None
+def _struct(schema: str, value: Any, order: _Order, known: Any) -> Any:
+    if value is None or value is known:
+        return value
     if not isinstance(value, dict):
         raise Misfit(f"cannot restore struct from: {_kind(value)}")
     found = dict(value)
-    as_they_are = _as_they_are(schema)
-    for name, field in order(schemas.fields(schema), value):
-        if as_they_are.get(name) is not value[name].__class__:
-            found[name] = _shaped(field, field.shape, value[name], order)
+    as_they_are, fields = _as_they_are(schema), schemas.fields(schema)
+    before = known if known.__class__ is dict else {}
+    for name in order(fields, value):
+        given = value[name]
+        if as_they_are.get(name) is not given.__class__:
+            had, field = before.get(name), fields.get(name)
+            if given is not had and field is not None:
+                found[name] = _shaped(field, field.shape, given, order, had)
     return found
 
 
@@ -69,18 +76,20 @@ def _as_they_are(schema: str) -> dict[str, type]:
     return {name: plain[field.base] for name, field in declared if not field.shape and field.base in plain}
 
 
-def _shaped(field: schemas.Field, shape: str, value: Any, order: _Order) -> Any:
-    if value is None:
-        return None
+def _shaped(field: schemas.Field, shape: str, value: Any, order: _Order, known: Any) -> Any:
+    if value is None or value is known:
+        return value
     if not shape:
-        return _struct(field.base, value, order) if field.base in schemas.load() else _scalar(field, value)
+        return _struct(field.base, value, order, known) if field.base in schemas.load() else _scalar(field, value)
     if shape.startswith("[]"):
         if not isinstance(value, list):
             raise Misfit(f"cannot restore slice from {_kind(value)}")
-        return [_shaped(field, shape[2:], item, order) for item in value]
+        had = {id(item): item for item in known} if known.__class__ is list else {}
+        return [_shaped(field, shape[2:], item, order, had.get(id(item))) for item in value]
     if not isinstance(value, dict):
         raise Misfit(f"cannot restore map from {_kind(value)}")
-    return {key: _shaped(field, shape[2:], item, order) for key, item in value.items()}
+    before = known if known.__class__ is dict else {}
+    return {key: _shaped(field, shape[2:], item, order, before.get(key)) for key, item in value.items()}
 
 
 def _scalar(field: schemas.Field, value: Any) -> Any:

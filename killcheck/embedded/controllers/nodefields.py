@@ -57,26 +57,51 @@ class NodeIpam(Controller):
     def setup(self) -> None:
         """Follow nodes."""
         self._used: dict[str, str] = {}
+        #: The ranges of each node; how many of the first are taken, and those that were ever looked at.
+        self._of: dict[str, set[str]] = {}
+        self._taken = 0
+        self._ranges: list[str] = []
+        self._more = map(str, ip_network(CLUSTER_CIDR).subnets(new_prefix=NODE_MASK))
         self.nodes = self.follow(r.NODES, self._followed)
 
     def _followed(self, change: Change, _old: Obj | None, new: Obj) -> list[Key]:
         if change == "deleted":
-            self._used = {cidr: name for cidr, name in self._used.items() if name != name_of(new)}
+            for cidr in self._of.pop(name_of(new), ()):
+                self._used.pop(cidr, None)
+                self._taken = 0
             return []
         if "podCIDR" in (new.get("spec") or {}):
-            self._used[new["spec"]["podCIDR"]] = name_of(new)
+            self._take(new["spec"]["podCIDR"], name_of(new))
             return []
         return [("", name_of(new))]
 
     def reconcile(self, key: Key) -> None:
         """Give it the first range that is free."""
         node = self.nodes.get(key[1])
-        if node is None or "podCIDR" in (node.get("spec") or {}) or key[1] in self._used.values():
+        if node is None or "podCIDR" in (node.get("spec") or {}) or self._of.get(key[1]):
             return
-        every = map(str, ip_network(CLUSTER_CIDR).subnets(new_prefix=NODE_MASK))
-        cidr = next((one for one in every if one not in self._used), None)
+        cidr = self._free()
         if cidr is None:
             self.events.emit(node, "Normal", "CIDRNotAvailable", f"Node {key[1]} status is now: CIDRNotAvailable")
             return
         self.kube.patch(r.NODES, key[1], {"spec": {"podCIDR": cidr, "podCIDRs": [cidr]}}, kind="strategic")
-        self._used[cidr] = key[1]
+        self._take(cidr, key[1])
+
+    def _take(self, cidr: str, node: str) -> None:
+        before = self._used.get(cidr, node)
+        if before != node:
+            self._of[before].discard(cidr)
+        self._used[cidr] = node
+        self._of.setdefault(node, set()).add(cidr)
+
+    def _free(self) -> str | None:
+        """The first range that nobody has; None where all are taken."""
+        while True:
+            if self._taken == len(self._ranges):
+                fresh = next(self._more, None)
+                if fresh is None:
+                    return None
+                self._ranges.append(fresh)
+            if self._ranges[self._taken] not in self._used:
+                return self._ranges[self._taken]
+            self._taken += 1

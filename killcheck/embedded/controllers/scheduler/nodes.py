@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
+from itertools import count
 from math import ceil, floor
 
 from msgspec import Struct, field
@@ -19,6 +20,10 @@ __all__ = ["NodeInfo", "PodInfo", "Reject", "Snapshot", "amounts"]
 #: Requested by a container that says nothing, for scoring: 100 m of CPU, 200 MB.
 DEFAULT_CPU_M = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024
+
+
+#: No two states of a node have the same, of a node that was tried out neither.
+_STAMPS = count(1)
 
 
 class Reject(Struct, frozen=True):
@@ -55,6 +60,7 @@ class PodInfo:
         "priority",
         "requests",
         "scored",
+        "shape",
         "signature",
         "uid",
     )
@@ -83,6 +89,8 @@ class PodInfo:
         self.anti_affinity = _required(affinity.get("podAntiAffinity"))
         static = (spec.get("nodeSelector"), affinity.get("nodeAffinity"), spec.get("tolerations"), spec.get("nodeName"))
         self.signature = json.dumps(static, sort_keys=True)
+        #: What a node alone judges a pod by.
+        self.shape = (self.signature, self.scored, tuple(sorted(self.requests.items())))
 
 
 def _required(affinity: Obj | None) -> list[Obj]:
@@ -105,6 +113,8 @@ class NodeInfo(Struct):
     node: Obj | None = None
     #: Changes with everything about the node that does not depend on its pods.
     version: int = 0
+    #: Changes with everything about the node, its pods too.
+    stamp: int = 0
     labels: dict[str, str] = field(default_factory=dict)
     allocatable: dict[str, int] = field(default_factory=dict)
     requested: dict[str, int] = field(default_factory=dict)
@@ -121,6 +131,7 @@ class NodeInfo(Struct):
         """The node object as it is now."""
         self.node = node
         self.version += 1
+        self.stamp = next(_STAMPS)
         self.labels = labels_of(node)
         taints = dig(node, "spec", "taints", default=[])
         self.discouraged = [taint for taint in taints if taint["effect"] == "PreferNoSchedule"]
@@ -130,6 +141,7 @@ class NodeInfo(Struct):
     def add(self, info: PodInfo) -> None:
         """A pod is on the node, or about to be."""
         self.pods[info.uid] = info
+        self.stamp = next(_STAMPS)
         if info.anti_affinity:
             self.repelling[info.uid] = info
         if info.owner:
@@ -143,6 +155,7 @@ class NodeInfo(Struct):
         info = self.pods.pop(uid, None)
         if info is None:
             return None
+        self.stamp = next(_STAMPS)
         self.repelling.pop(uid, None)
         if info.owner:
             self.siblings[info.owner] -= 1
@@ -159,6 +172,7 @@ class NodeInfo(Struct):
             self.name,
             self.node,
             self.version,
+            self.stamp,
             self.labels,
             self.allocatable,
             dict(self.requested),

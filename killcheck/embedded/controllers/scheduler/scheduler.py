@@ -8,10 +8,10 @@ from killcheck.embedded.controllers.events import SeriesRecorder
 from killcheck.embedded.controllers.pods import is_terminal, node_of
 from killcheck.embedded.controllers.runtime import Component
 from killcheck.embedded.controllers.scheduler import claims as dra
-from killcheck.embedded.controllers.scheduler.attempt import Attempt, fit_message
+from killcheck.embedded.controllers.scheduler.attempt import Attempt, Judged, fit_message
 from killcheck.embedded.controllers.scheduler.backlog import Backlog, Waiting
 from killcheck.embedded.controllers.scheduler.claims import ClaimCheck
-from killcheck.embedded.controllers.scheduler.filters import StaticFilter, tolerates
+from killcheck.embedded.controllers.scheduler.filters import tolerates
 from killcheck.embedded.controllers.scheduler.nodes import PodInfo, Snapshot
 from killcheck.embedded.controllers.scheduler.preemption import Plan, find_room
 from killcheck.embedded.controllers.scheduler.scores import best_node
@@ -72,7 +72,7 @@ class Scheduler(Component):
     def setup(self) -> None:
         """Follow everything a decision depends on."""
         self.snapshot = Snapshot()
-        self.static = StaticFilter()
+        self.judged = Judged()
         self.backlog = Backlog(self.loop, self._try_all)
         self.series = SeriesRecorder(self.kube, self.loop, self.name, host="control-plane")
         self.gated: dict[str, PodInfo] = {}
@@ -104,7 +104,7 @@ class Scheduler(Component):
     def _node_changed(self, change: Change, old: Obj | None, new: Obj) -> None:
         if change == "deleted":
             self.snapshot.drop_node(name_of(new))
-            self.static.forget(name_of(new))
+            self.judged.forget(name_of(new))
             self.backlog.changed("PodTopologySpread")
             return
         if old is None:
@@ -211,7 +211,7 @@ class Scheduler(Component):
         attempt = Attempt(
             info,
             self.snapshot,
-            self.static,
+            self.judged,
             claims=self._claim_check(info.pod),
             volumes=self._volume_check(info.pod),
             namespaces=self._namespace_labels,
@@ -226,7 +226,7 @@ class Scheduler(Component):
         found, looked = attempt.feasible(self._start_at % total)
         self._start_at = (self._start_at + looked) % total
         if found:
-            best = best_node(info, found, attempt.nodes, self._namespace_labels)
+            best = best_node(info, found, attempt.nodes, self._namespace_labels, attempt.allocations)
             self._assign(attempt, best.name)
             return
         self._refused(attempt)

@@ -13,7 +13,7 @@ from killcheck.embedded.controllers.scheduler.filters import matches_term, toler
 from killcheck.embedded.controllers.scheduler.nodes import NodeInfo, PodInfo
 from killcheck.kube.objects import Obj
 
-__all__ = ["best_node"]
+__all__ = ["allocation", "best_node"]
 
 _WEIGHTED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -23,11 +23,11 @@ def best_node(
     nodes: list[NodeInfo],
     everywhere: list[NodeInfo],
     labels_of_namespace: NamespaceLabels,
+    totals: dict[str, float],
 ) -> NodeInfo:
-    """The best of ``nodes`` (at least one); of equals the first."""
+    """The best of ``nodes`` (at least one); of equals the first. ``totals``: their allocations, to which is added."""
     if len(nodes) == 1:
         return nodes[0]
-    totals = {at.name: _allocation(info, at) for at in nodes}
     pod = info.pod
     affinity = pod["spec"].get("affinity") or {}
     preferred = (affinity.get("nodeAffinity") or {}).get(_WEIGHTED) or []
@@ -73,7 +73,7 @@ def _add(
         totals[name] += weight * (100.0 - scaled if fewer_is_better else scaled)
 
 
-def _allocation(info: PodInfo, at: NodeInfo) -> float:
+def allocation(info: PodInfo, at: NodeInfo) -> float:
     """Least allocated and balanced allocation over CPU and memory."""
     shares = []
     for used, more, name in zip(at.scored, info.scored, ("cpu", "memory"), strict=True):
