@@ -96,8 +96,10 @@ def lack(scene: Scene, target: Target, *, why: bool = True) -> str | None:
         return f"{target} has ended, and does not run again: whoever submits it starts the next"
     if not scene.replicas(target):
         return f"{target} asks for no replicas: nothing to turn off"
-    wanted = sum(pods_wanted(obj) for obj in objects) - len(_without_room(scene, target))
     on = [pod for pod in scene.pods_of(target) if dig(pod, "status", "phase") == "Running"]
+    if not on and not why:  # how many it would be is nothing to who waits for it after every callback
+        return f"no GPU pod of {target} runs"
+    wanted = sum(pods_wanted(obj) for obj in objects) - len(_without_room(scene, target))
     if on and len(on) >= wanted:
         return None
     missing = f"{len(on)} of {max(wanted, 1)} GPU pods of {target} run"

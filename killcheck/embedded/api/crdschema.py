@@ -357,16 +357,15 @@ def _check_combined(value: Any, schema: Obj, path: str) -> Iterator[Obj]:
     def fits(other: Obj) -> bool:
         return next(_check(value, other, path), None) is None
 
-    shown = _shown(value)
     for other in schema.get("allOf") or []:
         yield from _check(value, other, path)
     any_of, one_of = schema.get("anyOf"), schema.get("oneOf")
     if any_of and not schema.get("x-kubernetes-int-or-string") and not any(fits(other) for other in any_of):
-        yield _invalid(path, shown, f"{path} in body must validate at least one schema (anyOf)")
+        yield _invalid(path, _shown(value), f"{path} in body must validate at least one schema (anyOf)")
     if one_of and sum(fits(other) for other in one_of) != 1:
-        yield _invalid(path, shown, f"{path} in body must validate one and only one schema (oneOf)")
+        yield _invalid(path, _shown(value), f"{path} in body must validate one and only one schema (oneOf)")
     if schema.get("not") and fits(schema["not"]):
-        yield _invalid(path, shown, f"{path} in body must not validate the schema (not)")
+        yield _invalid(path, _shown(value), f"{path} in body must not validate the schema (not)")
 
 
 _DATE = lazy_re.compile(r"\d{4}-\d\d-\d\d")
