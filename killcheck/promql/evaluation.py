@@ -110,16 +110,28 @@ class Matching(Struct, frozen=True):
 _REPEATED_GROUP = lazy_re.compile(r"(?<!\\)\)[*+{]")
 _REPEAT = lazy_re.compile(r"(?<!\\)(?:[*+]|\{\d*,)")
 _REPEATS = 3
+#: What Python's patterns have and RE2's have not: looking around, references back.
+_NOT_RE2 = lazy_re.compile(r"\(\?(?:[=!>(]|<[=!]|P[=>])|(?<!\\)(?:\\\\)*\\[1-9]|\\[ZAuU]")
 
 
 def pattern(text: str) -> re.Pattern[str]:
     """A regular expression as label matchers have them. Raises Unsupported."""
+    if _NOT_RE2.search(text):
+        raise Unsupported(f"{text!r} is no regular expression of Prometheus'")
     if _REPEATED_GROUP.search(text) or len(_REPEAT.findall(text)) > _REPEATS:
         raise Unsupported(f"{text!r} may take longer than a night to match")
     try:
         return re.compile(text)
     except re.error as error:
         raise Unsupported(f"{text!r} is no regular expression here: {error}") from error
+
+
+def matcher(label: str, how: str, value: str) -> Callable[[Mapping[str, str]], bool]:
+    """One label matcher. Raises Unsupported."""
+    if "~" not in how:
+        return lambda labels: (labels.get(label, "") == value) is (how == "=")
+    wanted = pattern(value)
+    return lambda labels: (wanted.fullmatch(labels.get(label, "")) is not None) is (how == "=~")
 
 
 def each(value: Value, apply: Callable[[float], float]) -> Value:
@@ -235,7 +247,10 @@ def label_replace(inner: Run, target: str, replacement: str, source_label: str, 
         value = inner(source, at)
         if not isinstance(value, dict):
             raise Unsupported("label_replace of a number")
-        return {renamed(labels): one for labels, one in value.items()}
+        found = {renamed(labels): one for labels, one in value.items()}
+        if len(found) < len(value):
+            raise Unsupported("label_replace makes several series the same")
+        return found
 
     return run
 
@@ -298,9 +313,9 @@ def binary(word: str, left: Run, right: Run, matching: Matching, *, as_bool: boo
             return _filtered(word, one, lambda value: (value, number(other)), as_bool=as_bool)
         if isinstance(other, dict):
             return _filtered(word, other, lambda value: (number(one), value), as_bool=as_bool)
-        if word in COMPARE:
-            return float(COMPARE[word](one, other))
-        return ARITHMETIC[word](one, other)
+        if word in COMPARE and not as_bool:
+            raise Unsupported("two numbers are compared without bool")
+        return float(COMPARE[word](one, other)) if word in COMPARE else ARITHMETIC[word](one, other)
 
     return run
 
@@ -354,6 +369,8 @@ def _matched(word: str, one: Vector, other: Vector, matching: Matching, *, as_bo
         seen.add(shared)
         partner, its = by_key[shared]
         result = _taken_over(labels, partner, matching.included) if matching.many else shared
+        if matching.many and result in found:
+            raise Unsupported(f"{matching.many} makes several series the same")
         left, right = (its, value) if swapped else (value, its)
         if word not in COMPARE:
             found[result] = ARITHMETIC[word](left, right)

@@ -33,6 +33,8 @@ _TOKEN = lazy_re.compile(
 )""",
     re.VERBOSE,
 )
+#: The largest unit first, each once.
+_DURATION = lazy_re.compile(r"(?:\d+y)?(?:\d+w)?(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?(?:\d+ms)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
 #: Operators by how tightly they bind, the loosest first; ``^`` is above signs.
 _LEVELS: tuple[tuple[str, ...], ...] = (
@@ -47,12 +49,21 @@ SUBQUERY_STEP_S = 60.0
 _CHOOSING = ("topk", "bottomk", "quantile")
 
 
+#: A metric and its label matchers: (label, operator, value).
+Selected = tuple[str, tuple[tuple[str, str, str], ...]]
+
+
 class Expr(Struct, frozen=True):
-    """A parsed expression: ``evaluate(source, at)``; ``metrics`` are the names that it reads."""
+    """A parsed expression: ``evaluate(source, at)``; ``metrics`` are the names that it reads, ``selectors`` the same
+    with their matchers; ``joined`` the labels by which sides are matched, ``made`` those that it makes itself.
+    """
 
     text: str
     metrics: frozenset[str]
     run: Run
+    selectors: tuple[Selected, ...] = ()
+    joined: frozenset[str] = frozenset()
+    made: frozenset[str] = frozenset()
 
     def evaluate(self, source: Source, at: float) -> Vector:
         """Its vector at a moment (a number as one series without labels). Raises Unsupported for unknown metrics."""
@@ -68,10 +79,9 @@ class Expr(Struct, frozen=True):
 
 def duration_s(text: str) -> float:
     """``1h30m`` in seconds. Raises Unsupported."""
-    parts = re.findall(r"(\d+)(ms|[smhdwy])", text)
-    if not parts or "".join(n + u for n, u in parts) != text:
+    if not text or not _DURATION.fullmatch(text):
         raise Unsupported(f"{text!r} is no duration")
-    return sum(int(number) * _UNITS[unit] for number, unit in parts)
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(ms|[smhdwy])", text))
 
 
 def parse(text: str) -> Expr:
@@ -94,6 +104,7 @@ class _Selector(Struct, frozen=True):
 
     name: str
     matches: Callable[[Mapping[str, str]], bool]
+    matchers: tuple[tuple[str, str, str], ...] = ()
 
     def instant(self, source: Source, at: float) -> Vector:
         """Its series then."""
@@ -113,7 +124,9 @@ class _Selector(Struct, frozen=True):
 class _Parser(Struct):
     text: str
     tokens: list[tuple[str, str]] = field(default_factory=list)
-    metrics: set[str] = field(default_factory=set)
+    selectors: list[_Selector] = field(default_factory=list)
+    joined: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
     at: int = 0
 
     def __post_init__(self) -> None:
@@ -147,7 +160,9 @@ class _Parser(Struct):
         run = self.instant()
         if self.peek():
             raise Unsupported(f"{self.peek()!r} is not understood there")
-        return Expr(self.text, frozenset(self.metrics), run)
+        read = tuple((one.name, one.matchers) for one in self.selectors)
+        metrics = frozenset(one.name for one in self.selectors)
+        return Expr(self.text, metrics, run, read, frozenset(self.joined), frozenset(self.made))
 
     # -- grammar -------------------------------------------------------------------------------------------
     def instant(self, level: int = 0) -> Run:
@@ -165,6 +180,7 @@ class _Parser(Struct):
             if as_bool:
                 self.take()
             matching = self.matching()
+            _sound(word, matching, as_bool=as_bool)
             left = ev.binary(word, _no_range(left), self.instant(level + 1), matching, as_bool=as_bool)
         return left
 
@@ -175,6 +191,7 @@ class _Parser(Struct):
             return Matching()
         self.take()
         names = self.names()
+        self.joined |= set(names) if how == "on" else set()
         many = self.peek().lower()
         if many not in ("group_left", "group_right"):
             return Matching(how, frozenset(names))
@@ -187,8 +204,8 @@ class _Parser(Struct):
         self.take("(")
         while self.peek() != ")":
             found.append(self.take())
-            if self.peek() == ",":
-                self.take()
+            if self.peek() != ")":
+                self.take(",")
         self.take(")")
         return found
 
@@ -208,6 +225,7 @@ class _Parser(Struct):
         """What has a value, its range, its offset."""
         atom = self.atom()
         found: Run | _Ranged
+        moves = isinstance(atom, _Selector) or self.peek() == "["
         if self.peek() == "[":
             found = self.range_of(atom)
         else:
@@ -215,8 +233,13 @@ class _Parser(Struct):
         if self.peek() == "@":
             raise Unsupported("@")
         if self.peek().lower() == "offset":
+            if not moves:
+                raise Unsupported("an offset of something that is no selector")
             self.take()
-            found = _shifted(found, self.duration(signed=True))
+            by_s = self.duration(signed=True)
+            if by_s < 0:
+                raise UnknownSeries("it reads what is yet to come (a negative offset)")
+            found = _shifted(found, by_s)
         return found
 
     def range_of(self, atom: Run | _Selector) -> _Ranged:
@@ -262,8 +285,10 @@ class _Parser(Struct):
             return self.aggregate(word.lower())
         if self.peek() == "(":
             return self.function(word)
-        self.metrics.add(word)
-        return _Selector(word, self.matchers())
+        tests, matchers = self.matchers()
+        found = _Selector(word, lambda labels: all(test(labels) for test in tests), matchers)
+        self.selectors.append(found)
+        return found
 
     def aggregate(self, word: str) -> Run:
         """``sum``, ``max``... over an inner expression, by or without labels; ``topk`` with its number first."""
@@ -311,7 +336,9 @@ class _Parser(Struct):
         if word in ev.SIMPLE:
             return ev.SIMPLE[word](self.instant())
         if word == "label_replace":
-            return ev.label_replace(self.instant(), *self.strings(4))
+            renamed, words = self.instant(), self.strings(4)
+            self.made.add(words[0])
+            return ev.label_replace(renamed, *words)
         raise Unsupported(f"function {word}")
 
     def range_argument(self, word: str) -> _Ranged:
@@ -346,26 +373,30 @@ class _Parser(Struct):
         word = self.take()
         return word[1:-1] if word[0] == "`" else re.sub(r"\\(.)", _unescaped, word[1:-1])
 
-    def matchers(self) -> Callable[[Mapping[str, str]], bool]:
-        """Label matchers in braces, or none."""
+    def matchers(self) -> tuple[list[Callable[[Mapping[str, str]], bool]], tuple[tuple[str, str, str], ...]]:
+        """Label matchers in braces, or none: as tests, and as they are written."""
         tests: list[Callable[[Mapping[str, str]], bool]] = []
+        said = list[tuple[str, str, str]]()
         if self.peek() == "{":
             self.take()
             while self.peek() != "}":
-                tests.append(self.matcher())
-                if self.peek() == ",":
-                    self.take()
+                label, how, value = self.take(), self.take("=", "!=", "=~", "!~"), self.string()
+                tests.append(ev.matcher(label, how, value))
+                said.append((label, how, value))
+                if self.peek() != "}":
+                    self.take(",")
             self.take("}")
-        return lambda labels: all(test(labels) for test in tests)
+        return tests, tuple(said)
 
-    def matcher(self) -> Callable[[Mapping[str, str]], bool]:
-        """One label matcher."""
-        label, how = self.take(), self.take("=", "!=", "=~", "!~")
-        value = self.string()
-        if "~" not in how:
-            return lambda labels: (labels.get(label, "") == value) is (how == "=")
-        pattern = ev.pattern(value)
-        return lambda labels: (pattern.fullmatch(labels.get(label, "")) is not None) is (how == "=~")
+
+def _sound(word: str, matching: Matching, *, as_bool: bool) -> None:
+    """What Prometheus' parser refuses of an operator. Raises Unsupported."""
+    if as_bool and word not in ev.COMPARE:
+        raise Unsupported(f"bool after {word!r}")
+    if matching.many and word in ("and", "or", "unless"):
+        raise Unsupported(f"{matching.many} after {word!r}")
+    if matching.how == "on" and matching.names & set(matching.included):
+        raise Unsupported(f"a label both in on and in {matching.many}")
 
 
 def _without_comments(text: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from killcheck.promql import exporters
 from killcheck.promql.evaluation import EVALUATED, Matrix
 from killcheck.promql.language import Expr, Labels, UnknownSeries, Unsupported, Vector, parse
 from killcheck.text import lazy_re
-from killcheck.witnesses import promtool
+from killcheck.witnesses import matched, promtool
 from killcheck.witnesses.rules import Evaluated, Record, Rule
 from killcheck.witnesses.series import BEFORE_S, STEP_S, History
 
@@ -29,6 +29,10 @@ __all__ = ["evaluate"]
 
 #: How often it is asked whether an alert fires while the GPUs work, in seconds.
 LOOK_BACK_S = 3 * 3600.0
+#: Groups that are evaluated as often as this look at the trigger's own moment, as far as anybody can tell.
+_OFTEN_S = 60.0
+#: Series are looked back for so long (Prometheus' default): what is recorded more seldom has gaps.
+_LOOKBACK_S = 300.0
 #: How deep recorded series may rest on others.
 _MAX_DEPTH = 8
 
@@ -53,16 +57,19 @@ def evaluate(
 
 
 def _evaluate(rule: Rule, source: _Recorded, within_s: float) -> Evaluated:
-    if rule.problem:
-        return Evaluated(rule, unproven=rule.problem)
+    if rule.problem or rule.silent:
+        return Evaluated(rule, unproven=rule.problem, silent=rule.silent)
     source.history.begin()
     try:
         expr = parse(rule.expr)
+        matched.known(expr, source)
         unseen = _DISCOVERED.findall(rule.expr)
         lacking = sorted(set(unseen) - source.history.label_names()) if unseen else []
         if lacking:
             raise UnknownSeries(f"{lacking[0]}: nothing here gives nodes such a label")
         fires_s = _fires(rule, expr, source, within_s)
+        if fires_s is None and (several := _indistinct(rule, expr, source, within_s)):
+            return Evaluated(rule, silent=several)
         if fires_s is not None and _always(expr, source):
             told = "it fires while the GPUs work too, day and night: of this night it says nothing"
             return Evaluated(rule, unproven=told)
@@ -79,6 +86,7 @@ def _evaluate(rule: Rule, source: _Recorded, within_s: float) -> Evaluated:
 def _silent(expr: Expr, source: _Recorded) -> Iterator[str]:
     """Why an expression is never true: a metric that nobody makes, labels that nobody exports."""
     yield from filter(None, map(source.missing, sorted(expr.metrics)))
+    yield from matched.nowhere(expr, source)
     if source.history.labels_taken:
         return
     for name in sorted(expr.metrics & {"kube_node_labels", "kube_pod_labels", "kube_deployment_labels"}):
@@ -87,13 +95,45 @@ def _silent(expr: Expr, source: _Recorded) -> Iterator[str]:
 
 
 def _fires(rule: Rule, expr: Expr, source: _Recorded, within_s: float) -> float | None:
+    """When it first has held for as long as it must, at the moments at which its group is evaluated."""
     since: dict[Labels, float] = {}
-    for step in range(int(within_s // STEP_S) + 1):
-        at = step * STEP_S
-        since = {labels: since.get(labels, at) for labels in expr.evaluate(source, at)}
+    for at in _moments(rule, within_s):
+        found = expr.evaluate(source, at - rule.offset_s)
+        if _failed(rule, found):
+            found = Vector()
+        since = {labels: since.get(labels, at) for labels in found}
         if any(at - begun >= rule.for_s for begun in since.values()):
             return at
     return None
+
+
+def _moments(rule: Rule, within_s: float) -> Iterator[float]:
+    """When a rule is evaluated: from the trigger on, or, of a group that is so more seldom, one interval after it."""
+    step = max(STEP_S, rule.interval_s or 0.0)
+    first = 0 if step <= _OFTEN_S else 1
+    return (n * step for n in range(first, int(within_s // step) + 1))
+
+
+def _failed(rule: Rule, found: Vector) -> bool:
+    """Whether an evaluation fails: more alerts than its group allows, or several that its labels make the same."""
+    return bool(rule.limit and len(found) > rule.limit) or len(_labelled(rule, found)) < len(found)
+
+
+def _labelled(rule: Rule, found: Vector) -> set[Labels]:
+    """The alerts' labels, with the rule's own on top; what a template says is of each alert."""
+    own = {key: value for key, value in rule.labels if "{{" not in value}
+    return {frozenset((dict(labels) | own).items()) for labels in found} if own else set(found)
+
+
+def _indistinct(rule: Rule, expr: Expr, source: _Recorded, within_s: float) -> str:
+    """Why every evaluation of a rule that would hold fails; empty where none does."""
+    for at in _moments(rule, within_s):
+        found = expr.evaluate(source, at - rule.offset_s)
+        if rule.limit and len(found) > rule.limit:
+            return f"its group's limit is {rule.limit}, and {len(found)} alerts are more: Prometheus drops them all"
+        if _failed(rule, found):
+            return "its labels make several alerts the same, which Prometheus refuses"
+    return ""
 
 
 def _always(expr: Expr, source: _Recorded) -> bool:
@@ -111,7 +151,9 @@ def _taken(rule: Rule, expr: Expr, source: _Recorded) -> Iterator[str]:
         yield f"dcgm-exporter's counters file names {', '.join(own)}, which it does not as shipped"
     if any(name.startswith("DCGM_") for name in expr.metrics) and re.search(r"[(,{]\s*node\s*[),=!]", rule.expr):
         yield "the scrape gives dcgm-exporter's series a label node"
-    yield from _scraped([rule.expr, *source.recorded(expr.metrics)])
+    if source.history.honours_taken:
+        yield from _scraped([rule.expr, *source.recorded(expr.metrics)])
+    yield from matched.taken(expr)
     if source.history.labels_taken and re.search(r"\bkube_\w+_labels\b", rule.expr):
         labels = sorted(set(re.findall(r"\blabel_\w+\b(?!\s*\()", rule.expr)))
         yield f"kube-state-metrics exports {', '.join(labels) or 'labels'} (--metric-labels-allowlist)"
@@ -137,6 +179,10 @@ class _Recorded(Struct):
 
     def _of(self, name: str) -> list[Record]:
         return [one for one in self.records if one.name == name]
+
+    def labels(self, name: str) -> Mapping[str, set[str]] | None:
+        """The values of every label of a metric's series; None of what rules record, and of what is never there."""
+        return None if self._of(name) or self.missing(name) else self.history.labels_of(name)
 
     def recorded(self, names: Iterable[str]) -> list[str]:
         """The expressions by which rules record such series."""
@@ -167,8 +213,11 @@ class _Recorded(Struct):
             raise Unsupported(f"{name} is recorded of itself")
         deeper, found = _Recorded(self.history, self.records, self._depth + 1), Vector()
         for rule in rules:
-            for labels, value in parse(rule.expr).evaluate(deeper, at).items():
-                found[frozenset((dict(labels) | dict(rule.labels)).items())] = value
+            if (rule.interval_s or 0.0) > _LOOKBACK_S:
+                raise UnknownSeries(f"{name} is recorded every {rule.interval_s:.0f} s, and is not there in between")
+            made = parse(rule.expr).evaluate(deeper, at)
+            own = {frozenset((dict(labels) | dict(rule.labels)).items()): value for labels, value in made.items()}
+            found |= own if len(own) == len(made) else {}  # Prometheus refuses several of the same labels
         return found
 
     def window(self, name: str, at: float, length: float) -> Matrix:

@@ -16,7 +16,17 @@ from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.text import lazy_re
 
-__all__ = ["ABOUT_GPUS", "BUSY", "GPU_METRICS", "KNOWN", "Exporters", "Sample", "allowed_labels", "samples"]
+__all__ = [
+    "ABOUT_GPUS",
+    "BUSY",
+    "GPU_METRICS",
+    "KNOWN",
+    "Exporters",
+    "Sample",
+    "allowed_labels",
+    "dcgm_monitor",
+    "samples",
+]
 
 #: A metric, its labels, its value.
 Sample = tuple[str, dict[str, str], float]
@@ -38,11 +48,23 @@ _NOT_IN_A_LABEL = lazy_re.compile(r"[^a-zA-Z0-9_]")
 class Exporters(Struct, frozen=True):
     """How they are set up. ``labels``: which labels kube-state-metrics exports, by resource in its plural; None: every
     one, as nobody saw its arguments. ``discovered``: nodes have the labels that GPU feature discovery gives them
-    (otherwise the least of them is taken to be there).
+    (otherwise the least of them is taken to be there). ``monitor``: the ServiceMonitor by which dcgm-exporter is
+    scraped; None: nobody saw it, and cards have the labels of their pods in both spellings.
     """
 
     labels: Mapping[str, frozenset[str]] | None = None
     discovered: bool = False
+    monitor: Obj | None = None
+
+    def held(self, labels: dict[str, str]) -> dict[str, str]:
+        """What the scrape calls labels that the exporter gives itself (``honorLabels``, by default false)."""
+        renamed = {f"exported_{label}": value for label, value in labels.items()}
+        if self.monitor is None:
+            return labels | renamed
+        if any(one.get("honorLabels") is True for one in _endpoints(self.monitor)):
+            return labels
+        own = dig(self.monitor, "spec", "namespaceSelector", "matchNames", 0) or namespace_of(self.monitor)
+        return {"namespace": str(own), "pod": "dcgm-exporter-0", "container": "dcgm-exporter", **renamed}
 
     def exports(self, resource: str, label: str) -> bool:
         """Whether a label of such objects is exported."""
@@ -50,6 +72,17 @@ class Exporters(Struct, frozen=True):
             return True
         allowed = self.labels.get(resource, frozenset())
         return label in allowed or "*" in allowed
+
+
+def dcgm_monitor(monitors: Iterable[Obj]) -> Obj | None:
+    """The only one of some ServiceMonitors and PodMonitors that is about dcgm-exporter and changes no labels."""
+    about = [one for one in monitors if "dcgm" in f"{name_of(one)} {dig(one, 'spec', 'selector')}"]
+    plain = not any(end.get("relabelings") or end.get("metricRelabelings") for one in about for end in _endpoints(one))
+    return about[0] if len(about) == 1 and plain else None
+
+
+def _endpoints(monitor: Obj) -> list[Obj]:
+    return [*dig(monitor, "spec", "endpoints", default=[]), *dig(monitor, "spec", "podMetricsEndpoints", default=[])]
 
 
 def allowed_labels(workloads: Iterable[Obj]) -> dict[str, frozenset[str]] | None:
@@ -74,12 +107,26 @@ def samples(
     targets: Iterable[Obj],
     exporters: Exporters | None = None,
 ) -> Iterator[Sample]:
-    """What the exporters would say of these objects."""
+    """What the exporters would say of these objects, and what the scrape of each adds."""
     exporters = exporters or Exporters()
+    for metric, labels, value in _said(pods, nodes, jobs, targets, exporters):
+        yield metric, labels | _scraped(metric, labels), value
+
+
+def _scraped(metric: str, labels: Mapping[str, str]) -> dict[str, str]:
+    """``job`` and ``instance``: of dcgm-exporter one a node. Made up: no matcher may rest on one."""
+    if metric.startswith("DCGM_"):
+        return {"job": "dcgm-exporter", "instance": f"{labels['Hostname']}:9400"}
+    return {"job": "kube-state-metrics", "instance": "kube-state-metrics:8080"}
+
+
+def _said(
+    pods: Iterable[Obj], nodes: Iterable[Obj], jobs: Iterable[Obj], targets: Iterable[Obj], exporters: Exporters
+) -> Iterator[Sample]:
     for pod in pods:
         if gpus.devices(pod) and dig(pod, "spec", "nodeName"):
             yield from _of_pod(pod, exporters)
-            yield from _of_cards(pod)
+            yield from _of_cards(pod, exporters)
     for node in nodes:
         yield from _of_node(node, exporters)
     for job in jobs:
@@ -105,11 +152,10 @@ def _of_pod(pod: Obj, exporters: Exporters) -> Iterator[Sample]:
         yield metric, asked, float(gpus.devices(pod))
 
 
-def _of_cards(pod: Obj) -> Iterator[Sample]:
+def _of_cards(pod: Obj, exporters: Exporters) -> Iterator[Sample]:
     """dcgm-exporter of the cards that a pod holds."""
     node, container = str(dig(pod, "spec", "nodeName")), str(dig(pod, "spec", "containers", 0, "name", default=""))
-    held = {"namespace": namespace_of(pod), "pod": name_of(pod), "container": container}
-    held |= {f"exported_{label}": value for label, value in held.items()}
+    held = exporters.held({"namespace": namespace_of(pod), "pod": name_of(pod), "container": container})
     for gpu in range(gpus.devices(pod)):
         card = {"gpu": str(gpu), "device": f"nvidia{gpu}", "UUID": f"GPU-{node}-{gpu}", "Hostname": node, "node": node}
         for metric in GPU_METRICS:

@@ -21,13 +21,15 @@ from killcheck.cloud.session import AskError
 from killcheck.entries import Becomes, leaves
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
-from killcheck.kube.objects import dig, name_of, namespace_of
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.kube.resources import Resource
 from killcheck.spec.cloud_access import Alarm
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Proof
 from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import Timeline
 from killcheck.witnesses.alarms import evaluate
-from killcheck.witnesses.exported import Exporters, allowed_labels, samples
+from killcheck.witnesses.exported import Exporters, allowed_labels, dcgm_monitor, samples
+from killcheck.witnesses.loading import as_loaded, selected
 from killcheck.witnesses.rules import Evaluated, Record, Rule, records_of, rules_of
 from killcheck.witnesses.series import History
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Lack", "Unproven", "Witnesses"]
 
 
+#: The Prometheus operator's API.
+_OPERATOR = "monitoring.coreos.com/v1"
 #: How long a machine may take from its launch until a Node stands for it, in seconds.
 JOIN_S = 120.0
 
@@ -72,6 +76,8 @@ class Witnesses:
         self._wanted = kill_path.alarm or Alarm()
         self._rules: list[Rule] | None = None
         self._records: list[Record] = []
+        #: Whether it was seen who loads the rules.
+        self._loads = False
         self._exporters = Exporters(discovered=cluster.real)
         self._histories: list[History] = []
         self.results = Results(aws, urls) if aws is not None and urls else None
@@ -126,7 +132,7 @@ class Witnesses:
     def _alerts(self) -> list[Rule]:
         kube = self.cluster.kube
         try:
-            resource = kube.resource_for("monitoring.coreos.com/v1", "PrometheusRule")
+            resource = kube.resource_for(_OPERATOR, "PrometheusRule")
             objects = kube.list(resource).items
         except NotFound:
             return []
@@ -134,11 +140,35 @@ class Witnesses:
             if self._wants_alarm:
                 raise Unproven(f"P5 unproven: the alert rules cannot be read: {error}") from error
             return []
-        rules, self._records = rules_of(objects, self._wanted), records_of(objects)
+        rules = rules_of(objects, self._wanted)
+        servers = self._custom("Prometheus", "ThanosRuler") if objects else []
+        self._loads = bool(servers)
+        namespaces = self._listed(r.NAMESPACES) if servers else []
+        self._records = records_of(selected(objects, servers, namespaces))
         expressions = [*(one.expr for one in rules), *(one.expr for one in self._records)]
-        if any("_labels" in expr for expr in expressions):
-            self._exporters = Exporters(self._labels(), discovered=self.cluster.real)
-        return rules
+        if any("_labels" in expr or "DCGM_" in expr for expr in expressions):
+            monitors = self._custom("ServiceMonitor", "PodMonitor")
+            self._exporters = Exporters(self._labels(), discovered=self.cluster.real, monitor=dcgm_monitor(monitors))
+        return as_loaded(rules, objects, servers, namespaces) if rules else rules
+
+    def _custom(self, *kinds: str) -> list[Obj]:
+        """Objects of the operator's: those of the manifests that it was made of, or of the cluster."""
+        manifests = () if self.cluster.real else self.cluster.inventory().objects
+        found = [
+            obj
+            for obj in manifests
+            if obj.get("kind") in kinds and str(obj.get("apiVersion", "")).startswith(_OPERATOR)
+        ]
+        for kind in kinds if not found else ():
+            with suppress(KubeError):  # none are served, or none may be seen
+                found += self.cluster.kube.list(self.cluster.kube.resource_for(_OPERATOR, kind)).items
+        return found
+
+    def _listed(self, resource: Resource) -> list[Obj]:
+        try:
+            return list(self.cluster.kube.list(resource).items)
+        except KubeError:
+            return []
 
     def _labels(self) -> dict[str, frozenset[str]] | None:
         """Which labels kube-state-metrics exports; None where it is not seen."""
@@ -161,7 +191,10 @@ class Witnesses:
         """The trigger is pulled: what is on is taken to be idle from now on."""
         if self._rules is not None:
             taken = self._exporters.labels is None
-            self._histories = [History(now, labels_taken=taken), History(now, stay_on=True, labels_taken=taken)]
+            kept = self._exporters.monitor is None
+            self._histories = [
+                History(now, stay_on=stay, labels_taken=taken, honours_taken=kept) for stay in (False, True)
+            ]
             self.sample(now)
 
     def sample(self, now: datetime) -> None:
@@ -304,9 +337,11 @@ class Witnesses:
                 yield f"alert {one.rule.alert}: {one.unproven}"
             elif one.fires_s is not None:
                 night = "" if stayed_on else ", had the GPUs stayed on and idle"
+                unseen = f"whether {'' if self._loads else 'a Prometheus loads it, and '}anybody would be told"
+                taken = "".join(f"; taken: {what}" for what in one.taken)
                 yield (
                     f"alert {one.rule.alert} fires {one.fires_s / 60:.0f} min after the trigger{night} (evaluated; "
-                    f"whether anybody would be told was not seen{''.join(f'; taken: {what}' for what in one.taken)})"
+                    f"{unseen} was not seen{taken})"
                 )
             elif one.silent:
                 yield f"alert {one.rule.alert} never fires: {one.silent}"

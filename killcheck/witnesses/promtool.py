@@ -13,21 +13,26 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from killcheck.promql import exporters
 from killcheck.text import lazy_re
+from killcheck.text.shown import brief
 from killcheck.witnesses.rules import Evaluated, Record, Rule
 from killcheck.witnesses.series import STEP_S, History
 
-__all__ = ["ask"]
+__all__ = ["ask", "refusal"]
 
 #: How far back series go before the trigger, in seconds: longer than the ranges in use.
 _LEAD_S = 6 * 3600.0
 #: How finely the moment of firing is told, in seconds.
 _LOOK_S = 60.0
 _LIMIT_S = 30.0
+#: What groups have of the operator's own, and no file of Prometheus has.
+_OPERATORS_OWN = frozenset({"partial_response_strategy"})
 _OF_THE_CLOCK = lazy_re.compile(
     r"\b(?:time|timestamp|minute|hour|day_of_\w+|month|year|days_in_month)\s*\(|_(?:time|created)\b"
 )
@@ -65,6 +70,37 @@ def ask(rule: Rule, history: History, records: Sequence[Record], within_s: float
     return Evaluated(rule, moments[0] if moments else None, silent=silent, taken=("promtool was asked",))
 
 
+def refusal(groups: Sequence[Mapping[str, Any]]) -> str:
+    """What Prometheus refuses of a file of rules, and so the whole of it; empty: nothing, or nobody was asked."""
+    program = shutil.which("promtool")
+    if program is None:
+        return ""
+    plain = [{key: value for key, value in group.items() if key not in _OPERATORS_OWN} for group in groups]
+    return _refusal(program, json.dumps({"groups": plain}, sort_keys=True, default=str))
+
+
+@cache
+def _refusal(program: str, text: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="killcheck-promtool-") as folder:
+        file = Path(folder, "rules.yaml")
+        file.write_text(text, encoding="utf-8")
+        ran = _ran([program, "check", "rules", file.name], Path(folder))
+    code, told = ran or (0, "")
+    if not code or "not found in type" in told:  # a field that this promtool is too old for
+        return ""
+    lines = [line.partition("rules.yaml:")[2].strip() for line in told.splitlines() if "rules.yaml:" in line]
+    return brief(next(filter(None, lines), _last_line(told)))
+
+
+def _ran(command: Sequence[str], folder: Path) -> tuple[int, str] | None:
+    """The exit code and output of a program; None where it did not end."""
+    try:
+        ran = subprocess.run(command, cwd=folder, env={}, check=False, capture_output=True, text=True, timeout=_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return ran.returncode, ran.stdout + ran.stderr
+
+
 def _metrics(expr: str) -> set[str]:
     return {word for word in _WORDS.findall(_APART.sub(" ", expr)) if word.lower() not in _KEYWORDS}
 
@@ -91,12 +127,7 @@ def _tested(
     }
     (folder / "rules.yaml").write_text(json.dumps(rules), encoding="utf-8")
     (folder / "test.yaml").write_text(json.dumps(test), encoding="utf-8")
-    command = [program, "test", "rules", "test.yaml"]
-    try:
-        ran = subprocess.run(command, cwd=folder, env={}, check=False, capture_output=True, text=True, timeout=_LIMIT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return ran.returncode, ran.stdout + ran.stderr
+    return _ran([program, "test", "rules", "test.yaml"], folder)
 
 
 def _series(history: History, names: Sequence[str], within_s: float) -> Iterator[dict[str, str]]:
@@ -119,4 +150,5 @@ def _seconds(text: str) -> float:
 
 def _last_line(told: str) -> str:
     lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith(("Unit Testing", " "))]
-    return next((line for line in told.splitlines() if "pars" in line.lower()), lines[-1] if lines else "").strip()
+    says = [line for line in told.splitlines() if "pars" in line.lower() or "err" in line.lower()]
+    return next(iter(says), lines[-1] if lines else "it does not say why").strip()

@@ -22,21 +22,31 @@ _ABOUT = lazy_re.compile(r"DCGM_|nvidia|gpu|neuron", re.IGNORECASE)
 
 
 class Rule(Struct, frozen=True):
-    """One alert: ``object`` is the PrometheusRule it is in; ``for_s`` how long it must hold before it fires."""
+    """One alert: ``object`` is the PrometheusRule it is in; ``for_s`` how long it must hold before it fires.
+
+    Of its group: how often it is evaluated (None: as often as everything), how far back, and how many alerts fail it
+    (0: none do). ``silent``: why Prometheus never evaluates it.
+    """
 
     alert: str
     expr: str
     for_s: float
     object: str
     problem: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    interval_s: float | None = None
+    offset_s: float = 0.0
+    limit: int = 0
+    silent: str = ""
 
 
 class Record(Struct, frozen=True):
-    """A recorded series: the metric ``name`` is what ``expr`` says, with ``labels`` on top."""
+    """A recorded series: the metric ``name`` is what ``expr`` says, with ``labels`` on top, every ``interval_s``."""
 
     name: str
     expr: str
     labels: tuple[tuple[str, str], ...] = ()
+    interval_s: float | None = None
 
 
 class Evaluated(Struct, frozen=True):
@@ -55,37 +65,58 @@ class Evaluated(Struct, frozen=True):
 def rules_of(objects: Iterable[Obj], wanted: Alarm) -> list[Rule]:
     """The alerts that are about GPUs, or those that the spec names."""
     found = []
-    for where, rule in _rules(objects):
+    for where, group, rule in _rules(objects):
         name, expr = str(rule.get("alert") or ""), str(rule.get("expr", ""))
         if not name:
             continue
         if any(fnmatchcase(name, p) for p in wanted.alerts) if wanted.alerts else _ABOUT.search(expr):
-            found.append(_rule(name, expr, str(rule.get("for") or "0s"), where))
+            found.append(_rule(name, rule, group, where))
     return found
 
 
 def records_of(objects: Iterable[Obj]) -> list[Record]:
     """What the rules record."""
     return [
-        Record(
-            str(rule["record"]),
-            str(rule.get("expr", "")),
-            tuple(sorted((str(key), str(value)) for key, value in (rule.get("labels") or {}).items())),
-        )
-        for _, rule in _rules(objects)
+        Record(str(rule["record"]), str(rule.get("expr", "")), _labels(rule), _seconds(group.get("interval")))
+        for _, group, rule in _rules(objects)
         if rule.get("record")
     ]
 
 
-def _rules(objects: Iterable[Obj]) -> Iterator[tuple[str, Obj]]:
+def _rules(objects: Iterable[Obj]) -> Iterator[tuple[str, Obj, Obj]]:
     for obj in objects:
         for group in dig(obj, "spec", "groups", default=[]):
             for rule in group.get("rules") or ():
-                yield f"{namespace_of(obj)}/{name_of(obj)}", rule
+                yield f"{namespace_of(obj)}/{name_of(obj)}", group, rule
 
 
-def _rule(name: str, expr: str, wait: str, where: str) -> Rule:
+def _rule(name: str, rule: Obj, group: Obj, where: str) -> Rule:
+    expr, wait = str(rule.get("expr", "")), str(rule.get("for") or "0s")
+    limit = group.get("limit")
     try:
-        return Rule(name, expr, duration_s(wait) if wait != "0" else 0.0, where)
+        return Rule(
+            name,
+            expr,
+            duration_s(wait) if wait != "0" else 0.0,
+            where,
+            labels=_labels(rule),
+            interval_s=_seconds(group.get("interval")),
+            offset_s=_seconds(group.get("query_offset")) or 0.0,
+            limit=limit if isinstance(limit, int) else 0,
+        )
     except Unsupported as error:
         return Rule(name, expr, 0.0, where, str(error))
+
+
+def _labels(rule: Obj) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((str(key), str(value)) for key, value in (rule.get("labels") or {}).items()))
+
+
+def _seconds(text: object) -> float | None:
+    """A duration of a group; None where there is none that can be read."""
+    if not text:
+        return None
+    try:
+        return duration_s(str(text))
+    except Unsupported:
+        return None

@@ -50,6 +50,8 @@ class History(Struct):
     stay_on: bool = False
     #: Nobody saw which labels kube-state-metrics exports.
     labels_taken: bool = True
+    #: Nobody saw how dcgm-exporter is scraped.
+    honours_taken: bool = True
     _series: dict[str, dict[Labels, _Series]] = field(default_factory=dict)
     _there: set[tuple[str, Labels]] = field(default_factory=set)
     _looked: int = 0
@@ -95,6 +97,14 @@ class History(Struct):
     def label_names(self) -> frozenset[str]:
         """Every label of every series."""
         return frozenset(label for by_labels in self._series.values() for labels in by_labels for label, _ in labels)
+
+    def labels_of(self, name: str) -> dict[str, set[str]]:
+        """The values of each label of a metric's series."""
+        found: dict[str, set[str]] = {}
+        for labels in self._series.get(name, {}):
+            for label, value in labels:
+                found.setdefault(label, set()).add(value)
+        return found
 
     def texts(self, name: str, moments: Sequence[float]) -> Iterator[tuple[Labels, list[float | None]]]:
         """The series of a metric, each with its value at some moments."""

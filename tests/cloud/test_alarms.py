@@ -16,7 +16,7 @@ from killcheck.spec import specfile
 from killcheck.spec.cloud_access import Alarm
 from killcheck.spec.killpath import Proof
 from killcheck.text.values import replace
-from killcheck.witnesses import alarms, exported, rules
+from killcheck.witnesses import alarms, exported, loading, rules
 from killcheck.witnesses.series import History
 
 
@@ -305,6 +305,129 @@ def test_only_alerts_about_gpus_or_those_that_are_named():
     obj = {"metadata": {"name": "x"}, "spec": {"groups": [{"rules": [{"alert": "Down", "expr": "up == 0"}]}]}}
     (named,) = rules.rules_of([obj], Alarm(alerts=("Do*",)))
     assert "up is nothing that a drill produces" in alarms.evaluate([named], history(), 3600.0)[0].unproven
+
+
+IDLES = "DCGM_FI_DEV_GPU_UTIL"
+
+
+def grouped(expr, *others, labels=None, **group):
+    """A PrometheusRule of one alert, its group with further fields and rules."""
+    said = {"alert": "GPUIdle", "expr": expr, "for": "0s", "labels": labels or {}}
+    spec = {"groups": [{"name": "g", **group, "rules": [said, *others]}]}
+    return {"kind": "PrometheusRule", "metadata": {"namespace": "monitoring", "name": "gpus"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("made", "unproven", "silent"),
+    [
+        # What Prometheus' parser refuses, and so may not be taken to fire.
+        (grouped(f"avg_over_time({IDLES}[10m]) offset 5m < 3"), "an offset of something", "pars"),
+        (grouped(f"{IDLES} < 5 and on(node) group_left() kube_pod_info"), "group_left after 'and'", "pars"),
+        (grouped(f"{IDLES} * on(node) group_left(node) kube_pod_info < 5"), "a label both in on", "pars"),
+        (grouped(f"{IDLES} + bool 0 < 5"), "bool after '+'", "pars"),
+        (grouped(f"sum by (node pod) ({IDLES}) < 5"), "expected ,", "pars"),
+        (grouped(IDLES + '{gpu="0" pod="x"} < 5'), "expected ,", "pars"),
+        (grouped(f"avg_over_time({IDLES}[1m1h]) < 5"), "is no duration", "pars"),
+        (grouped(IDLES + '{gpu=~"(?!x).*"} < 5'), "no regular expression of Prometheus'", "pars"),
+        # What it fails to evaluate.
+        (
+            grouped(f'label_replace(sum by (gpu) ({IDLES}), "gpu", "all", "gpu", ".*") < 5'),
+            "several series the same",
+            "refuses it",
+        ),
+        (
+            grouped(f"sum by (gpu, node) ({IDLES}) * on(node) group_left(gpu) kube_pod_info < 5"),
+            "the same",
+            "refuses it",
+        ),
+        (
+            grouped(f"sum by (gpu) ({IDLES}) < 5", labels={"gpu": "all"}),
+            None,
+            "its labels make several alerts the same",
+        ),
+        (grouped(f"{IDLES} < 5", limit=1), None, "its group's limit is 1"),
+        # What its group says of when it is evaluated.
+        (grouped(f"{IDLES} < 5", interval="6h"), None, ""),
+        (grouped(f"{IDLES} < 5", query_offset="2h"), None, ""),
+        # Labels that nobody knows, and values that nothing has.
+        (grouped(f"{IDLES} offset -1h < 5"), "yet to come", None),
+        (grouped(IDLES + '{job="nvidia-dcgm-exporter"} < 5'), "what the scrape calls its job", None),
+        (grouped(IDLES + '{modelName=~".*H100.*"} < 5'), "a label modelName is not known", None),
+        (grouped(IDLES + '{exported_namepace="inference"} < 5'), "it has exported_namespace", None),
+        (grouped(IDLES + '{namespace="inference",exported_namespace="inference"} < 5'), "is read by both", None),
+        (grouped(f"{IDLES} < 5 and on(uid) kube_pod_info"), "joined by uid", None),
+        (grouped(IDLES + '{exported_namespace="infrence"} < 5'), None, "(there is inference)"),
+        (grouped(f"max by (node) ({IDLES}) < 5 and ignoring(pod, namespace) kube_pod_info"), None, ""),
+    ],
+)
+def test_what_never_rings_is_not_taken_to_ring(made, unproven, silent):
+    """``unproven``: what is said without promtool; ``silent``: what is known, or said with it (None: nothing)."""
+    (told,) = alarms.evaluate(rules.rules_of([made], Alarm()), history(), 3600.0)
+    assert told.fires_s is None
+    if told.unproven or silent is None:
+        assert unproven is not None
+        assert unproven in told.unproven
+    else:
+        assert silent in told.silent
+
+
+def prometheus(namespace="monitoring", **spec):
+    return {"kind": "Prometheus", "metadata": {"namespace": namespace, "name": "k8s"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("server", "silent", "problem", "interval"),
+    [
+        (prometheus(ruleSelector={}), "", "", None),
+        (prometheus(), "selects no rules of that namespace", "", None),
+        (prometheus("other", ruleSelector={}), "selects no rules of that namespace", "", None),
+        (prometheus("other", ruleSelector={}, ruleNamespaceSelector={}), "", "", None),
+        (prometheus(ruleSelector={"matchLabels": {"release": "kps"}}), "k8s is release=kps", "", None),
+        (prometheus(ruleSelector={}, evaluationInterval="5m"), "", "", 300.0),
+        (prometheus(ruleSelector={}, enforcedNamespaceLabel="namespace"), "", "enforcedNamespaceLabel", None),
+    ],
+)
+def test_whether_a_prometheus_loads_a_rule(server, silent, problem, interval):
+    made = grouped(f"{IDLES} < 5")
+    (told,) = loading.as_loaded(rules.rules_of([made], Alarm()), [made], [server], [])
+    assert (bool(told.silent), bool(told.problem)) == (bool(silent), bool(problem))
+    assert silent in told.silent
+    assert problem in told.problem
+    assert told.interval_s == interval
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool here")
+@pytest.mark.parametrize(
+    ("other", "refused"),
+    [
+        ({"alert": "X", "expr": "sum(up{) > 1"}, True),
+        ({"alert": "X", "expr": "up", "annotations": {"s": "{{ $l "}}, True),
+        ({"alert": "X", "expr": "up == 0"}, False),
+    ],
+)
+def test_a_rule_beside_it_that_is_refused_takes_it_along(other, refused):
+    made = grouped(f"{IDLES} < 5", other, partial_response_strategy="warn")
+    (told,) = loading.as_loaded(rules.rules_of([made], Alarm()), [made], [], [])
+    assert ("refuses its PrometheusRule whole" in told.silent) is refused
+
+
+@pytest.mark.parametrize(
+    ("ends", "expr", "fires"),
+    [
+        ([{"port": "metrics"}], IDLES + '{namespace="inference"} < 5', None),
+        ([{"port": "metrics"}], IDLES + '{exported_namespace="inference"} < 5', 0.0),
+        ([{"honorLabels": True}], IDLES + '{namespace="inference"} < 5', 0.0),
+        ([{"honorLabels": True}], IDLES + '{exported_namespace="inference"} < 5', None),
+        ([{"relabelings": [{}]}], IDLES + '{namespace="inference"} < 5', 0.0),
+    ],
+)
+def test_the_monitor_of_the_exporter_says_what_its_labels_are_called(ends, expr, fires):
+    monitor = {"metadata": {"name": "dcgm-exporter", "namespace": "ops"}, "spec": {"endpoints": ends}}
+    made = History(START, honours_taken=False)
+    exporters = exported.Exporters(monitor=exported.dcgm_monitor([monitor]))
+    made.record(START, exported.samples([POD], [], [], [], exporters))
+    (told,) = alarms.evaluate(rule(expr), made, 3600.0)
+    assert told.fires_s == fires
 
 
 def test_a_wait_that_cannot_be_read_is_unproven():
