@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe, Severity
 from killcheck.probes.bindings import mended_binding
+from killcheck.probes.rehearsed import is_gone, is_not_served, mistaken
 from killcheck.probes.where import command_path, complaints
 from killcheck.probes.world import SCALED, Executor, World
 
@@ -20,7 +20,7 @@ from killcheck.text.yamlfile import Path
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Call, Firing
 
-__all__ = ["CallRefused", "is_gone", "is_own_limit", "mistaken"]
+__all__ = ["CallRefused", "is_own_limit"]
 
 #: What programs say of a file that is not there, and shells of a variable.
 _UNREAD = lazy_re.compile(r"no such file|can't open|cannot open|not found|permission denied|unbound variable", re.I)
@@ -80,13 +80,7 @@ def is_own_limit(call: Call) -> bool:
     from killcheck.embedded import builtin
 
     ours = call.group in {kind.resource.group for kind in builtin()} | _FORMER
-    return call.status == 501 or (not ours and _is_not_served(call))
-
-
-def _is_not_served(call: Call) -> bool:
-    """Whether the path itself leads nowhere, rather than to an object that is not there."""
-    words = ("page not found", "could not find the requested resource")
-    return call.status == 404 and any(word in call.answer for word in words)
+    return call.status == 501 or (not ours and is_not_served(call))
 
 
 def _home(call: Call) -> str | None:
@@ -96,25 +90,6 @@ def _home(call: Call) -> str | None:
     homes = [kind.resource.group for kind in builtin() if kind.resource.plural == call.resource]
     ours = call.group in {kind.resource.group for kind in builtin()} | _FORMER
     return homes[0] if ours and homes and call.group not in homes else None
-
-
-def mistaken(call: Call, firing: Firing) -> bool:
-    """Whether a program looked for an object that is not there, where one of nearly that name, or of that name in
-    another namespace or of another kind, holds GPUs and stays on."""
-    if call.status != 404 or call.resource not in SCALED or not call.name or _is_not_served(call):
-        return False
-    stay = [change for change in firing.changes if not change.off and change.after]
-    near = [change.name for change in stay if change.namespace == call.namespace]
-    return call.name in [change.name for change in stay] or bool(get_close_matches(call.name, near, 1, _MISSPELT))
-
-
-def is_gone(call: Call, firing: Firing) -> bool:
-    """Whether a program that ends well turned off all that holds GPUs in a namespace, and names one more there that is
-    not there: nothing is on that it could have meant."""
-    looked = call.status == 404 and call.resource in SCALED and bool(call.name) and not _is_not_served(call)
-    here = [change for change in firing.changes if change.namespace == call.namespace]
-    elsewhere = any(change.name == call.name and not change.off for change in firing.changes)
-    return looked and firing.exit_code == 0 and bool(here) and all(c.off for c in here) and not elsewhere
 
 
 def _severity(call: Call, first: Firing) -> Severity:
@@ -146,7 +121,7 @@ def _only_waits(call: Call, first: Firing) -> bool:
 
 
 def _near(world: World, call: Call) -> str:
-    if call.status not in (403, 404) or not call.name or _is_not_served(call) or call.resource not in SCALED:
+    if call.status not in (403, 404) or not call.name or is_not_served(call) or call.resource not in SCALED:
         return ""
     there = [name_of(h.obj) for h in world.holders if h.namespace == call.namespace]
     same = [h for h in world.holders if name_of(h.obj) == call.name]
@@ -172,7 +147,7 @@ def _remedy(world: World, one: Executor, call: Call) -> str:
             f'Grant {{apiGroups: ["{group}"], resources: [{resource}], verbs: [{verb}]}} to ServiceAccount '
             f"{one.namespace}/{one.account}" + where
         )
-    if _is_not_served(call):
+    if is_not_served(call):
         return f"Ask for a version of {call.resource} that is served ({group or 'core'}/{call.version} is not)."
     if call.status == 404:
         return "Name the object that is there, in its namespace."

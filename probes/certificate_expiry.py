@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from killcheck.probes.base import Evidence, Finding, Probe, Severity
-from killcheck.probes.webhook_down import on_the_way
+from killcheck.probes.webhooks import on_the_way
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube.certificates import decoded, in_kubeconfig, not_after, signed_in

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
+from killcheck.probes.rehearsed import lost_in
 from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World, namespace_or_default
 
@@ -14,10 +15,9 @@ from killcheck.executor import cloud_lines, cloud_machines
 from killcheck.kube.objects import annotations_of, name_of
 
 if TYPE_CHECKING:
-    from killcheck.rehearsal.clouds import CloudCall
-    from killcheck.rehearsal.record import Firing, Rehearsed
+    from killcheck.rehearsal.record import Rehearsed
 
-__all__ = ["CloudCalls", "lost_in"]
+__all__ = ["CloudCalls"]
 
 
 class CloudCalls(Probe):
@@ -80,10 +80,3 @@ def _told(seen: Rehearsed) -> Iterable[str]:
     lost = lost_in(seen.refused)
     if lost is not None:
         yield f"ends with exit code 0 although '{lost}' was refused (rehearsed with a cloud that refuses everything)"
-
-
-def lost_in(refused: Firing | None) -> CloudCall | None:
-    """The first call that a cloud refused of a program that ended well all the same; None: it did not, or none was."""
-    if refused is None or refused.exit_code != 0:
-        return None
-    return next((call for call in refused.clouds if call.refused), None)

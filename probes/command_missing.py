@@ -8,26 +8,21 @@ from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
+from killcheck.probes.rehearsed import not_found
 from killcheck.probes.world import Executor, World
 
 from killcheck import executor
 from killcheck.executor import Reading
-from killcheck.images.contents import Contents, contents_of
+from killcheck.images.contents import Contents, contents_of, is_known
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import Obj
 from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
 
 if TYPE_CHECKING:
-    from killcheck.rehearsal.record import Ending
+    pass
 
-__all__ = ["CommandMissing", "fetched", "known", "not_found"]
-
-_NOT_FOUND = lazy_re.compile(
-    r"(?:^|: |\bexec: \")([\w./+-]+)(?:\": .*(?:not found in \$PATH|no such file)|: (?:command )?not found)",
-    re.MULTILINE,
-)
-
+__all__ = ["CommandMissing", "fetched"]
 
 #: A script's first line that ends as Windows ends lines: the carriage return is taken for a part of the name.
 _RETURNS = lazy_re.compile(r"^#![^\n]*\r(?=\n)", re.M)
@@ -41,19 +36,6 @@ _FETCHES = (
 def fetched(text: str, tool: str) -> bool:
     """Whether a script fetches a program before it calls it."""
     return re.search(rf"{_FETCHES}[^\n;&|]*(?<![\w.-]){re.escape(tool)}(?![\w.-])", text) is not None
-
-
-def not_found(ending: Ending) -> list[str]:
-    """The commands that a shell, or what starts containers, did not find."""
-    return list(dict.fromkeys(_NOT_FOUND.findall(ending.log)))
-
-
-def known(image: str) -> bool:
-    """Whether anything is known of what an image contains."""
-    try:
-        return contents_of(parse(image)).known
-    except InvalidReference:
-        return False
 
 
 def _is_read(image: str) -> bool:
@@ -167,7 +149,7 @@ class CommandMissing(Probe):
                 if not missing:
                     continue
                 words = ", ".join(missing)
-                if known(image) or set(missing) <= contents_of(parse(image)).without:
+                if is_known(image) or set(missing) <= contents_of(parse(image)).without:
                     yield self.finding(
                         world, one.owner, (*path, "image"), f"{image} has no {words}: {ending.last_words}", seen=True
                     )

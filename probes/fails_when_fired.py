@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.command_missing import known, not_found
+from killcheck.probes.rehearsed import not_found, telling
 from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World
 
+from killcheck.images.contents import is_known
 from killcheck.rehearsal.record import Ending, Outcome
 from killcheck.text import lazy_re
 
@@ -46,7 +47,7 @@ class FailsWhenFired(Probe):
             return self.unproven(world, one.owner, f"{message} (a rehearsal serves no {missing})")
         if services:
             return self.unproven(world, one.owner, f"{message} (it asks Service {services[0]}: nothing answers there)")
-        if "ModuleNotFoundError" in failed.log and not known(_image(one, failed)):
+        if "ModuleNotFoundError" in failed.log and not is_known(_image(one, failed)):
             return self.unproven(world, one.owner, f"{message} (this host has it not; the image may)")
         if _OUT_OF_REACH.search(failed.log) and (addresses := _addresses(one)):
             message += f"; it asks {', '.join(addresses)}, outside the cluster"
@@ -98,15 +99,6 @@ def _remedy(said: str) -> str:
     wanted = [remedy for sign, remedy in _REMEDIES if sign in words]
     known = wanted and ("localhost" in words or words.startswith("exec "))
     return wanted[0] if known else FailsWhenFired.remedy
-
-
-def telling(ending: Ending) -> str:
-    """The line of a log that says what was wrong: the first that begins with ``error``, or else the last."""
-    if " " in ending.reason:  # a sentence: who ended it
-        return ending.reason[:300]
-    lines = [line.strip() for line in ending.log.splitlines() if line.strip()]
-    errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
-    return (errors or lines[-1:] or [ending.reason or "it says nothing"])[0][:300]
 
 
 def _image(one: Executor, ending: Ending) -> str:

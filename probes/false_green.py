@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.call_refused import is_gone, mistaken
+from killcheck.probes.rehearsed import is_gone, mistaken
 from killcheck.probes.where import command_path
 from killcheck.probes.world import SCALED, Executor, World
 

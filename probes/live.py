@@ -16,8 +16,7 @@ from killcheck.kube.errors import ApiError, Forbidden, KubeError, TooManyRequest
 from killcheck.kube.objects import Obj, copy, dig, name_of, ref_of
 
 if TYPE_CHECKING:
-    from killcheck.probes import Executor, World
-    from killcheck.probes.world import Answers
+    from killcheck.probes.world import Answers, Executor, World
 
     from killcheck.executor import ApiCall
 

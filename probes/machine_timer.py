@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Evidence, Finding, Probe
-from killcheck.probes.cloud_call import lost_in
-from killcheck.probes.fails_when_fired import telling
+from killcheck.probes.rehearsed import lost_in, telling
 from killcheck.probes.world import World
 
 from killcheck.executor import cloud_lines, cloud_machines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.fails_when_fired import telling
+from killcheck.probes.rehearsed import telling
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.fails_when_fired import telling
+from killcheck.probes.rehearsed import telling
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
+from killcheck.probes.webhooks import on_the_way
 from killcheck.probes.world import World, selected
 
 from killcheck.kube.objects import Obj, dig, labels_of, ref_of
 
-__all__ = ["WebhookDown", "on_the_way"]
+__all__ = ["WebhookDown"]
 
 
 class WebhookDown(Probe):
@@ -54,21 +55,6 @@ class WebhookDown(Probe):
         if world.live and behind and not any(dig(obj, "status", "readyReplicas") for obj in behind):
             return f"no pod of {ref_of(behind[0])} behind it is ready"
         return None
-
-
-_WAY = (("", "pods"), ("", "pods/eviction"), ("apps", "deployments/scale"), ("apps", "deployments"), ("batch", "jobs"))
-
-
-def on_the_way(hook: Obj) -> list[str]:
-    """The resources of the kill path that a webhook is asked about."""
-    return [
-        resource
-        for rule in hook.get("rules") or ()
-        for group, resource in _WAY
-        if {group, "*"} & set(rule.get("apiGroups") or ())
-        and {resource, resource.partition("/")[0] + "/*", "*/*" if "/" in resource else "*", "*/*"}
-        & set(rule.get("resources") or ())
-    ]
 
 
 def _what(hook: Obj) -> str:

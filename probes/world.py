@@ -185,12 +185,6 @@ class World(Struct, dict=True):
         """(target, one of its pod templates) for every target that is here."""
         return [(obj, template) for _, obj in self.targets for template in templates(obj)]
 
-    def is_target(self, kind: str, namespace: str, name: str) -> bool:
-        """Whether an object is one that must go off."""
-        return any(
-            (o.get("kind"), namespace_or_default(o), name_of(o)) == (kind, namespace, name) for _, o in self.targets
-        )
-
     @cached_property
     def schedules(self) -> list[tuple[Layer, Obj]]:
         """The CronJobs that are layers."""

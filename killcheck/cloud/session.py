@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, field
 
-__all__ = ["CALLS", "NO_BOTO3", "AskError", "Aws", "Call", "Kind", "call", "clients_of", "explain", "pages", "policy"]
+__all__ = ["CALLS", "NO_BOTO3", "AskError", "Aws", "Call", "Kind", "call", "explain", "pages", "policy"]
 
 #: How a question can fail; each is *not knowing*, never an answer.
 Kind = Literal[
@@ -408,11 +408,6 @@ def _short(error: Exception) -> str:
 
 def _named(service: str, operation: str) -> str:
     return f"{service}:{''.join(part.capitalize() for part in operation.split('_'))}"
-
-
-def clients_of(part: str) -> list[str]:
-    """The IAM actions that a part of killcheck needs."""
-    return sorted({action for one in CALLS.values() if one.part == part for action in one.needs})
 
 
 # -- the policy --------------------------------------------------------------------------------------------

@@ -254,16 +254,22 @@ class Fault(ABC):
         return None
 
     @classmethod
-    def not_installed(cls, kube: Kube) -> str:
-        """That what it acts :attr:`through` is not served there, a sentence; empty: it is. Raises KubeError."""
+    def not_installed(cls, kube: Kube) -> str | None:
+        """That what it acts :attr:`through` is not served there, a sentence; None: it is. Raises KubeError."""
         if cls.through is None:
-            return ""
+            return None
         resource, project = cls.through
         try:
             served = any(one.plural == resource.plural for one in kube.resources(resource.api_version))
         except NotFound:
             served = False
-        return "" if served else f"{project} is not installed here: there is no {resource.qualified}"
+        return None if served else f"{project} is not installed here: there is no {resource.qualified}"
+
+    def must_be_installed(self, kube: Kube) -> None:
+        """Raise FaultError where what it acts :attr:`through` is not there."""
+        missing = self.not_installed(kube)
+        if missing is not None:
+            raise FaultError(missing)
 
     @abstractmethod
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:

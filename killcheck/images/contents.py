@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from killcheck.images.reference import Reference
+from killcheck.images.reference import InvalidReference, Reference, parse
 
-__all__ = ["DEFAULT_PATH", "Contents", "contents_of"]
+__all__ = ["DEFAULT_PATH", "Contents", "contents_of", "is_known"]
 
 #: What runc puts into the environment of a container whose image sets none.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -177,3 +177,11 @@ def _layout(name: str) -> dict[str, str]:
 
 def _moment(value: date | None) -> datetime | None:
     return None if value is None else datetime(value.year, value.month, value.day, tzinfo=UTC)
+
+
+def is_known(image: str) -> bool:
+    """Whether anything is known of what the image of that reference contains."""
+    try:
+        return contents_of(parse(image)).known
+    except InvalidReference:
+        return False

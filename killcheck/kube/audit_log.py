@@ -62,11 +62,6 @@ class Asked(Struct, frozen=True):
         group = f" of {self.group}" if self.group else ""
         return f"{self.verb} {resource}{group}, {self.namespace}/{self.name or '*'}"
 
-    @property
-    def place(self) -> str:
-        """``FILE:LINE``."""
-        return f"{self.file}:{self.line}"
-
 
 def read(file: Path) -> Iterator[Asked | Broken]:
     """Every change that was asked for in a log, in its order; a line that cannot be read is told and passed over.

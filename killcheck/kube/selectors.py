@@ -342,10 +342,6 @@ class FieldSelector(Struct, frozen=True):
         """``value_of`` answers the string value of a field, empty where it is missing."""
         return all((value_of(field) == value) is not negated for field, negated, value in self.terms)
 
-    def matches_object(self, obj: Obj) -> bool:
-        """Whether an object's own fields satisfy every term."""
-        return self.matches(lambda field: field_text(dig(obj, *field.split("."))))
-
     def exact(self, field: str) -> str | None:
         """The value that ``field`` must have, if one is required."""
         return next((value for name, negated, value in self.terms if name == field and not negated), None)

@@ -34,12 +34,12 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers import carried, firing, job_refused, seldom, slots, unfired
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
-from killcheck.safety.journal import LABEL
+from killcheck.layers.manual_job import job_from
 from killcheck.safety.undo import retry
 from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, LayerType
 from killcheck.text.redaction import hide_secrets, redact
 
-__all__ = ["DeadMan", "job_from"]
+__all__ = ["DeadMan"]
 
 #: A write that the executor made can be observed this much later than the executor's own end, in seconds.
 WRITE_SLACK_S = 10.0
@@ -60,23 +60,6 @@ def _over_by(job: Obj, due: datetime | None) -> bool:
 def _drilled_s(deadlines: Deadlines) -> float:
     """How long a drill waits at most for what has a deadline, and for it to hold, in seconds."""
     return float(max(getattr(deadlines, name) for name in MOMENTS) + deadlines.held_s)
-
-
-def job_from(cron_job: Obj, name: str, run: str) -> Obj:
-    """The Job that a firing would make, without the owner reference and under another name."""
-    template = dig(cron_job, "spec", "jobTemplate", default={})
-    meta = template.get("metadata") or {}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "namespace": namespace_of(cron_job),
-            "labels": {**(meta.get("labels") or {}), LABEL: run},
-            "annotations": {**(meta.get("annotations") or {}), "cronjob.kubernetes.io/instantiate": "manual"},
-        },
-        "spec": copy(template.get("spec") or {}),
-    }
 
 
 class DeadMan(LayerRun):

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from killcheck.kube import resources as r
 from killcheck.kube.objects import condition, copy, dig, name_of, parse_time
 from killcheck.layers.base import Explanation, LayerError, Stage
-from killcheck.layers.dead_man import DeadMan, job_from
+from killcheck.layers.dead_man import DeadMan
+from killcheck.layers.manual_job import job_from
 from killcheck.spec.killpath import Layer, LayerType
 
 __all__ = ["IdleMonitor"]

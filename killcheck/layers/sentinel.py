@@ -22,7 +22,7 @@ from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage, is_controller
-from killcheck.layers.dead_man import job_from
+from killcheck.layers.manual_job import job_from
 from killcheck.layers.marks import Mark, mark_of
 from killcheck.layers.rivals import lighter
 from killcheck.machine import units

@@ -12,8 +12,7 @@ from killcheck.fence.absent import NO_POOL
 from killcheck.fence.report import FenceReport, FenceResult
 from killcheck.fence.verdict import UNSTATED
 from killcheck.reports.figures import money
-from killcheck.reports.screen import Screen, fitting, screen
-from killcheck.reports.terminal import PLAIN_WIDTH
+from killcheck.reports.screen import PLAIN_WIDTH, Screen, fitting, screen
 
 __all__ = ["show"]
 

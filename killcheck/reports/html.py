@@ -14,11 +14,12 @@ from killcheck.reports import mend, rests
 from killcheck.reports.base import Written
 from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span, still_on, who_notices
+from killcheck.reports.outcome import sentence
 from killcheck.reports.picture import picture
 from killcheck.reports.story import DrillStory, RunStory
 from killcheck.spec.phases import words_of
 
-__all__ = ["HTML", "html", "sentence"]
+__all__ = ["HTML", "html"]
 
 #: Events shown for one drill: more are not read, and a page must open.
 MOST_EVENTS = 200
@@ -72,31 +73,6 @@ def _column(drill: DrillStory) -> str:
 
 def _was(value: str | float | None) -> str:
     return span(value) if isinstance(value, float | int) else str(value or "-")
-
-
-def sentence(story: RunStory) -> str:
-    """The verdict as a person would say it."""
-    exposed = [drill for drill in story.drills if drill.standing == "exposed"]
-    if not story.finished:
-        return "The run was cut short: what is below is what it had seen by then, and it proves nothing."
-    dirty = [drill for drill in story.drills if drill.result.get("problems")]
-    if dirty:
-        return f"{len(dirty)} of {len(story.drills)} drill(s) could not put back all that they had changed."
-    if not story.drills:
-        return "No drill was run: nothing is proven."
-    if exposed:
-        usd = [drill.result.get("usd") for drill in exposed]
-        known = None if None in usd else sum(value or 0.0 for value in usd)
-        return f"{len(exposed)} of {len(story.drills)} drill(s) left GPUs on: {money(known)} while they were watched."
-    unsure = [drill for drill in story.drills if drill.standing not in ("survived", "covered", "accepted")]
-    if unsure:
-        return f"{len(unsure)} of {len(story.drills)} drill(s) prove nothing."
-    times = [drill.result.get("seconds_to_zero") or 0.0 for drill in story.drills if drill.standing != "accepted"]
-    slowest, accepted = max(times, default=0.0), len(story.drills) - len(times)
-    if accepted:
-        others = f" Every other turned the GPUs off; the slowest took {span(slowest)}." if times else ""
-        return f"{accepted} of {len(story.drills)} drill(s) left GPUs on, which the policy accepts.{others}"
-    return f"Every drill turned the GPUs off; the slowest took {span(slowest)}."
 
 
 def _last(drill: DrillStory, kind: type[events.Healed]) -> events.Healed | None:

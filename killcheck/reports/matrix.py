@@ -8,8 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from killcheck.reports.figures import money, span
-from killcheck.reports.screen import fitting
-from killcheck.reports.terminal import STYLES
+from killcheck.reports.screen import STYLES, fitting
 
 if TYPE_CHECKING:
     from killcheck.results import Cell, Matrix

@@ -18,7 +18,18 @@ from rich.text import Text
 
 from killcheck.text.shown import shown
 
-__all__ = ["Screen", "fitting", "screen"]
+__all__ = ["PLAIN_WIDTH", "STYLES", "Screen", "fitting", "screen"]
+
+#: Columns where the output goes to a file or a CI log.
+PLAIN_WIDTH = 160
+#: How verdicts look.
+STYLES = {
+    "survived": "bold green",
+    "covered": "bold yellow",
+    "accepted": "yellow",
+    "exposed": "bold red",
+    "inconclusive": "bold magenta",
+}
 
 
 class Screen(Console):

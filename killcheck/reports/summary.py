@@ -15,7 +15,7 @@ from killcheck.reports import mend, rests
 from killcheck.reports.base import Delivery, Place, Written
 from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span
-from killcheck.reports.html import sentence
+from killcheck.reports.outcome import sentence
 from killcheck.reports.post import post
 from killcheck.reports.story import DrillStory, RunStory
 

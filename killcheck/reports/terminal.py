@@ -14,7 +14,7 @@ from killcheck import events
 from killcheck.kube.preflight import in_words
 from killcheck.reports import mend, rests
 from killcheck.reports.figures import money, span, still_on, who_notices
-from killcheck.reports.screen import fitting, screen
+from killcheck.reports.screen import PLAIN_WIDTH, STYLES, fitting, screen
 from killcheck.spec.phases import words_of
 
 if TYPE_CHECKING:
@@ -25,20 +25,10 @@ if TYPE_CHECKING:
     from killcheck.safety.consent import Plan
     from killcheck.verdict import DrillResult
 
-__all__ = ["STYLES", "Terminal", "clock", "money", "span"]
+__all__ = ["Terminal", "clock"]
 
-#: Columns where the output goes to a file or a CI log.
-PLAIN_WIDTH = 160
 #: Columns before the words of a line: where a line that is too long goes on.
 HANG = 12
-#: How verdicts look.
-STYLES = {
-    "survived": "bold green",
-    "covered": "bold yellow",
-    "accepted": "yellow",
-    "exposed": "bold red",
-    "inconclusive": "bold magenta",
-}
 
 
 def margin(seconds: float | None) -> str:

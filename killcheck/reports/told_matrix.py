@@ -6,9 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from killcheck.reports.figures import money, span
-from killcheck.reports.screen import fitting
+from killcheck.reports.screen import STYLES, fitting
 from killcheck.reports.story import DrillStory, RunStory
-from killcheck.reports.terminal import STYLES
 
 __all__ = ["grid"]
 

@@ -33,11 +33,11 @@ def standing_on(session: Session) -> Standing:
         return Standing([obj for ref in refs for obj in _executor(kube, ref)], absent)
 
 
-def _missing(kube: Kube, kind: type[faults.Fault]) -> str:
+def _missing(kube: Kube, kind: type[faults.Fault]) -> str | None:
     try:
         return kind.not_installed(kube)
     except Forbidden:
-        return ""  # not known: its drill will say
+        return None  # not known: its drill will say
 
 
 def _executor(kube: Kube, ref: Ref) -> Iterator[Obj]:

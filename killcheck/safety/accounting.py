@@ -31,7 +31,7 @@ from killcheck.safety.vocabulary import place_of
 from killcheck.spec.killpath import KillPath, Layer
 from killcheck.text import lazy_re
 
-__all__ = ["KINDS", "Account", "Difference", "Inventory", "differences", "left_changed", "taken"]
+__all__ = ["KINDS", "Account", "Difference", "Inventory", "differences", "taken"]
 
 #: What a kill path may have its hands on, besides its targets.
 KINDS = (
@@ -240,11 +240,6 @@ def taken(kube: Kube, loop: Loop, namespaces: Iterable[str]) -> Inventory:
             for obj in items:
                 objects[(resource.kind, namespace_of(obj), name_of(obj))] = obj
     return Inventory(objects, tuple(unseen))
-
-
-def left_changed(before: Inventory, after: Inventory, run: str) -> list[str]:
-    """What is not as it was, one sentence each; what controllers make and take by themselves is theirs."""
-    return [one.said for one in differences(before, after, run)]
 
 
 def differences(

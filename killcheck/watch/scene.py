@@ -590,9 +590,3 @@ def asked_for(obj: Obj) -> int:
         return int(dig(spec, "replicas", default=0 if "replicas" in spec else 1))
     held = [t.count for t in workloads.templates(obj) if workloads.holds(t, namespace_of(obj))]
     return sum(held) if held else 1  # kinds that say it in their own way, and suspended ones
-
-
-def stamp(obj: Obj, *path: str | int) -> datetime | None:
-    """A timestamp inside an object; None where it is absent."""
-    text = dig(obj, *path)
-    return parse_time(text) if text else None

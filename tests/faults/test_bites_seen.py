@@ -95,7 +95,7 @@ def test_every_fault_says_what_shows_it(kind):
     "kind", [one for one in faults.every() if one.shows is not Evidence.TRIED], ids=lambda kind: kind.name
 )
 def test_that_it_is_in_place_is_no_bite(kind, monkeypatch):
-    monkeypatch.setattr("killcheck.faults.machine.parts.scripts.own_script", lambda *args: "stop.sh")
+    monkeypatch.setattr("killcheck.faults.machine.program_needs.scripts.own_script", lambda *args: "stop.sh")
     stage, layer = quiet()
     if kind.name in NEEDS_A_CRONJOB:
         monkeypatch.setattr(

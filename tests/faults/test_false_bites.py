@@ -164,7 +164,7 @@ def test_a_handler_has_heard_the_message_when_it_speaks_of_a_node_in_scope(kind,
 )
 def test_a_script_is_gone_when_it_is_the_script_that_is_not_found(errors, bites, monkeypatch):
     command = Command(("sh", "scripts/stop.sh"))
-    monkeypatch.setattr("killcheck.faults.machine.parts.scripts.own_script", lambda *args: "scripts/stop.sh")
+    monkeypatch.setattr("killcheck.faults.machine.program_needs.scripts.own_script", lambda *args: "scripts/stop.sh")
     layer = SimpleNamespace(
         layer=Layer("off", LayerType.COMMAND, covers=("vllm",), command=command),
         ran=Ran(command, NOW, NOW, 127, errors=errors),

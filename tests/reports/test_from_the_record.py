@@ -16,8 +16,9 @@ from killcheck import events, fixtures
 from killcheck.cli import main
 from killcheck.reports import allure, rests, sarif_drills
 from killcheck.reports.document import document
-from killcheck.reports.html import html, sentence
+from killcheck.reports.html import html
 from killcheck.reports.junit import junit
+from killcheck.reports.outcome import sentence
 from killcheck.reports.prometheus import prometheus
 from killcheck.reports.story import tell
 from killcheck.reports.summary import markdown, slack

@@ -21,8 +21,8 @@ from killcheck.lint.asking import LintResult
 from killcheck.reports import fences_terminal, findings_terminal, screen
 from killcheck.reports.live import Standing
 from killcheck.reports.matrix import fitted
-from killcheck.reports.screen import fitting
-from killcheck.reports.terminal import PLAIN_WIDTH, Terminal
+from killcheck.reports.screen import PLAIN_WIDTH, fitting
+from killcheck.reports.terminal import Terminal
 from killcheck.reports.told_matrix import grid
 from killcheck.results import Cell, Matrix
 from killcheck.run.accepting import Accepting

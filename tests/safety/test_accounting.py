@@ -92,7 +92,7 @@ def test_what_the_executor_did_is_told(cluster, act, told):
     act(cluster.kube)
     cluster.loop.sleep(120)
     after = accounting.taken(cluster.kube, cluster.loop, ["inference"])
-    left = accounting.left_changed(before, after, "run")
+    left = [one.said for one in accounting.differences(before, after, "run")]
     assert any(one.startswith(told) for one in left), left
 
 
@@ -107,7 +107,7 @@ def test_what_controllers_and_killcheck_do_is_not(cluster):
     )
     kube.patch(r.DEPLOYMENTS, "vllm", {"metadata": {"labels": {"killcheck.dev/undo.0": "run"}}}, "inference")
     cluster.loop.sleep(60)
-    assert accounting.left_changed(before, accounting.taken(kube, cluster.loop, ["inference"]), "run") == []
+    assert list(accounting.differences(before, accounting.taken(kube, cluster.loop, ["inference"]), "run")) == []
 
 
 def test_what_may_not_be_listed_is_known_to_be_unseen(cluster, monkeypatch):

@@ -20,7 +20,17 @@ from killcheck.embedded.api.scalars import OMIT, Mismatch
 from killcheck.embedded.api.status import bad_request
 from killcheck.kube.objects import Obj, copy
 
-__all__ = ["Decoded", "Field", "decode", "field", "fields", "go_name", "in_order", "load", "structure", "structures"]
+__all__ = [
+    "Decoded",
+    "Field",
+    "decode",
+    "field",
+    "fields",
+    "go_name",
+    "in_order",
+    "load",
+    "structure",
+]
 
 Reader = Callable[[Any, list[str]], Any]
 
@@ -97,12 +107,6 @@ def structure(schema: str, name: str) -> str:
     code = load().get(schema, {}).get(name)
     base = "" if code is None else field(code).base
     return base if base in load() else ""
-
-
-@cache
-def structures() -> frozenset[str]:
-    """The names of Go's structures, without their packages."""
-    return frozenset(_split(schema)[1] for schema in load())
 
 
 @cache

@@ -76,7 +76,3 @@ class Instance(Struct):
     def hours(self, now: datetime) -> float:
         """Hours billed up to ``now``."""
         return max(0.0, ((self.ended or now) - self.running).total_seconds()) / 3600 if self.running else 0.0
-
-    def usd(self, now: datetime) -> float | None:
-        """Dollars billed up to ``now``; None where the price is not known."""
-        return None if self.usd_per_hour is None else self.usd_per_hour * self.hours(now)

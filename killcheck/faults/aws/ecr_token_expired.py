@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, pod_spec
-from killcheck.faults.kubernetes.image_gone import pull_failure
+from killcheck.faults.kubernetes.registries import pull_failure
 from killcheck.kube.objects import Obj, format_time
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.standins.ecr import registry_of

@@ -8,7 +8,7 @@ from killcheck.engine.projection import IMAGES, TAGS
 from killcheck.engine.registry import tag_name
 from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.docker.parts import EngineFault, executor_image, registry_container
-from killcheck.faults.kubernetes.image_gone import pull_failure
+from killcheck.faults.kubernetes.registries import pull_failure
 from killcheck.kube.errors import ApiError, KubeError
 from killcheck.kube.objects import name_of
 from killcheck.kube.permissions import Permission

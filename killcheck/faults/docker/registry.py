@@ -10,7 +10,7 @@ from killcheck.engine.projection import CONTAINERS, NAMESPACE
 from killcheck.engine.registry import Registry
 from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.docker.parts import EngineFault, changing, executor_image, registry_container
-from killcheck.faults.kubernetes.image_gone import pull_failure
+from killcheck.faults.kubernetes.registries import pull_failure
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.permissions import Permission

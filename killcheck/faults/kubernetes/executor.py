@@ -15,6 +15,7 @@ from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import LABEL
 from killcheck.safety.undo import retry
 from killcheck.spec.killpath import Layer
+from killcheck.text import lazy_re
 
 __all__ = [
     "ACCOUNT_PATH",
@@ -22,6 +23,7 @@ __all__ = [
     "ExecutorFault",
     "SilencingFault",
     "admitted",
+    "asks_for_no_name",
     "containers",
     "identity",
     "label_pods",
@@ -35,6 +37,12 @@ __all__ = [
     "without_token",
 ]
 
+#: Clients that find the API server by the address that the kubelet gives every pod, and what asks for a name.
+_BY_ADDRESS = lazy_re.compile(r"\bkubectl\b|load_incluster_config|load_config\(|InClusterConfig")
+_NAMES = lazy_re.compile(
+    r"https?://|\.svc\b|kubernetes\.default|\b(curl|wget|aws|gcloud|az|nslookup|dig|ping|getent)\b|"
+    r"\b(requests|urllib|http\.client|socket|aiohttp|httpx|boto3)\b|--server|--kubeconfig|KUBECONFIG"
+)
 #: Where a pod finds its ServiceAccount's token, CA and namespace.
 ACCOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -202,6 +210,22 @@ def without_token(layer_name: str, cron_job: Obj) -> str | None:
 
 #: A volume's source that brings a token of one's own choice.
 _PROJECTED = "serviceAccountToken"
+
+
+def asks_for_no_name(layer_name: str, cron_job: Obj) -> str | None:
+    """Why names do not matter to an executor; None: they do, or nobody can tell.
+
+    kubectl and clients with the in-cluster configuration go to KUBERNETES_SERVICE_HOST, which is an address.
+    """
+    spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
+    mounted = any("configMap" in volume or "secret" in volume for volume in spec.get("volumes") or ())
+    told = [str((c.get("command"), c.get("args"), c.get("env"))) for c in containers({"spec": spec})]
+    if mounted or not told or any(_NAMES.search(text) or not _BY_ADDRESS.search(text) for text in told):
+        return None
+    return (
+        f"the executor of {layer_name} reaches the API server by its address (KUBERNETES_SERVICE_HOST), and "
+        "asks DNS for nothing"
+    )
 
 
 # -- evidence ----------------------------------------------------------------------------------------------

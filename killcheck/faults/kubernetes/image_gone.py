@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import Evidence, Plan
-from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, spared, statuses
+from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, spared
+from killcheck.faults.kubernetes.registries import pull_failure
 from killcheck.images.reference import NEVER_THERE
-from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.kube.objects import Obj
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["ImageGone", "pull_failure", "without_tag"]
+__all__ = ["ImageGone", "without_tag"]
 
 
 def without_tag(image: str) -> str:
@@ -19,18 +20,6 @@ def without_tag(image: str) -> str:
     repository = image.partition("@")[0]
     head, slash, last = repository.rpartition("/")
     return head + slash + last.partition(":")[0]
-
-
-def pull_failure(stage: Stage, *marks: str) -> str | None:
-    """The kubelet's waiting reason of the drill's executor, if it or its image names one of ``marks``."""
-    for pod, status in statuses(stage):
-        waiting = dig(status, "state", "waiting", default={})
-        told = f"{status.get('image', '')} {waiting.get('message', '')}"
-        if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable") and any(
-            mark in told for mark in marks
-        ):
-            return f"{name_of(pod)}: {waiting['reason']}: {waiting.get('message', '')}"
-    return None
 
 
 class ImageGone(ExecutorFault):

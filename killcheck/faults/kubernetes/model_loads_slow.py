@@ -7,7 +7,7 @@ from datetime import datetime
 
 from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Evidence, Fault, FaultError, Plan
-from killcheck.faults.kubernetes.scalers import images_of_targets
+from killcheck.faults.kubernetes.registries import images_of_targets
 from killcheck.kube.http_routes import says_when_ready
 from killcheck.kube.objects import Obj, condition, dig, format_time, name_of, parse_time
 from killcheck.layers.base import LayerRun, Stage

@@ -8,7 +8,6 @@ network's own words, that it could not get through.
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 
@@ -18,7 +17,7 @@ from killcheck.faults.kubernetes import probe_pod
 from killcheck.faults.kubernetes.executor import (
     COPY,
     SilencingFault,
-    containers,
+    asks_for_no_name,
     cron_job_of,
     identity,
     label_pods,
@@ -30,30 +29,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import retry
 
-__all__ = ["ApiUnreachable", "DnsDenied", "EgressDenied", "EgressFault", "all_but", "asks_for_no_name"]
-
-#: Clients that find the API server by the address that the kubelet gives every pod, and what asks for a name.
-_BY_ADDRESS = re.compile(r"\bkubectl\b|load_incluster_config|load_config\(|InClusterConfig")
-_NAMES = re.compile(
-    r"https?://|\.svc\b|kubernetes\.default|\b(curl|wget|aws|gcloud|az|nslookup|dig|ping|getent)\b|"
-    r"\b(requests|urllib|http\.client|socket|aiohttp|httpx|boto3)\b|--server|--kubeconfig|KUBECONFIG"
-)
-
-
-def asks_for_no_name(layer_name: str, cron_job: Obj) -> str | None:
-    """Why names do not matter to an executor; None: they do, or nobody can tell.
-
-    kubectl and clients with the in-cluster configuration go to KUBERNETES_SERVICE_HOST, which is an address.
-    """
-    spec = dig(cron_job, "spec", "jobTemplate", "spec", "template", "spec", default={})
-    mounted = any("configMap" in volume or "secret" in volume for volume in spec.get("volumes") or ())
-    told = [str((c.get("command"), c.get("args"), c.get("env"))) for c in containers({"spec": spec})]
-    if mounted or not told or any(_NAMES.search(text) or not _BY_ADDRESS.search(text) for text in told):
-        return None
-    return (
-        f"the executor of {layer_name} reaches the API server by its address (KUBERNETES_SERVICE_HOST), and "
-        "asks DNS for nothing"
-    )
+__all__ = ["ApiUnreachable", "DnsDenied", "EgressDenied", "EgressFault", "all_but"]
 
 
 #: The API server, as a probe's shell reads it.

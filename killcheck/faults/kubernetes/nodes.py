@@ -277,9 +277,7 @@ class AutoscalerDown(Fault):
                 ("the modelled autoscaler stops for the length of the drill",),
                 edits=tuple(f"controller {name}" for name in self.NAMES),
             )
-        missing = self.not_installed(stage.cluster.kube)
-        if missing:
-            raise FaultError(missing)
+        self.must_be_installed(stage.cluster.kube)
         found = self._deployments(stage.cluster.kube)
         verbs = [
             Permission(v, "apps", "deployments", "", namespace_of(d), name_of(d))
@@ -339,11 +337,10 @@ class AutoscalerDown(Fault):
         return next((f"node {name} is empty, and nobody has removed it within {late_s:.0f} s" for name in empty), None)
 
     @classmethod
-    def not_installed(cls, kube: Kube) -> str:
+    def not_installed(cls, kube: Kube) -> str | None:
         """An autoscaler is a Deployment, by its name or its label."""
-        return (
-            "" if cls._deployments(kube) else "no Deployment of Karpenter or a cluster autoscaler is to be found here"
-        )
+        found = cls._deployments(kube)
+        return None if found else "no Deployment of Karpenter or a cluster autoscaler is to be found here"
 
     @classmethod
     def _deployments(cls, kube: Kube) -> list[Obj]:

@@ -20,8 +20,7 @@ from killcheck.faults.kubernetes.executor import (
     reads_account,
     spared,
 )
-from killcheck.faults.kubernetes.image_gone import pull_failure
-from killcheck.faults.kubernetes.registry_down import host_of
+from killcheck.faults.kubernetes.registries import host_of, pull_failure
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission

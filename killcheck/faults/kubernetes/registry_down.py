@@ -8,20 +8,11 @@ from typing import ClassVar
 from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Evidence, Plan
 from killcheck.faults.kubernetes.executor import COPY, ExecutorFault, containers, images, spared
-from killcheck.faults.kubernetes.image_gone import pull_failure
+from killcheck.faults.kubernetes.registries import NOWHERE, host_of, pull_failure
 from killcheck.kube.objects import Obj
 from killcheck.layers.base import LayerRun, Stage
 
-__all__ = ["RegistryQuota", "RegistryUnreachable", "host_of"]
-
-#: A registry that cannot exist: .invalid never resolves (RFC 2606).
-NOWHERE = "registry.killcheck.invalid"
-
-
-def host_of(image: str) -> str:
-    """The registry host of an image reference; Docker Hub where it names none."""
-    first, slash, _ = image.partition("/")
-    return first if slash and ("." in first or ":" in first or first == "localhost") else "docker.io"
+__all__ = ["RegistryQuota", "RegistryUnreachable"]
 
 
 class _RegistryFault(ExecutorFault):

@@ -15,7 +15,7 @@ from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, Target
 from killcheck.watch.scene import event_time
 
-__all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor", "served"]
+__all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor"]
 
 #: Argo CD's tracking label.
 TRACKING = "app.kubernetes.io/instance"
@@ -23,13 +23,6 @@ TRACKING = "app.kubernetes.io/instance"
 
 def _targets(stage: Stage, layer: LayerRun) -> list[Target]:
     return [t for t in stage.kill_path.covered_by(layer.layer) if t.kind in SCALED and t.object]
-
-
-def served(stage: Stage, fault: Fault) -> None:
-    """Raise FaultError where the server has no such kind as the fault acts through."""
-    missing = fault.not_installed(stage.cluster.kube)
-    if missing:
-        raise FaultError(missing)
 
 
 class _RivalFault(Fault):
@@ -81,7 +74,7 @@ class KedaMinimum(_RivalFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A ScaledObject of our own for each target."""
-        served(stage, self)
+        self.must_be_installed(stage.cluster.kube)
         targets = _targets(stage, layer)
         if not targets:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet that KEDA could scale")
@@ -174,7 +167,7 @@ class ArgoSelfHeal(_RivalFault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """An Application of our own, and its tracking label on the targets."""
-        served(stage, self)
+        self.must_be_installed(stage.cluster.kube)
         targets = _targets(stage, layer)
         if not targets:
             raise FaultError("none of the layer's targets is a Deployment or StatefulSet")

@@ -12,8 +12,7 @@ from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability, present
 from killcheck.faults.base import Evidence, Fault, FaultError, Plan
-from killcheck.faults.kubernetes.executor import containers
-from killcheck.faults.kubernetes.registry_down import host_of
+from killcheck.faults.kubernetes.registries import host_of, images_of_targets
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, format_time, name_of, namespace_of
 from killcheck.layers.base import LayerRun, Stage
@@ -205,10 +204,3 @@ class ColdStartSlow(Fault):
             if pulled and message.startswith(pulled) and event_time(event)[:19] > since[:19]:
                 return f"{dig(event, 'involvedObject', 'name')}: {message[:300]}"
         return None
-
-
-def images_of_targets(stage: Stage, layer: LayerRun) -> dict[str, None]:
-    """Those of the targets that a layer covers, each once."""
-    targets = [target for target in stage.kill_path.covered_by(layer.layer) if target.kind]
-    pods = [pod for pod in stage.scene.pods.values() if any(stage.scene.is_of(target, pod) for target in targets)]
-    return dict.fromkeys(str(one["image"]) for pod in pods for one in containers(pod) if one.get("image"))

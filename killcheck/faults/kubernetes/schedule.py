@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.kubernetes.executor import ExecutorFault, cron_job_of, path_of
-from killcheck.faults.kubernetes.registry_down import NOWHERE
+from killcheck.faults.kubernetes.registries import NOWHERE
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, uid_of
 from killcheck.kube.permissions import Permission

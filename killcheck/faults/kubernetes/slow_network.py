@@ -15,8 +15,7 @@ from msgspec import Struct, field
 
 from killcheck.capabilities.offered import Capability
 from killcheck.faults.base import Evidence, FaultError, Plan
-from killcheck.faults.kubernetes.executor import ExecutorFault, cron_job_of, log_line
-from killcheck.faults.kubernetes.network import asks_for_no_name
+from killcheck.faults.kubernetes.executor import ExecutorFault, asks_for_no_name, cron_job_of, log_line
 from killcheck.kube.objects import Obj
 from killcheck.layers.base import LayerRun, Stage
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked
-from killcheck.faults.kubernetes.rivals import served
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, name_of
 from killcheck.kube.permissions import Permission
@@ -41,7 +40,7 @@ class VolumeStuck(Fault):
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A VolumeAttachment of our own for each GPU node."""
-        served(stage, self)
+        self.must_be_installed(stage.cluster.kube)
         verbs = [Permission(v, _GROUP, "volumeattachments") for v in ("get", "create", "delete")]
         return Plan(
             ("a VolumeAttachment of our own, of a driver that nobody runs, on every node of the GPU pools",),

@@ -14,8 +14,15 @@ from killcheck.capabilities.offered import Capability
 from killcheck.executor.proxies import API_NAMES, named, proxy_for
 from killcheck.executor.refusals import UNREACHED
 from killcheck.faults.base import Evidence, FaultError, Plan
-from killcheck.faults.kubernetes.executor import COPY, SilencingFault, containers, cron_job_of, log_line, statuses
-from killcheck.faults.kubernetes.network import asks_for_no_name
+from killcheck.faults.kubernetes.executor import (
+    COPY,
+    SilencingFault,
+    asks_for_no_name,
+    containers,
+    cron_job_of,
+    log_line,
+    statuses,
+)
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 

@@ -16,11 +16,12 @@ from typing import ClassVar
 
 from killcheck.capabilities.offered import Capability
 from killcheck.executor import scripts
-from killcheck.faults.base import Evidence, Fault, FaultError, Plan
+from killcheck.faults.base import Evidence, FaultError, Plan
 from killcheck.faults.machine.cloud_answers import no_effect, refusing, unanswered
+from killcheck.faults.machine.machine_fault import MachineFault
 from killcheck.faults.machine.words import said_by
 from killcheck.layers.base import LayerRun, Stage
-from killcheck.spec.killpath import KillPath, Layer, LayerType
+from killcheck.spec.killpath import KillPath, Layer
 
 __all__ = [
     "CliDenied",
@@ -31,21 +32,7 @@ __all__ = [
     "CliThrottled",
     "CliUnreachable",
     "CredentialsExpired",
-    "MachineFault",
 ]
-
-
-class MachineFault(Fault):
-    """A fault of what a program on a machine outside Kubernetes depends on."""
-
-    outside = True
-    needs = (Capability.MACHINE,)
-
-    def unsuited_layer(self, layer: Layer) -> str | None:
-        """Only where the layer is a program that stops something."""
-        if layer.command is None or layer.type not in (LayerType.COMMAND, LayerType.IDLE_MONITOR):
-            return "the layer is no program of a machine"
-        return None
 
 
 class _Cli(MachineFault):

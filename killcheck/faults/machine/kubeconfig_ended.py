@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from killcheck.capabilities.offered import Capability
 from killcheck.executor import scripts
 from killcheck.faults.base import Evidence, FaultError, Plan
-from killcheck.faults.machine.cli import MachineFault
+from killcheck.faults.machine.machine_fault import MachineFault
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 from killcheck.capabilities.offered import Capability
 from killcheck.capabilities.programs import Ran
 from killcheck.faults.base import Evidence, FaultError, Plan
-from killcheck.faults.machine.cli import MachineFault
+from killcheck.faults.machine.machine_fault import MachineFault
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.machine.programs import again, count_again
 from killcheck.safety.changes import Undo

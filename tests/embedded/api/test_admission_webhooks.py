@@ -8,9 +8,8 @@ import pytest
 from access_world import executor, kind_of, world
 
 from killcheck.embedded.api.admission.webhook_calls import CallFailed
-from killcheck.embedded.api.admission.webhooks import response_to
 from killcheck.embedded.api.status import StatusError
-from killcheck.kube.objects import copy
+from killcheck.kube.objects import copy, dig
 
 SCALE = {"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments/scale"]}
 PODS = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
@@ -18,6 +17,14 @@ NOT_FOUND = (
     'failed calling webhook "pods.rec.example": failed to call webhook: Post '
     '"https://policy.team.svc:443/validate?timeout=5s": service "policy" not found'
 )
+
+
+def response_to(review, *, allowed, message="", code=0):
+    """The answer of a modelled webhook to a review: for writing backends."""
+    answer = {"uid": dig(review, "request", "uid", default=""), "allowed": allowed}
+    if message or code:
+        answer["status"] = {key: value for key, value in (("message", message), ("code", code)) if value}
+    return {"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": answer}
 
 
 def webhook(rule=PODS, *, name="pods.rec.example", **fields):

@@ -125,9 +125,9 @@ def test_what_is_printed_selects_the_same(terms, labels):
 
 
 def test_field_selectors():
-    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "gpu-1"}, "status": {"phase": "Running"}}
-    assert parse_fields("spec.nodeName=gpu-1,status.phase!=Failed").matches_object(pod)
-    assert not parse_fields("spec.nodeName=").matches_object(pod)
+    pod = {"metadata.name": "p", "spec.nodeName": "gpu-1", "status.phase": "Running"}
+    assert parse_fields("spec.nodeName=gpu-1,status.phase!=Failed").matches(pod.__getitem__)
+    assert not parse_fields("spec.nodeName=").matches(pod.__getitem__)
     assert parse_fields("metadata.name==p").exact("metadata.name") == "p"
     assert parse_fields(r"metadata.name=a\,b").exact("metadata.name") == "a,b"
 

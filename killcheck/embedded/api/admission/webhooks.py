@@ -21,9 +21,11 @@ from killcheck.embedded.api.admission.webhook_calls import CallFailed, WebhookCa
 from killcheck.embedded.api.kinds import subresource_of
 from killcheck.embedded.api.store import Store
 from killcheck.embedded.api.tokens import user_info
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj
 
-__all__ = ["Webhooks", "response_to"]
+__all__ = [
+    "Webhooks",
+]
 
 GROUP = "admissionregistration.k8s.io"
 VALIDATING = (GROUP, "validatingwebhookconfigurations")
@@ -241,11 +243,3 @@ def _applied(name: str, obj: Obj, encoded: str) -> dict[str, Any]:
         return dict(JsonPatch(operations).apply(obj))
     except (JsonPatchException, JsonPointerException) as error:
         raise status.internal(str(error)) from error
-
-
-def response_to(review: Obj, *, allowed: bool, message: str = "", code: int = 0) -> Obj:
-    """The answer of a modelled webhook to a review: for writing backends."""
-    answer: Obj = {"uid": dig(review, "request", "uid", default=""), "allowed": allowed}
-    if message or code:
-        answer["status"] = {key: value for key, value in (("message", message), ("code", code)) if value}
-    return {"kind": "AdmissionReview", "apiVersion": review["apiVersion"], "response": answer}

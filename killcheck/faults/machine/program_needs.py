@@ -1,4 +1,4 @@
-"""What a program on a machine outside Kubernetes needs besides the cloud: its script, its locks, its disk.
+"""What a program on a machine outside Kubernetes needs besides the cloud: its script, its locks, its sentinel.
 
 Only on the embedded machine, which is killcheck's own: on a real one these are files that its own timers use.
 """
@@ -15,13 +15,12 @@ from killcheck.capabilities.errors import UndoProblem
 from killcheck.capabilities.offered import Capability, present
 from killcheck.executor import scripts
 from killcheck.faults.base import Evidence, FaultError, Plan
-from killcheck.faults.machine.cli import MachineFault
+from killcheck.faults.machine.machine_fault import MachineFault
 from killcheck.faults.machine.words import said_by
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import Command, KillPath, Layer
-from killcheck.text import lazy_re
 
-__all__ = ["DiskReadOnly", "LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable", "SentinelLost"]
+__all__ = ["LockHeld", "LockStale", "ScriptGone", "ScriptNotExecutable", "SentinelLost"]
 
 #: A process number that no Linux gives out (the largest is 4194304), so that it is surely dead.
 DEAD_PID = 4194305
@@ -204,47 +203,6 @@ class LockHeld(_Lock):
             )
         else:
             stage.journal.call(Capability.MACHINE, what, ["hold_lock", lock.path], ["let_go", lock.path])
-
-
-class DiskReadOnly(MachineFault):
-    """Reproduces row 57: a file system with errors is mounted read-only, and a script that writes first ends there."""
-
-    name = "disk-read-only"
-    simulates = "the machine's disk is mounted read-only after an error"
-    family = "orchestrator"
-    failures = (57,)
-    shows = Evidence.TRIED
-
-    def plan(self, stage: Stage, layer: LayerRun) -> Plan:
-        """The folders that the machine's programs write to."""
-        return Plan((f"the machine: {self.simulates}",), edits=("the machine's disk",))
-
-    def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """Mount them so."""
-        stage.journal.set_attribute(Capability.MACHINE, self.simulates, "read_only", True)
-        return [self.simulates]
-
-    def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """The layer's program was refused, in the kernel's words; or a try of the machine's is, and it said nothing."""
-        if layer.ran is None:
-            return None
-        refused = present(stage.cluster.capabilities.machine).cannot_write()
-        return (
-            said_by(layer.ran, self.refusal)
-            or (refused and f"{refused}; {layer.ran.command} said nothing of it")
-            or None
-        )
-
-    #: As the C library, Python, Go and Node say it.
-    refusal: ClassVar[re.Pattern[str]] = lazy_re.compile(
-        r"read-only file ?system|\bEROFS\b|\[Errno 30\]", re.IGNORECASE
-    )
-
-    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
-        """Not where all that runs is read, and nothing of it writes a file."""
-        if layer.command is None or scripts.writes(layer.command, kill_path.folder) is not False:
-            return None
-        return f"nothing in {layer.command} writes to a disk"
 
 
 class SentinelLost(MachineFault):
