@@ -9,13 +9,15 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator
-from enum import StrEnum
+from enum import Enum, StrEnum
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import click
 from msgspec.json import schema_components
 
+import killcheck
 from killcheck import events, faults, probes, verdict
 from killcheck.cli import COMMANDS, main
 from killcheck.cloud import ask
@@ -80,6 +82,7 @@ def pages() -> dict[Path, str]:
         "result.md": _result(),
         "extent.md": _extent(),
         "kubernetes.md": _kubernetes(),
+        "python.md": _python(),
     }
     found = {ROOT / "docs/reference" / name: HEAD + text for name, text in made.items()}
     found[ROOT / "killcheck/killcheck.schema.json"] = json_schema()
@@ -253,6 +256,58 @@ def _result() -> str:
     for name, one in whole["$defs"].items():
         parts += _fields(name.capitalize(), one, set())
     return "\n".join(parts)
+
+
+def _python() -> str:
+    """The public face: what ``import killcheck`` has. Its docstrings carry units and errors."""
+    found = {name: getattr(killcheck, name) for name in killcheck.__all__ if name != "__version__"}
+    parts = ["# From Python\n", "What `import killcheck` has; everything else may change.\n"]
+    parts += [
+        "```python\nimport killcheck\n",
+        'found = killcheck.run_drill("killcheck.yaml", layer="nightly-off", under=["registry-unreachable"])',
+        "print(found.verdict, found.cause, found.usd)\n```\n",
+    ]
+    for name, one in found.items():
+        call = inspect.isfunction(one)
+        kind = "" if call else " (exception)" if issubclass(one, Exception) else " (type)"
+        parts += [f"## {name}{kind}\n", *([_signature(name, one)] if call else [])]
+        parts += [_plain(inspect.getdoc(one) or "") + "\n", *(() if call else _has(one))]
+    return "\n".join(parts)
+
+
+def _signature(name: str, call: Any) -> str:
+    signature = inspect.signature(call)
+    taken = list(signature.parameters.values())
+    lines = [f"    {one.name}: {one.annotation}{_default(one)}," for one in taken]
+    first_named = next((at for at, one in enumerate(taken) if one.kind is one.KEYWORD_ONLY), None)
+    if first_named is not None:
+        lines.insert(first_named, "    *,")
+    return "\n".join(["```python", f"{name}(", *lines, f") -> {signature.return_annotation}", "```\n"])
+
+
+def _default(one: inspect.Parameter) -> str:
+    if one.default is one.empty:
+        return ""
+    return f" = {one.default.__name__}" if callable(one.default) else f" = {one.default!r}"
+
+
+def _has(kind: type) -> Iterator[str]:
+    """What a type has of its own: the values of an enum; fields, properties and methods, with their first sentences."""
+    if issubclass(kind, Enum):
+        yield f"Values: {', '.join(f'`{member.value}`' for member in kind)}\n"
+        return
+    fields = getattr(kind, "__struct_fields__", None) or tuple(getattr(kind, "__dataclass_fields__", ()))
+    if fields:
+        yield "\n".join(["```text", *wrap(", ".join(fields), 100), "```\n"])
+    own = {name: one for name, one in vars(kind).items() if name[:1] != "_" and name not in fields}
+    for name, one in own.items():
+        if isinstance(one, property | classmethod) or inspect.isfunction(one):
+            yield f"- `{name}`: {_plain(_first(inspect.getdoc(one)))}"
+    yield ""
+
+
+def _plain(text: str) -> str:
+    return re.sub(r":\w+:`([^`]*)`", r"`\1`", text).replace("``", "`")
 
 
 def _kubernetes() -> str:

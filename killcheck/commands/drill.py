@@ -228,12 +228,7 @@ def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
             raise click.UsageError(f"the spec has no layer {wanted!r}{did_you_mean(wanted, names)}")
     try:
         words = [[word] for word in options["fault_names"]] if options["matrix"] else [options["fault_names"]]
-        together = [faults.apart(group) for group in words]
-        for wanted in {name for group in together for name in group}:
-            faults.named(wanted)
-            where = faults.layer_of(wanted)
-            if where and where not in names:
-                raise click.UsageError(f"{wanted}: the spec has no layer {where!r}{did_you_mean(where, names)}")
+        together = [faults.resolved(group, names) for group in words]
     except (KeyError, ValueError) as error:
         raise click.UsageError(str(error.args[0])) from None
     try:

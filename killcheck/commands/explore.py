@@ -174,14 +174,11 @@ def _known(session: Session, options: dict[str, Any]) -> None:
     for wanted in options["layer_names"]:
         if wanted not in layers:
             raise click.UsageError(f"the spec has no layer {wanted!r}{did_you_mean(wanted, layers)}")
-    for name in options["fault_names"]:
-        try:
-            faults.named(name)
-        except KeyError as error:
-            raise click.UsageError(str(error.args[0])) from None
-        where = faults.layer_of(name)
-        if where and where not in layers:
-            raise click.UsageError(f"{name}: the spec has no layer {where!r}{did_you_mean(where, layers)}")
+    try:
+        for name in options["fault_names"]:
+            faults.resolved([name], layers)
+    except (KeyError, ValueError) as error:
+        raise click.UsageError(str(error.args[0])) from None
 
 
 def _session(options: dict[str, Any]) -> Session:

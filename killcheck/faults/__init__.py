@@ -9,8 +9,7 @@ contract.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from killcheck.capabilities.offered import Capability, lacking
 from killcheck.faults.base import Fault, FaultError, Plan
 from killcheck.faults.combination import apart, in_order, refuse_clashes
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.text.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from killcheck.faults.shipped import ALL, CLOUD, ENGINE, MACHINE
@@ -38,6 +38,7 @@ __all__ = [
     "means_something",
     "named",
     "refuse_clashes",
+    "resolved",
     "there",
 ]
 
@@ -126,10 +127,23 @@ def named(name: str) -> Fault:
     for kind in kinds:
         if kind.name == name:
             return kind()
-    names = [kind.name for kind in kinds]
-    near = difflib.get_close_matches(name, names, n=1)
+    near = nearest(name, [kind.name for kind in kinds], 1)
     hint = f"did you mean {near[0]}? " if near else ""
     raise KeyError(f"no fault is called {name}; {hint}killcheck faults lists them")
+
+
+def resolved(words: Sequence[str], layers: Collection[str]) -> tuple[str, ...]:
+    """The faults that are named in ``words`` as --under takes them, each looked up once; ``layers``: the spec's.
+
+    Raises KeyError whose message names the nearest, ValueError for one that is said twice.
+    """
+    names = apart(words)
+    for name in names:
+        named(name)
+        where = layer_of(name)
+        if where and where not in layers:
+            raise KeyError(f"{name}: the spec has no layer {where!r}{did_you_mean(where, layers)}")
+    return names
 
 
 def layer_of(name: str) -> str:

@@ -43,8 +43,8 @@ class BaselineError(Exception):
 class LintResult(Struct, frozen=True):
     """What the probes found. ``suppressed`` and ``known`` (from a baseline) do not count; ``asked`` are probes' ids.
 
-    ``baselined``: there was a baseline, so that what is left is new. ``probes`` are those that were asked;
-    ``rehearsed`` the programs that were fired once and watched: what is said of these was seen, the rest was read.
+    ``baselined``: there was a baseline, so that what is left is new. ``probes`` are those that were asked.
+    ``rehearsed`` are the programs that were fired once and watched: of these it was seen, the rest was read.
     """
 
     kill_path: KillPath

@@ -154,8 +154,8 @@ def cases(config: pytest.Config) -> list[tuple[str, str]]:
     session, under = shared_session(config), [name for name in setting(config, "under").split(",") if name]
     try:
         together = [apart([word]) for word in under if {"+", "@"} & set(word)]
-        for name in {name for word in under for name in apart([word])}:
-            faults.named(name)
+        for word in under:
+            faults.resolved([word], session.layer_names)
     except (KeyError, ValueError) as error:
         _at_collection(str(error.args[0]))
     with plainly(_at_collection):
@@ -273,9 +273,7 @@ class Drills:
             pytest.fail(f"the spec has no layer {layer!r}{did_you_mean(layer, known)}", pytrace=False)
         problem = ""
         try:
-            names = faults.apart(under) if under else ()
-            for name in names:
-                faults.named(name)
+            names = faults.resolved(under, known) if under else ()
         except (KeyError, ValueError) as error:
             problem = str(error.args[0])
         if problem:

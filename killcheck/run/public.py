@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from killcheck import faults
 from killcheck.drill.sequence import Options
 from killcheck.fence import FenceReport
 from killcheck.lint.asking import LintResult
@@ -30,7 +31,7 @@ __all__ = ["load_spec", "read_results", "run_drill", "run_fence", "run_lint", "r
 Approve = Callable[[Plan], bool]
 
 
-def _nobody(_plan: Plan) -> bool:
+def nobody(_plan: Plan) -> bool:
     return False
 
 
@@ -48,14 +49,14 @@ def run_drill(
     on: str = "embedded",
     exec_mode: ExecMode | None = None,
     kubeconfig: Path | str | None = None,
-    approve: Approve = _nobody,
+    approve: Approve = nobody,
     horizon_s: float | None = None,
 ) -> DrillResult:
     """Pull one layer's trigger under zero or more faults, and watch until proof or deadline.
 
     ``layer`` and ``under`` are names as the command takes them. ``manifests``: files and folders that the embedded
     cluster is made of; without ``spec`` the kill path is found in them. ``on``: ``embedded``, or a kubeconfig context
-    that the spec's consent names; there ``approve`` is asked before anything is changed, and nobody approves unless
+    that the spec's consent names. There ``approve`` is asked before anything is changed, and nobody approves unless
     it is given. ``exec_mode``: how executors' commands run on the embedded cluster. ``horizon_s``: how many seconds to
     watch at most where the GPUs stay on.
 
@@ -64,7 +65,8 @@ def run_drill(
     """
     session = _session(spec, manifests, on, exec_mode, kubeconfig)
     session.kill_path.layer(layer)
-    planned = PlannedDrill(layer, tuple(under), Options(horizon_s=horizon_s))
+    names = faults.resolved(under, session.layer_names) if under else ()
+    planned = PlannedDrill(layer, names, Options(horizon_s=horizon_s))
     return Run(session, [planned], approve=approve).execute().drills[0]
 
 
@@ -77,17 +79,21 @@ def run_matrix(
     on: str = "embedded",
     exec_mode: ExecMode | None = None,
     kubeconfig: Path | str | None = None,
-    approve: Approve = _nobody,
+    approve: Approve = nobody,
 ) -> Matrix:
-    """Every layer undisturbed and under every fault that applies; ``layers`` and ``under`` narrow it.
+    """Every layer undisturbed and under every fault that applies; ``layers`` and ``under`` narrow it (``a+b``: both).
 
     Arguments and errors are those of :func:`run_drill`.
     """
     session = _session(spec, manifests, on, exec_mode, kubeconfig)
+    for layer in layers:
+        session.kill_path.layer(layer)
+    named = {word: faults.resolved([word], session.layer_names) for word in under}
     planned = cells.plan(
         session.kill_path,
         only_layers=layers,
-        only_faults=under,
+        only_faults=[word for word in named if not {"+", "@"} & set(word)],
+        together=[names for word, names in named.items() if {"+", "@"} & set(word)],
         capabilities=session.capabilities,
         objects=() if session.real else session.objects,
     )

@@ -27,6 +27,7 @@ from killcheck.spec.machines import Machines
 from killcheck.spec.phases import DAY_S, PHASES
 from killcheck.spec.working_hours import Noticed
 from killcheck.text.redaction import redact
+from killcheck.text.suggestions import did_you_mean
 from killcheck.text.values import replace
 
 __all__ = [
@@ -184,10 +185,10 @@ class ContainerRun(Struct, frozen=True):
 class Target(Struct, frozen=True):
     """A workload that holds GPUs and must reach zero.
 
-    In Kubernetes: a kind, with either the ``object``'s name or a label ``selector``; a container of a Docker Engine is
-    the kind ``Container`` in the namespace ``docker``. Outside both: ``count``, a command
-    that prints how many accelerator instances are on (an integer, or JSON that holds one as ``count`` or is a list of
-    what is on; anything else is *unknown*, never zero). ``start`` puts such a target back on after a drill.
+    In Kubernetes: a kind, with either the ``object``'s name or a label ``selector``. A container of a Docker Engine is
+    the kind ``Container`` in the namespace ``docker``. Outside both: ``count``, a command that prints how many
+    accelerator instances are on. That is an integer, or JSON: ``count`` in it, or a list of what is on. Anything else
+    is *unknown*, never zero. ``start`` puts such a target back on after a drill.
     ``instance_type`` prices a target outside Kubernetes; ``machines`` says how its list names and prices each.
     """
 
@@ -253,14 +254,14 @@ class Checkpoint(Struct, frozen=True):
 class Layer(Struct, frozen=True):
     """One independent way that targets get turned off. ``covers`` are names of targets.
 
-    Of the parts below, ``type`` says which are given: ``dead-man``: cron_job (with ``container`` it stands for that
-    container of a Docker Engine, and ``schedule`` is when it fires) or workload (a loop that knows its hour);
-    ``idle-monitor``: cron_job, workload or command; ``self-terminating``: workload (none: the targets themselves);
-    ``scale-to-zero``: scaler; ``spot-handler``: workload (the handler; none: the autoscaler's own) and command
-    (what gives a real cloud's notice); ``sentinel``: sentinel; ``command``: command. ``idle_s`` is how long a
-    target must be idle before the layer acts, ``busy`` what makes a request of it, ``cold_start_s`` by when a pod
-    must be ready after one. ``notice_s`` is how long a spot notice leaves, ``checkpoint`` where work resumes from.
-    ``schedule`` (cron, in ``time_zone``) is when a command fires; a CronJob's own is read from the CronJob.
+    Which parts are given goes by ``type``. ``dead-man``: cron_job (with ``container``: it stands for that container of
+    a Docker Engine), or workload. ``idle-monitor``: cron_job, workload or command. ``self-terminating``: workload
+    (none: the targets themselves). ``spot-handler``: workload (none: the autoscaler's own), command (what gives a real
+    cloud's notice). ``scale-to-zero``: scaler. ``sentinel``: sentinel. ``command``: command.
+
+    ``idle_s`` is how long a target must be idle before the layer acts, ``busy`` what makes a request of it. A pod must
+    be ready ``cold_start_s`` after one. ``notice_s`` is how long a spot notice leaves, ``checkpoint`` where work
+    resumes. ``schedule`` (cron, in ``time_zone``) is when a command fires; a CronJob's own is read from the CronJob.
     """
 
     name: str
@@ -548,11 +549,11 @@ class KillPath:
 
     def target(self, name: str) -> Target:
         """The target of that name. Raises KeyError."""
-        return _named(self.targets, name)
+        return _named("target", self.targets, name)
 
     def layer(self, name: str) -> Layer:
         """The layer of that name. Raises KeyError."""
-        return _named(self.layers, name)
+        return _named("layer", self.layers, name)
 
     def covered_by(self, layer: Layer) -> tuple[Target, ...]:
         """The targets that ``layer`` turns off."""
@@ -591,8 +592,8 @@ class KillPath:
 _T = TypeVar("_T", Target, Layer)
 
 
-def _named(things: tuple[_T, ...], name: str) -> _T:
+def _named(what: str, things: tuple[_T, ...], name: str) -> _T:
     for thing in things:
         if thing.name == name:
             return thing
-    raise KeyError(name)
+    raise KeyError(f"the spec has no {what} {name!r}{did_you_mean(name, [thing.name for thing in things])}")

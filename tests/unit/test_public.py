@@ -57,6 +57,30 @@ def test_a_drill_is_a_typed_result_that_reads_its_own_document(tmp_path, monkeyp
     assert again.faults == ("rolebinding-gone",)
 
 
+def test_a_matrix_is_cells_with_what_the_policy_asks_of_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = killcheck.run_matrix(path("dead-man") / "killcheck.yaml", layers=["nightly-off"], under=["suspended"])
+    assert [(cell.fault, cell.result.verdict, cell.passes) for cell in found.cells] == [
+        ("", killcheck.Verdict.SURVIVED, True),
+        ("suspended", killcheck.Verdict.EXPOSED, True),  # the example's policy accepts it
+    ]
+
+
+@pytest.mark.parametrize("call", [killcheck.run_drill, killcheck.run_matrix])
+@pytest.mark.parametrize(
+    ("layer", "under", "said"),
+    [
+        ("nightly", [], "the spec has no layer 'nightly'; did you mean nightly-off?"),
+        ("nightly-off", ["suspendid"], "no fault is called suspendid; did you mean suspended?"),
+        ("nightly-off", ["suspended@x"], r"the spec has no layer 'x' \(there is nightly-off\)"),
+    ],
+)
+def test_names_that_are_not_there_are_key_errors_with_the_nearest(call, layer, under, said):
+    chosen = {"layer": layer} if call is killcheck.run_drill else {"layers": [layer]}
+    with pytest.raises(KeyError, match=said):
+        call(path("dead-man") / "killcheck.yaml", under=under, **chosen)
+
+
 def test_what_is_no_result_is_refused():
     with pytest.raises(ValueError, match=r"killcheck\.result/v1"):
         killcheck.read_results("[]")
