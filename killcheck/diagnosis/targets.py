@@ -250,6 +250,27 @@ def terminating(case: Case) -> Diagnosis | None:
     return None
 
 
+def deletion_refused(case: Case) -> Diagnosis | None:
+    """Zero is written, and the API server refuses its controller the deletion of the pods."""
+    if case.stuck_at not in ("pods_terminating", "pods_gone"):
+        return None
+    owned = [
+        obj for t in case.scene.kill_path.covered_by(case.layer.layer) if t.kind for obj in case.scene.objects_of(t)
+    ]
+    theirs = {uid_of(obj) for obj in owned}
+    owned += [rs for rs in case.scene.replicasets.values() if any(one.get("uid") in theirs for one in owners(rs))]
+    refused = [event for event in case.scene.events_about(*owned) if event.get("reason") == "FailedDelete"]
+    if not refused:
+        return None
+    why = str(refused[-1].get("message")).removeprefix("Error deleting: ")
+    return Diagnosis(
+        cause=f"the API server refuses the deletion of the pods: {why}",
+        evidence=tuple(said(event) for event in refused[-3:]),
+        remedy="let the policy or webhook except the controllers of kube-system: they end the pods",
+        failures=(11,),
+    )
+
+
 def nobody_scales(case: Case) -> Diagnosis | None:
     """Zero is written, and the controller that would end the pods has not even seen it."""
     if case.stuck_at not in ("pods_terminating", "pods_gone"):
@@ -299,4 +320,4 @@ def _ready_word(node: Obj | None) -> str:
     return next((str(c.get("status")) for c in conditions if c.get("type") == "Ready"), unknown)
 
 
-RULES = (scaled_back, nobody_scales, ghosts, terminating, not_covered)
+RULES = (scaled_back, deletion_refused, nobody_scales, ghosts, terminating, not_covered)
