@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import select
 import socket
 import ssl
@@ -23,6 +22,7 @@ from killcheck.embedded.api import status
 from killcheck.embedded.api.authn import peer_header
 from killcheck.embedded.api.http import Conversation, Request, Response, Stream
 from killcheck.text import lazy_re
+from killcheck.text.jsontext import packed
 
 if TYPE_CHECKING:
     from killcheck.embedded.spdy import Spdy
@@ -548,8 +548,8 @@ def _encoded(request: Request, response: Response) -> tuple[str, bytes]:
 
         return "application/yaml", yaml.safe_dump(body, sort_keys=False).encode()
     if _pretty(request):
-        return "application/json", json.dumps(body, indent=2, ensure_ascii=False).encode()
-    return "application/json", json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        return "application/json", packed(body, indent=2)
+    return "application/json", packed(body) + b"\n"
 
 
 def _reason(code: int) -> bytes:
@@ -569,4 +569,4 @@ def _pretty(request: Request) -> bool:
 def _frame(frame: Any) -> bytes:
     if isinstance(frame, str):
         return frame.encode()
-    return json.dumps(frame, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    return packed(frame) + b"\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from killcheck.clock import Loop
 from killcheck.kube.errors import KubeError, Unreachable
 from killcheck.kube.objects import Obj, is_answer, is_object
+from killcheck.text.jsontext import loads
 
 if TYPE_CHECKING:
     import urllib3
@@ -174,7 +174,7 @@ def _lines(response: urllib3.HTTPResponse) -> Iterator[bytes]:
 
 def _frame(line: bytes) -> Obj:
     try:
-        frame = json.loads(line)
+        frame = loads(line)
     except (ValueError, RecursionError) as error:
         raise _HalfFrameError from error
     if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):

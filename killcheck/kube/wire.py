@@ -24,6 +24,7 @@ from killcheck.kube.endpoint import Endpoint, explain
 from killcheck.kube.errors import KubeError, Unreachable, api_error
 from killcheck.kube.objects import Obj, is_answer
 from killcheck.kube.watch_stream import WatchStream
+from killcheck.text.jsontext import loads
 from killcheck.version import __version__
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ class WireTransport(Transport):
         if kind != "application/json":
             return Answer(response.status, text, dict(response.headers))
         try:
-            body = json.loads(text)
+            body = loads(text)
         except (ValueError, RecursionError) as error:
             raise Unreachable(f"{self.endpoint.what} sent half an answer, or no JSON ({request})") from error
         if response.status < 400 and not is_answer(body):

@@ -1,11 +1,33 @@
-"""JSON of a stranger's: a program's answer, a file of a pull request, the body of a request."""
+"""JSON of a stranger's: a program's answer, a file of a pull request, the body of a request; and much of our own.
+
+:mod:`msgspec` reads and writes it several times faster than :mod:`json`. What it refuses is left to :mod:`json`.
+"""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-__all__ = ["from_text"]
+import msgspec
+
+__all__ = ["from_text", "loads", "packed"]
+
+
+def loads(text: str | bytes) -> Any:
+    """As :func:`json.loads`. Raises what that raises."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):  # half a surrogate pair, NaN, a mark of byte order - or no JSON
+        return json.loads(text)
+
+
+def packed(value: Any, *, indent: int = 0) -> bytes:
+    """UTF-8 without a space, or in lines. Raises UnicodeEncodeError for half a surrogate pair."""
+    try:
+        found = msgspec.json.encode(value)
+    except TypeError:  # a key that is no text
+        found = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return msgspec.json.format(found, indent=indent) if indent else found
 
 
 def from_text(text: str | bytes) -> Any:
@@ -14,7 +36,7 @@ def from_text(text: str | bytes) -> Any:
     Half a surrogate pair, which no file and no terminal takes, becomes U+FFFD.
     """
     try:
-        found = json.loads(text)
+        found = loads(text)
         if isinstance(text, bytes):
             escaped = b"\\ud" in text or b"\\uD" in text
         else:

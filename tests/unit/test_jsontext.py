@@ -1,0 +1,55 @@
+"""JSON read and written by the quick library is what the standard one makes of it."""
+
+import json
+
+import pytest
+
+from killcheck.text.jsontext import from_text, loads, packed
+
+READ = [
+    b' {"a": [1, -0, 1.0, 1e5, 0.1, true, null], "a": {}} ',
+    b"123456789012345678901234567890",
+    b"-9223372036854775809",
+    b"1E400",
+    b"NaN",
+    b'"\\ud83d\\ude00 \\ud800 \\u0000 \xc3\xa9"',
+    b"\xef\xbb\xbf[1]",
+]
+
+
+@pytest.mark.parametrize("text", READ)
+def test_what_is_read_is_what_the_standard_library_reads(text):
+    assert repr(loads(text)) == repr(json.loads(text))
+
+
+@pytest.mark.parametrize("text", [b"[1,]", b"", b'"a\tb"', b"{'a': 1}", b"[1] 2", b'"\xff"'])
+def test_what_is_no_json_is_refused_in_its_words(text):
+    def said(read):
+        try:
+            read(text)
+        except ValueError as error:
+            return type(error), str(error)
+        return None
+
+    assert said(loads) == said(json.loads) is not None
+
+
+def test_what_is_nested_without_end_is_an_error_and_no_crash():
+    with pytest.raises(RecursionError):
+        loads("[" * 100_000)
+    with pytest.raises(ValueError, match="nested too deep"):
+        from_text("[" * 100_000)
+
+
+@pytest.mark.parametrize("indent", [0, 2])
+@pytest.mark.parametrize(
+    "value", [{"a": [], "b": {}, "c": [1, {"x": 'é\x1b"\\/'}], "d": None}, [True, 2**70, 1.5], {None: 1}]
+)
+def test_what_is_written_is_what_it_writes(value, indent):
+    how = {"indent": 2} if indent else {"separators": (",", ":")}
+    assert packed(value, indent=indent) == json.dumps(value, ensure_ascii=False, **how).encode()
+
+
+def test_half_a_surrogate_pair_is_no_text_to_write():
+    with pytest.raises(UnicodeEncodeError):
+        packed({"a": "\ud800"})
