@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
+from killcheck.kube import provider_pools, selectors
 from killcheck.kube import resources as r
-from killcheck.kube import selectors
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import Obj, annotations_of, condition, dig, format_time, labels_of, name_of, namespace_of
+from killcheck.kube.objects import (
+    Obj,
+    annotations_of,
+    condition,
+    dig,
+    format_time,
+    labels_of,
+    name_of,
+    namespace_of,
+    ref_of,
+)
 from killcheck.text.durations import format_duration, parse_duration
 from killcheck.watch.scene import event_time
 
@@ -174,6 +184,26 @@ def _seconds(after: object) -> float:
         return 0.0
 
 
+def provider_floor(case: Case) -> Diagnosis | None:
+    """A node pool of GKE or AKS that is never smaller, as its manifest or export says."""
+    if case.stuck_at not in _STAGES or case.scene.cluster.real:
+        return None
+    labels = [labels_of(node) for node in case.scene.pool_nodes()]
+    for obj in case.scene.cluster.inventory().objects if labels else ():
+        made = provider_pools.node_group(obj)
+        if made is None or not made["min"]:
+            continue
+        if any(map(selectors.parse_labels(provider_pools.selector(obj)).matches, labels)):
+            fixed = " and has no autoscaler" if made["fixed"] else ": its autoscaler leaves so many"
+            return Diagnosis(
+                cause=f"node pool {name_of(obj)} is never smaller than {made['min']} node(s){fixed}",
+                evidence=(f"{ref_of(obj)}: at least {made['min']}, at most {made['max']}",),
+                remedy="set its least number of nodes to 0 (minNodeCount, minCount), at night at the least",
+                failures=(45,),
+            )
+    return None
+
+
 def nobody_removes(case: Case) -> Diagnosis | None:
     """The node is empty, nothing forbids its removal, and nobody removes it."""
     if case.stuck_at not in _STAGES or not case.scene.pool_nodes():
@@ -202,4 +232,4 @@ def _budget(case: Case, pods: list[Obj]) -> str | None:
     return None
 
 
-RULES = (blocked_pods, still_occupied, autoscaler_says, pool_settings, nobody_removes)
+RULES = (blocked_pods, still_occupied, autoscaler_says, pool_settings, provider_floor, nobody_removes)
