@@ -14,12 +14,14 @@ from killcheck.text.yamlfile import Path, format_path
 if TYPE_CHECKING:
     from killcheck.probes.world import World
 
-__all__ = ["SEVERITIES", "Basis", "Evidence", "Finding", "Probe", "Severity", "merge_patch"]
+__all__ = ["NOT_PROVEN", "SEVERITIES", "Basis", "Evidence", "Finding", "Probe", "Severity", "merge_patch"]
 
 Severity = Literal["error", "warning", "note"]
 Basis = Literal["read", "seen"]
 #: SARIF's, the worst first.
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+#: How the message of a finding begins that says what could not be answered.
+NOT_PROVEN = "not proven: "
 #: How much of a value is shown as evidence.
 _SHOWN = 200
 
@@ -61,6 +63,11 @@ class Finding:
             said = getattr(self, name)
             if "\n" in said or "\r" in said:
                 object.__setattr__(self, name, " ".join(said.split()))
+
+    @property
+    def question(self) -> str:
+        """What it says, and of what could not be answered what that was."""
+        return self.message.removeprefix(NOT_PROVEN)
 
     def to_json(self) -> dict[str, Any]:
         """As the JSON document has it (schema killcheck.result/v1, an entry of ``findings``)."""
@@ -159,7 +166,7 @@ class Probe(ABC):
             self.id,
             "note",
             ref_of(obj) if obj else "",
-            f"not proven: {message}",
+            NOT_PROVEN + message,
             remedy or self.remedy,
             (),
             "",

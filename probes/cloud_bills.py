@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from killcheck.probes.base import Evidence, Finding, Probe
+from killcheck.probes.base import NOT_PROVEN, Evidence, Finding, Probe
 from killcheck.probes.world import World
 
 from killcheck.cloud.billed import Billed, billed
@@ -55,7 +55,7 @@ class CloudBills(Probe):
     def _finding(self, one: Billed) -> Finding:
         rate = f" (${one.usd_per_hour:.2f} an hour)" if one.usd_per_hour is not None else ""
         name = f"{one.what}/{one.object}"
-        message = f"not proven: {one.message}" if one.unproven else f"{one.message}{rate}"
+        message = f"{NOT_PROVEN}{one.message}" if one.unproven else f"{one.message}{rate}"
         return Finding(
             self.id,
             "note" if one.unproven else self.severity,

@@ -38,7 +38,7 @@ class FalseGreen(Probe):
             if one.layer is None and (one.reading.writes or one.namespace not in spaces):
                 continue
             for how in one.reading.false_green:
-                yield self.finding(world, one.owner, command_path(one), how, remedy=_remedy(how))
+                yield self.finding(world, one.owner, command_path(one), how.said, remedy=how.mend)
 
     def _seen(self, world: World, one: Executor) -> Iterable[Finding]:
         """A rehearsal: a refusal that came, or one that was made to come, and exit code 0 all the same."""
@@ -64,17 +64,3 @@ def _matters(call: Call, firing: Firing) -> bool:
         return True
     missed = call.status == 404 and call.resource in SCALED and bool(call.name)
     return not firing.off and (call.status in (401, 403) or missed) and call.resource != "namespaces"
-
-
-def _remedy(how: str) -> str:
-    if "curl without -f" in how:
-        return "Give curl -f (better: -fsS --retry 5): it then fails on 401, 403 and 404."
-    if "||" in how:
-        return "Take the '|| ...' away, or let what follows end in exit 1."
-    if "dry-run" in how:
-        return "Take --dry-run away."
-    if "set -e" in how:
-        return "Begin the script with 'set -eu'."
-    if "pipe" in how:
-        return "Set 'set -o pipefail' (bash), or do not pipe the command on."
-    return ""

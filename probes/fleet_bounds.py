@@ -78,9 +78,11 @@ class FleetBounds(Probe):
         texts = list(scripts.texts(layer.command, path.folder or "."))
         said = "\n".join(f"{name}={value}" for name, value in layer.command.env.items())
         stated = {bound["name"].upper() for bound in _BOUND.finditer(said)}
-        for name, text in [("its environment", said), *texts]:
+        for bound in _BOUND.finditer(said):
+            yield from self._bound(target, layer, "its environment", bound)
+        for name, text in texts:
             for bound in _BOUND.finditer(text):
-                if name == "its environment" or bound["name"].upper() not in stated:  # a default that is overridden
+                if bound["name"].upper() not in stated:  # else it is a default that is overridden
                     yield from self._bound(target, layer, name, bound)
         if layer.type is LayerType.SELF_TERMINATING and not any(_ENDS.search(text) for _, text in texts):
             yield self._finding(

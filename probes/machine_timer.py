@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from killcheck.probes.base import Evidence, Finding, Probe
+from killcheck.probes.base import NOT_PROVEN, Evidence, Finding, Probe
 from killcheck.probes.rehearsed import lost_in, telling
 from killcheck.probes.world import World
 
@@ -40,7 +40,7 @@ class MachineTimer(Probe):
             if one.beside is None:
                 continue
             if one.beside.idle and ref.partition("/")[2] in layers:
-                yield self._about(ref, one, f"not proven: {one.beside.idle}", _idle_remedy(one.beside.idle), open_=True)
+                yield self._about(ref, one, f"{NOT_PROVEN}{one.beside.idle}", _idle_remedy(one.beside.idle), open_=True)
             if one.known and not one.beside.odd and ref.partition("/")[2] not in layers and not _concerns(world, one):
                 continue
             told, place = list(dict.fromkeys(_told(one))), _without_place(one)
@@ -48,7 +48,7 @@ class MachineTimer(Probe):
                 yield self._about(ref, one, message if number else f"{message}{place}")
             if not one.known and not told:
                 why = one.why_unknown or "it could not be run here"
-                yield self._about(ref, one, f"not proven: {why}{place}", open_=True)
+                yield self._about(ref, one, f"{NOT_PROVEN}{why}{place}", open_=True)
 
     def _about(self, ref: str, one: Rehearsed, message: str, remedy: str = "", *, open_: bool = False) -> Finding:
         beside = one.beside

@@ -52,9 +52,9 @@ class TightDeadline(Probe):
                 )
         limits = world.kill_path.deadlines
         for _, obj in world.targets:
-            needed_s, why = grace(obj)
+            needed_s, why, in_turn = grace(obj)
             allowed_s = limits.pods_gone_s - limits.scale_written_s
-            if "one after the other" in why and needed_s > allowed_s:
+            if in_turn > 1 and needed_s > allowed_s:
                 message = (
                     f"may take {needed_s:.0f} s to stop ({why}: OrderedReady), and from scaleWritten to "
                     f"podsGone the spec allows {allowed_s:.0f} s"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from killcheck.probes.base import Finding, Probe, Severity
+from killcheck.probes.base import NOT_PROVEN, Finding, Probe, Severity
 from killcheck.probes.world import World
 
 from killcheck.discover import unknown_holders
@@ -58,7 +58,7 @@ class UnknownHolder(Probe):
                 self.id,
                 "note" if open_ else "error",
                 first.place,
-                f"not proven: {message}" if open_ else message,
+                f"{NOT_PROVEN}{message}" if open_ else message,
                 _HAVE_IT_READ,
                 (),
                 "",

@@ -26,6 +26,7 @@ class Ran(Struct, frozen=True):
     """How a program's run ended. ``code`` is None where it did not end by itself, and ``why`` then says what happened.
 
     ``output`` and ``errors`` are its two streams, redacted; ``cut``: there was more output than is kept.
+    ``overdue``: it took longer than it may, and was stopped.
     """
 
     command: Command
@@ -36,6 +37,7 @@ class Ran(Struct, frozen=True):
     errors: str = ""
     why: str = ""
     cut: bool = False
+    overdue: bool = False
 
     @property
     def ok(self) -> bool:

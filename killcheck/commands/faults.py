@@ -35,7 +35,7 @@ def command(as_json: bool) -> None:
         say(f"{family}:")
         for row in rows:
             if row["family"] == family:
-                where = "" if row["where"] == "any cluster" else f" ({row['where']})"
+                where = f" ({row['where']})" if row["needs"] else ""
                 say(f"  {row['name']:<{width}}  {row['simulates']}{where}", hang=width + 4)
                 if row["costs"]:
                     say(f"  {'':<{width}}  costs: {row['costs']}", hang=width + 4)

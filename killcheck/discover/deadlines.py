@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -75,7 +76,7 @@ def suggest(
     run_s = max(took, default=_EXECUTOR_S)
     start_s = _SCHEDULE_S + _PULL_S + _START_S
     written_s = start_s + run_s
-    grace_s, grace_why = max((grace(obj) for obj in targets), default=(float(_GRACE_S), ""))
+    grace_s, grace_why, _ = max((grace(obj) for obj in targets), default=Grace(float(_GRACE_S), ""))
     pods_s = written_s + grace_s + _MARGIN_S
     empty_s, empty_why = _empty(pools, sum(t.count for obj in targets for t in templates(obj)))
     drained_s = pods_s + empty_s + _MARGIN_S
@@ -200,15 +201,23 @@ def _slept_s(cron_job: Obj) -> float:
     return sum(float(number) * _WORD_S.get(unit, 1.0) for number, unit in slept)
 
 
-def grace(obj: Obj) -> tuple[float, str]:
-    """How long a target's pods may take to stop, in seconds. An ordered StatefulSet stops one pod after the other."""
+class Grace(NamedTuple):
+    """How long pods may take to stop, and whose; ``in_turn``: so many, one after the other."""
+
+    seconds: float
+    why: str
+    in_turn: int = 1
+
+
+def grace(obj: Obj) -> Grace:
+    """How long a target's pods may take to stop. An ordered StatefulSet stops one pod after the other."""
     found = templates(obj)
     asked = max((int(dig(t.spec, "terminationGracePeriodSeconds", default=_GRACE_S)) for t in found), default=_GRACE_S)
     longest = min(asked, _GRACE_S)
     ordered = obj.get("kind") == "StatefulSet" and dig(obj, "spec", "podManagementPolicy") != "Parallel"
     pods = max(1, int(dig(obj, "spec", "replicas", default=1))) if ordered else 1
     why = f"{name_of(obj)}, {pods} pods one after the other" if pods > 1 else name_of(obj)
-    return float(longest * pods), why
+    return Grace(float(longest * pods), why, pods)
 
 
 def _empty(pools: Pools, most_nodes: int) -> tuple[float, str]:

@@ -458,8 +458,9 @@ def _no_layer(targets: tuple[killpath.Target, ...], seen: discover_layers.Found,
     """That nothing turns them off: plainly only where all was read, and nothing acts on anything."""
     names = ", ".join(str(target) for target in targets[:_NAMED])
     names += f", and {len(targets) - _NAMED} more" if len(targets) > _NAMED else ""
-    nothing = "nothing that is understood here" if seen.not_understood or seen.misses else "nothing here"
-    nothing = "nothing that could be read" if unseen and nothing == "nothing here" else nothing
+    nothing = "nothing that could be read" if unseen else "nothing here"
+    if seen.not_understood or seen.misses:
+        nothing = "nothing that is understood here"
     lines = [f"no layer found: {nothing} turns off what holds GPUs ({names})"]
     lines += [f"  {line}" for line in (*seen.misses, *seen.not_understood, *seen.notes)]
     return "\n".join(lines)

@@ -20,7 +20,7 @@ from killcheck.kube import machineless
 from killcheck.kube.objects import condition, format_time, name_of, namespace_of, ref_of
 from killcheck.ledger import injection, keeping, left_on, unread
 from killcheck.spec.killpath import KillPath, Target
-from killcheck.spec.phases import words_of
+from killcheck.spec.phases import stuck_before, words_of
 from killcheck.text import lazy_re
 from killcheck.text.durations import format_duration
 from killcheck.verdict import DrillResult, Verdict
@@ -250,7 +250,7 @@ class Judged(Watched):
         if at_s is not None:
             why = f"{missing} came after {at_s:.0f} s; its deadline is {timeline.deadline_s(missing):.0f} s"
         else:
-            why = f"stuck before {words_of(stuck)}"
+            why = stuck_before(stuck)
         now = self.cluster.loop.now()
         chance = self._layer_run.next_chance(now + timedelta(seconds=1))
         rate, usd = self.meter.rate(), self.meter.usd(now)

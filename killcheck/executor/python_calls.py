@@ -15,6 +15,7 @@ from functools import cache
 from msgspec import Struct, field
 
 from killcheck.executor.api_calls import ApiCall, call_of_url, replicas_in
+from killcheck.executor.false_green import FalseGreen
 from killcheck.executor.python_failures import checks_status, swallowed
 from killcheck.executor.python_values import Scope, Value, dotted
 from killcheck.executor.shell_script import UNKNOWN
@@ -59,7 +60,7 @@ class PythonReading(Struct):
     calls: list[ApiCall] = field(default_factory=list)
     programs: list[Program] = field(default_factory=list)
     not_understood: list[str] = field(default_factory=list)
-    false_green: list[str] = field(default_factory=list)
+    false_green: list[FalseGreen] = field(default_factory=list)
     modules: list[str] = field(default_factory=list)
 
 
@@ -91,7 +92,8 @@ def _read(
     if not found.calls and not found.programs and re.search(r"/apis?/|kubernetes|k8s", text):
         found.not_understood.append("a Python script that speaks of Kubernetes, with no call that could be followed")
     if any(c.writes for c in found.calls) and reader.uses_requests and not checks_status(text):
-        found.false_green.append("requests without raise_for_status(): a 403 is no exception, and the script exits 0")
+        how = "requests without raise_for_status(): a 403 is no exception, and the script exits 0"
+        found.false_green.append(FalseGreen(how))
     if found.programs or any(c.writes for c in found.calls):
         found.false_green += swallowed(tree)
     return found

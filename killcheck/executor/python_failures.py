@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from killcheck.executor.false_green import FalseGreen
 from killcheck.executor.python_values import dotted
 
 __all__ = ["checks_status", "swallowed"]
@@ -22,11 +23,11 @@ def checks_status(text: str) -> bool:
     return "raise_for_status" in text or bool(re.search(asks, text))
 
 
-def swallowed(tree: ast.Module) -> list[str]:
+def swallowed(tree: ast.Module) -> list[FalseGreen]:
     """Handlers that catch everything and go on, and of which nothing is left at the end."""
     used = _decisive_names(tree)
     return [
-        f"line {node.lineno}: every exception is caught and the script goes on to exit 0"
+        FalseGreen(f"line {node.lineno}: every exception is caught and the script goes on to exit 0")
         for node in ast.walk(tree)
         if isinstance(node, ast.ExceptHandler)
         and _catches_all(node)

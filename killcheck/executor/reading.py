@@ -10,11 +10,13 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from posixpath import basename, join, normpath
+from typing import TypeVar
 
 from msgspec import Struct, field
 
 from killcheck.executor import kubectl_calls, python_calls, shell_script
 from killcheck.executor.api_calls import ApiCall, HttpCommand, call_of_url, curl, wget
+from killcheck.executor.false_green import FalseGreen
 from killcheck.executor.shell_script import UNKNOWN, Command, ShellSyntaxError
 from killcheck.kube.objects import Obj, dig
 from killcheck.text import lazy_re
@@ -25,6 +27,11 @@ __all__ = ["ApiCall", "ConfigMaps", "Reading", "read"]
 #: ConfigMaps by (namespace, name).
 ConfigMaps = Mapping[tuple[str, str], Obj]
 
+_T = TypeVar("_T")
+#: What makes a failure heard that is swallowed.
+_FAILING = "Give curl -f (better: -fsS --retry 5): it then fails on 401, 403 and 404."
+_LET_THROUGH = "Take the '|| ...' away, or let what follows end in exit 1."
+_NOT_PIPED = "Set 'set -o pipefail' (bash), or do not pipe the command on."
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"})
 _PYTHONS = lazy_re.compile(r"python(\d(\.\d+)?)?|pypy3?|uv")
 #: Words of the shell itself: no program is needed for them.
@@ -69,7 +76,7 @@ class Reading(Struct, frozen=True):
 
     ``calls`` are its requests to the Kubernetes API, in order. ``tools``: the programs its image must contain.
     ``outside``: commands that act elsewhere (a cloud CLI). ``not_understood``: what could not be read.
-    ``false_green``: how a failure of it ends as success, one sentence each. ``modules``: what its Python imports
+    ``false_green``: how a failure of it ends as success. ``modules``: what its Python imports
     beyond the standard library and the files beside it. ``commands``: the argument vectors of the programs that it
     runs, scripts' own included; a word that is only known at run time holds ``UNKNOWN``.
     """
@@ -78,7 +85,7 @@ class Reading(Struct, frozen=True):
     tools: tuple[str, ...] = ()
     outside: tuple[str, ...] = ()
     not_understood: tuple[str, ...] = ()
-    false_green: tuple[str, ...] = ()
+    false_green: tuple[FalseGreen, ...] = ()
     modules: tuple[str, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
 
@@ -103,7 +110,7 @@ class _Reader(Struct):
     tools: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     not_understood: list[str] = field(default_factory=list)
-    false_green: list[str] = field(default_factory=list)
+    false_green: list[FalseGreen] = field(default_factory=list)
     modules: list[str] = field(default_factory=list)
     commands: list[tuple[str, ...]] = field(default_factory=list)
     working_dir: str = ""
@@ -116,7 +123,7 @@ class _Reader(Struct):
     def reading(self) -> Reading:
         """All that was found, each thing once."""
 
-        def once(items: Iterable[str]) -> tuple[str, ...]:
+        def once(items: Iterable[_T]) -> tuple[_T, ...]:
             return tuple(dict.fromkeys(items))
 
         return Reading(
@@ -263,7 +270,8 @@ class _Reader(Struct):
                 continue
             self.calls.append(call)
             if call.writes and not request.fails and not request.prints_status:
-                self.false_green.append(f"curl without -f: a refused request ({call}) is exit code 0, the Job Complete")
+                how = f"curl without -f: a refused request ({call}) is exit code 0, the Job Complete"
+                self.false_green.append(FalseGreen(how, _FAILING))
             if call.writes:
                 self._exit_code(str(call), command)
 
@@ -278,7 +286,7 @@ class _Reader(Struct):
         if line.words[:2] == ["config", "set-context"]:  # what follows is asked in that namespace
             self.namespace = line.flag("n", "namespace") or self.namespace
         if found.empty:
-            self.false_green.append(f"kubectl {found.empty}")
+            self.false_green.append(FalseGreen(f"kubectl {found.empty}", "Take --dry-run away."))
             return
         self.calls += found.calls
         aside = line.words[:1] in (["annotate"], ["label"])
@@ -291,13 +299,16 @@ class _Reader(Struct):
             ending = " ".join(command.fallback)
             remembered = re.match(r"[A-Za-z_]\w*\+?=", ending)  # and decided later
             if not remembered and not re.match(r"(exit [1-9]|exit$|return [1-9]|false\b|kill\b)", ending):
-                self.false_green.append(f"'{what}' is followed by '|| {ending}': its failure is swallowed")
+                how = f"'{what}' is followed by '|| {ending}': its failure is swallowed"
+                self.false_green.append(FalseGreen(how, _LET_THROUGH))
         elif command.then == "&":
-            self.false_green.append(f"'{what}' runs in the background: nobody sees its exit code")
+            self.false_green.append(FalseGreen(f"'{what}' runs in the background: nobody sees its exit code"))
         elif command.then == "|" and not command.pipefail:
-            self.false_green.append(f"'{what}' is piped on without pipefail: its exit code is lost")
+            how = f"'{what}' is piped on without pipefail: its exit code is lost"
+            self.false_green.append(FalseGreen(how, _NOT_PIPED))
         elif not (command.errexit or command.last or command.tested or command.then == "&&"):
-            self.false_green.append(f"no 'set -e', and more runs after '{what}': its failure is ignored")
+            how = f"no 'set -e', and more runs after '{what}': its failure is ignored"
+            self.false_green.append(FalseGreen(how, "Begin the script with 'set -eu'."))
 
     # -- scripts ---------------------------------------------------------------------------------------------
     def shell(
@@ -417,7 +428,8 @@ class _Reader(Struct):
             self.program(program.words, Command(program.words, errexit=True), depth + 1)
             if program.unchecked and any(call.writes for call in self.calls[before:]):
                 what = _shown(program.words[:3])
-                self.false_green.append(f"line {program.line}: {program.unchecked}: the exit code of '{what}' is lost")
+                how = f"line {program.line}: {program.unchecked}: the exit code of '{what}' is lost"
+                self.false_green.append(FalseGreen(how))
 
 
 def _narrowed(calls: Sequence[ApiCall]) -> Iterator[ApiCall]:

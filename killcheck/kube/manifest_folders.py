@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from killcheck.kube import machine_texts, outside_schedules, terraform_pools
 from killcheck.kube.manifest_text import is_definition, is_template_of_objects
-from killcheck.kube.passed_over import Cause, Skipped, names_accelerators
+from killcheck.kube.passed_over import Cause, Skipped, names_accelerators, outside
 from killcheck.text.files import enclosed, text_of
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import YamlError, documents
@@ -249,14 +249,16 @@ class Folders(Struct):
         what = None if file.suffix in machine_texts.SUFFIXES else outside_schedules.in_file(file, text)
         kept, makes, costs = self._machines_in(file, text)
         if what is not None:
-            why, cause = f"{what}: a switch or a starter may be in there", Cause.OUTSIDE
+            why, cause = outside(what), Cause.OUTSIDE
         elif kept or makes or costs:
             of = "Terraform" if file.suffix in terraform_pools.SUFFIXES else "no manifest"
             why = f"{of}, with machines that it always keeps" if kept else f"{of}, which makes nodes"
             cause = Cause.CONFIGURATION
         else:
             return
-        self.skipped.append(Skipped(str(file), 0, why, cause, floors=kept, launching=makes, costing=costs))
+        self.skipped.append(
+            Skipped(str(file), 0, why, cause, floors=kept, launching=makes, costing=costs, starts=what or "")
+        )
 
     def _machines_in(
         self, file: Path, text: str

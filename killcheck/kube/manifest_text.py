@@ -14,7 +14,7 @@ from msgspec import Struct
 from killcheck.kube import machine_texts, outside_schedules, provider_pools, secret_text, terraform_pools
 from killcheck.kube.machine_floors import floors
 from killcheck.kube.objects import Obj, dig
-from killcheck.kube.passed_over import SPEC, Cause, Skipped, kind_of, names_accelerators
+from killcheck.kube.passed_over import SPEC, Cause, Skipped, kind_of, names_accelerators, outside
 from killcheck.text import lazy_re
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
@@ -239,7 +239,7 @@ def _no_manifest(text: str, file: str) -> Skipped:
         return Skipped(file, 1, SPEC, Cause.SPEC)
     scheduled = outside_schedules.in_text(text)
     if scheduled is not None:
-        return Skipped(file, 0, f"{scheduled}: a switch or a starter may be in there", Cause.OUTSIDE)
+        return Skipped(file, 0, outside(scheduled), Cause.OUTSIDE, starts=scheduled)
     why = "not a Kubernetes object (no kind and apiVersion)"
     named = names_accelerators(text)
     return Skipped(file, 0, why, Cause.NO_MANIFEST, named, floors=_kept(text, file), launching=_making(text, file))

@@ -14,7 +14,7 @@ from killcheck.kube.resources import by_kind
 from killcheck.text import lazy_re
 from killcheck.text.shown import brief
 
-__all__ = ["SPEC", "Cause", "Skipped", "kind_of", "names_accelerators", "summed_up"]
+__all__ = ["SPEC", "Cause", "Skipped", "kind_of", "names_accelerators", "outside", "summed_up"]
 
 #: What a document is, and no object of Kubernetes.
 SPEC = "a killcheck spec"
@@ -97,7 +97,8 @@ class Skipped(Struct, frozen=True):
     ``floors``: groups of machines with GPUs that a cluster's configuration always keeps, and how many.
     ``of``: the ``apiVersion`` and ``kind`` of a document that says them; empty: not known. ``document``: itself, where
     it is no object and says which machines a cluster has (eksctl's). ``launching``: what in it makes nodes, and is not
-    evaluated (Terraform's, CloudFormation's, a script's); ``costing``: the same of what has no GPUs.
+    evaluated (Terraform's, CloudFormation's, a script's); ``costing``: the same of what has no GPUs. ``starts``: what
+    it starts from outside Kubernetes, and by what.
     """
 
     file: str
@@ -111,6 +112,7 @@ class Skipped(Struct, frozen=True):
     document: Obj | None = None
     launching: tuple[str, ...] = ()
     costing: tuple[str, ...] = ()
+    starts: str = ""
 
     def __post_init__(self) -> None:
         structs.force_setattr(self, "why", brief(self.why))
@@ -190,3 +192,8 @@ def _lines(cause: Cause, members: list[Skipped], verbose: bool) -> list[str]:
     more = ", ".join(one.place for one in named[1:_SHOWN])
     rest = f", and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
     return [f"{len(members)} {cause.many}{which}: {first.place} ({first.why}), {more}{rest}"]
+
+
+def outside(starts: str) -> str:
+    """Why a file is passed over that starts something from outside Kubernetes."""
+    return f"{starts}: a switch or a starter may be in there"

@@ -75,7 +75,7 @@ _TOO_LONG = Reason(
 
 def reason_of(ran: Ran) -> Reason:
     """What is the matter with a run that did not end well."""
-    if "took longer" in ran.why:
+    if ran.overdue:
         return _TOO_LONG
     said = f"{ran.errors}\n{ran.output}\n{ran.why}"
     return next((reason for words, reason in _KNOWN if words.search(said)), _OTHERWISE)

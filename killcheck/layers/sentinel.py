@@ -76,6 +76,8 @@ class SentinelLayer(LayerRun):
         #: Units that start what could not be followed.
         self._unread: tuple[str, ...] = ()
         self._flaw: str | None = None
+        #: Whether that is that somebody no longer stops.
+        self._held_back = False
         self._failures: tuple[int, ...] = (56,)
         self._unproven: str | None = None
         self._refused_at: datetime | None = None
@@ -201,7 +203,7 @@ class SentinelLayer(LayerRun):
                 self._stopped = ended[0]
                 late = self._monotonic() + self._patience_s() if late is None else late
                 if self._monotonic() > late and self._lit() and not self._written and not self._rival():
-                    self._flaw = f"with {self.mark} set, {self._stop.name} no longer stops: {ended[0]}"
+                    self._no_longer_stops(self._stop.name, ended[0])
                     self.stage.scene.wake()
                     return
             yield
@@ -368,9 +370,12 @@ class SentinelLayer(LayerRun):
         self._fire(way, ended)
         if not self._wait(self._zero, limit):
             told = ended[0] if ended else "it is still at it"
-            self._flaw = f"with {self.mark} set, {way.name} no longer stops: {told}"
+            self._no_longer_stops(way.name, told)
         else:
             self._notes.append(f"{way.name} stops with {self.mark} set")
+
+    def _no_longer_stops(self, stop: str, told: str) -> None:
+        self._flaw, self._held_back = f"with {self.mark} set, {stop} no longer stops: {told}", True
 
     def _alone(self, way: _Way, bound_s: float) -> None:
         """What a starter starts, alone and unhindered, must be stopped within the bound - whoever does that."""
@@ -442,11 +447,12 @@ class SentinelLayer(LayerRun):
     def explain(self, stuck_at: str) -> Explanation | None:
         """Who did it."""
         if self._flaw:
-            stops = "no longer stops" in self._flaw
             return Explanation(
                 self._flaw,
                 tuple(self._notes[-5:]),
-                "check the sentinel before starting only: stopping is never held back" if stops else self.remedy,
+                "check the sentinel before starting only: stopping is never held back"
+                if self._held_back
+                else self.remedy,
                 self._failures,
                 lasting=True,
             )

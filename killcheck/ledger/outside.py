@@ -29,6 +29,7 @@ from killcheck.machine.starting import start_in, started_by, unread_in
 from killcheck.machine.units import is_schedule
 from killcheck.spec.killpath import Command, Ref
 from killcheck.text.files import text_of
+from killcheck.text.shown import brief
 from killcheck.text.yamlfile import YamlError, documents
 from killcheck.watch import starts
 
@@ -54,7 +55,7 @@ class _Schedule(Struct, frozen=True):
 def entries(inventory: Inventory, stakes: Stakes, now: datetime) -> Iterator[Entry]:
     """One for each schedule that was passed over beside the manifests. Raises OSError."""
     skipped = inventory.loaded.skipped if inventory.loaded is not None and not inventory.live else ()
-    told = {one.file: one.why.partition(": a switch")[0] for one in skipped if one.cause is Cause.OUTSIDE}
+    told = {one.file: brief(one.starts) for one in skipped if one.cause is Cause.OUTSIDE}
     for file, why in told.items():
         if Path(file).is_file() and not (_under_a_sentinel(Path(file), stakes) or _of_layers(Path(file), stakes)):
             yield _entry(file, why, _schedule(Path(file)), stakes, now)

@@ -411,7 +411,7 @@ class _Run:
         self._on_end = on_end
         self._begun = machine.loop.now()
         self._running: Running | None = None
-        self._why = ""
+        self._overdue = False
         self._over = False
 
     def begin(self) -> None:
@@ -423,13 +423,13 @@ class _Run:
                 if not self.elsewhere and (command not in machine.witnesses or scripts.locks(command, machine.folder)):
                     machine._looks.begun(command)
                 self._running = machine.runtime.start(launch, self._exited, self._unknown)
-                machine.loop.call_later(command.timeout_s, self._overdue)
+                machine.loop.call_later(command.timeout_s, self._stop)
             except (NotRun, StartError, OSError) as error:
                 machine.loop.call_soon(self._unknown, str(error))
 
-    def _overdue(self) -> None:
+    def _stop(self) -> None:
         if not self._over and self._running is not None:
-            self._why = f"took longer than {self.command.timeout_s:g} s and was stopped"
+            self._overdue = True
             self._running.terminate()
             self.machine.loop.call_later(programs.GRACE_S, self.kill)
 
@@ -439,7 +439,9 @@ class _Run:
             self._running.kill()
 
     def _exited(self, end: Exit) -> None:
-        why = self._why or (f"ended by signal {end.signal}" if end.signal else "")
+        why = f"ended by signal {end.signal}" if end.signal else ""
+        if self._overdue:
+            why = f"took longer than {self.command.timeout_s:g} s and was stopped"
         self._tell(None if why else end.code, why)
 
     def _unknown(self, why: str) -> None:
@@ -466,6 +468,7 @@ class _Run:
                 redact(errors[:limit]),
                 why,
                 cut=len(output) > limit,
+                overdue=self._overdue,
             )
         )
 

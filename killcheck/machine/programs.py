@@ -243,9 +243,10 @@ class LocalPrograms:
     ) -> None:
         until = wall_seconds() + command.timeout_s
         streams = _Streams(process)
-        why = ""
+        why, overdue = "", False
         try:
             if not streams.read_until(until):
+                overdue = True
                 why = f"took longer than {command.timeout_s:g} s and was stopped"
                 _kill(process, signal.SIGTERM)
                 if not streams.read_until(wall_seconds() + GRACE_S):
@@ -263,7 +264,7 @@ class LocalPrograms:
             code = None
         elif why:
             code = None
-        ran = Ran(command, begun, self.loop.now(), code, streams.text(0), streams.text(1), why, streams.cut)
+        ran = Ran(command, begun, self.loop.now(), code, streams.text(0), streams.text(1), why, streams.cut, overdue)
         self.loop.post(on_end, ran)
 
 

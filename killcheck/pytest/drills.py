@@ -39,7 +39,7 @@ from killcheck.safety.consent import ConsentError
 from killcheck.safety.journal import Dirty, JournalError
 from killcheck.safety.lease import Busy
 from killcheck.spec.killpath import Layer, Policy
-from killcheck.spec.phases import words_of
+from killcheck.spec.phases import stuck_before, words_of
 from killcheck.spec.specfile import SpecError
 from killcheck.text import lazy_re
 from killcheck.text.redaction import redact
@@ -426,10 +426,10 @@ def _claim(said: str, result: DrillResult) -> str:
 def explain(result: DrillResult) -> str:
     """A result as a person reads it: verdict, cause, remedy, evidence, phases."""
     lines = [_row(result)]
-    if result.cause != result.why and not result.why.startswith("stuck before"):
+    if result.why not in (result.cause, stuck_before(result.stuck_at)):
         lines.append(f"  {result.why}")
     if result.stuck_at:
-        lines.append(f"  stuck before {words_of(result.stuck_at)}")
+        lines.append(f"  {stuck_before(result.stuck_at)}")
     if result.cause and result.verdict is not Verdict.INCONCLUSIVE:
         lines += [f"  cause:  {result.cause}", *([f"  remedy: {result.remedy}"] if result.remedy else [])]
         lines += [f"    {line}" for line in result.evidence]

@@ -125,7 +125,7 @@ def _open_questions(console: Screen, unproven: list[Finding], *, verbose: bool) 
         return
     reasons: dict[tuple[str, str], list[str]] = {}
     for finding in sorted(unproven, key=lambda one: -one.gpus):  # those with the most first, as among the errors
-        reason = finding.message.removeprefix("not proven: ")
+        reason = finding.question
         gpus, who = _gpus(finding.gpus), finding.object
         reason, who = (re.sub(rf"\b{gpus}\b", "GPUs", reason), f"{who} ({gpus})") if finding.gpus else (reason, who)
         reasons.setdefault((finding.probe, reason), []).append(who)

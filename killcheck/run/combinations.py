@@ -111,6 +111,7 @@ class Found(Struct, frozen=True):
 
     ``when``: of a set that exposes, when its faults have to be there (:mod:`killcheck.run.times`); None: nobody asked,
     or there was no room for it. ``when_confirmed``: the same for these times.
+    ``died``: the machine ended it, and it may end otherwise another time.
     """
 
     scenario: Scenario
@@ -120,6 +121,7 @@ class Found(Struct, frozen=True):
     confirmed: bool | None = None
     when: tuple[When, ...] | None = None
     when_confirmed: bool | None = None
+    died: bool = False
 
     @property
     def replayed(self) -> Scenario:

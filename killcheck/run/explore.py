@@ -457,5 +457,5 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
     try:
         answer = json.loads(text)
     except ValueError:
-        return Found(scenario, "inconclusive", f"{DIED}, or took longer than {LIMIT_S} s")
+        return Found(scenario, "inconclusive", f"{DIED}, or took longer than {LIMIT_S} s", died=True)
     return Found(scenario, answer["verdict"], answer["why"], answer["off_by"])

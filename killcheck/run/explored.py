@@ -26,8 +26,6 @@ __all__ = ["Kept"]
 
 SCHEMA = "killcheck.explored/v2"
 SEAL = "seal"
-#: How a search tells of a scenario that the machine ended: another time it may end otherwise.
-_MACHINE = ("its process died", "took longer than")
 
 
 class Kept(Struct):
@@ -77,7 +75,7 @@ class Kept(Struct):
 
     def __call__(self, found: Found) -> None:
         """Keep what a scenario ended with, at once; not what only the machine ended."""
-        if self._file is not None and not any(said in found.why for said in _MACHINE):
+        if self._file is not None and not found.died:
             self._file.write(self._next(_line(found)))
             self._file.flush()
 

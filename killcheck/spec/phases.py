@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["DAY_S", "PHASES", "Phase", "words_of"]
+__all__ = ["DAY_S", "PHASES", "Phase", "stuck_before", "words_of"]
 
 
 class Phase(StrEnum):
@@ -49,6 +49,11 @@ _WORDS = {
     Phase.STARTS_REFUSED: "every starter refused",
     Phase.HELD: "stayed off",
 }
+
+
+def stuck_before(phase: str) -> str:
+    """Why a drill is exposed whose cause nobody was asked for yet."""
+    return f"stuck before {words_of(phase)}"
 
 
 def words_of(name: str) -> str:

@@ -46,7 +46,7 @@ def test_the_articles_executor():
     assert calls(reading) == [SCALE]
     assert reading.calls[0].replicas == 0
     assert reading.tools == ("sh", "cat", "curl")
-    assert "without -f" in reading.false_green[0]
+    assert "without -f" in reading.false_green[0].said
     assert not reading.not_understood
 
 
@@ -185,7 +185,7 @@ def test_kubectl_by_arguments_alone():
 def test_a_dry_run_kills_nothing():
     reading = sh("kubectl scale deploy/vllm --replicas=0 --dry-run=server")
     assert not reading.calls
-    assert "nothing is changed" in reading.false_green[0]
+    assert "nothing is changed" in reading.false_green[0].said
 
 
 def test_kubectl_words_that_are_not_known_are_said():
@@ -236,7 +236,7 @@ KUBECTL = "kubectl scale deploy/vllm --replicas=0"
     ],
 )
 def test_failures_that_are_hidden(script: str, said: str):
-    assert any(said in line for line in sh(script).false_green), sh(script).false_green
+    assert any(said in how.said for how in sh(script).false_green), sh(script).false_green
 
 
 @pytest.mark.parametrize(
@@ -398,10 +398,10 @@ def test_python_that_starts_kubectl_and_custom_objects():
 
 def test_python_that_swallows_failure():
     swallow = 'try:\n  c.patch_namespaced_deployment_scale("a", "b", {})\nexcept Exception as e:\n  print(e)\n'
-    assert "every exception is caught" in read("python", "-c", swallow).false_green[0]
+    assert "every exception is caught" in read("python", "-c", swallow).false_green[0].said
     assert not read("python", "-c", swallow + "  raise\n").false_green
     unchecked = 'import requests\nrequests.delete("https://h/apis/batch/v1/namespaces/a/jobs/b")'
-    assert "raise_for_status" in read("python", "-c", unchecked).false_green[0]
+    assert "raise_for_status" in read("python", "-c", unchecked).false_green[0].said
 
 
 def test_python_that_cannot_be_read_says_so():

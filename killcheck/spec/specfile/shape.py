@@ -13,7 +13,7 @@ from killcheck.spec import killpath as k
 from killcheck.spec.specfile.errors import SpecError
 from killcheck.text.files import text_of
 from killcheck.text.problems import Problem, not_utf8
-from killcheck.text.suggestions import did_you_mean
+from killcheck.text.suggestions import did_you_mean, nearest
 from killcheck.text.yamlfile import Document, Path, YamlError, documents, format_path
 
 if TYPE_CHECKING:
@@ -111,8 +111,9 @@ def _explain(doc: Document, path: Path, detail: ErrorDetails, model: type[BaseMo
     raw = doc.raw(path)
     if kind == "literal_error":
         allowed = str(detail["ctx"]["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
-        near = did_you_mean(str(value), allowed) if isinstance(value, str) else ""
-        return f"expected {' | '.join(allowed)}, found {_shown(value, raw)}{near if 'did you' in near else ''}"
+        near = nearest(value, allowed, 1) if isinstance(value, str) else []
+        hint = did_you_mean(str(value), near) if near else ""
+        return f"expected {' | '.join(allowed)}, found {_shown(value, raw)}{hint}"
     expected = _EXPECTED.get(kind) or _bound(detail)
     if kind == "string_pattern_mismatch" and str(detail["ctx"]["pattern"]).startswith("^[a-z0-9]"):
         expected = "a name of lower-case letters, digits and '-'"
