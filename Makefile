@@ -22,9 +22,8 @@ $(VENV)/.dev: $(VENV)/.installed
 drill: $(VENV)/.installed ## The main job: four nights on the embedded cluster
 	$(BIN)/killcheck demo
 
-test: $(VENV)/.dev ## Everything that CI runs: what takes one processor each side by side, then the tests on all of them
-	$(MAKE) --jobs=2 lint types imports wheel site collected
-	$(MAKE) unit
+test: $(VENV)/.dev ## Everything that CI runs: what takes one processor beside the tests, which often wait
+	$(MAKE) --jobs=2 unit lint types imports wheel site
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -50,7 +49,7 @@ imports: $(VENV)/.dev whole
 collected: $(VENV)/.dev
 	$(BIN)/python -m pytest --collect-only -qq tests > /dev/null
 
-unit: $(VENV)/.dev
+unit: collected
 	$(BIN)/python -m pytest -n $(WORKERS) tests
 
 exhaustive: $(VENV)/.dev ## Every row of every table, every kill point, every pair of faults: for hours, each week

@@ -61,6 +61,7 @@ def test_the_pull_requests_gate(checkout, bin_):
 
 
 @pytest.mark.parametrize(("name", "job"), [("nightly", "matrix"), ("release", "gate")])
+@pytest.mark.one_in(2)
 def test_a_workflow_on_staging(checkout, bin_, staging, name, job):
     runner = Runner(checkout, bin_, STAGING_KUBECONFIG=kubeconfig_of(staging), KILLCHECK_WEBHOOK="")
     runner.job(yaml.safe_load((CI / f"github/{name}.yaml").read_text())["jobs"][job])
@@ -70,6 +71,7 @@ def test_a_workflow_on_staging(checkout, bin_, staging, name, job):
 
 
 @pytest.mark.parametrize("job", ["gate", "staging", "release"])
+@pytest.mark.one_in(3)
 def test_gitlabs_pipeline(checkout, bin_, staging, job):
     pipeline = yaml.safe_load((CI / "gitlab/killcheck.gitlab-ci.yml").read_text())
     base, own = pipeline[".killcheck"], pipeline[f"killcheck:{job}"]

@@ -83,6 +83,7 @@ KEY = "AKIASTANDIN000000000"
         ("pricing", "get_products", {"ServiceCode": "x"}, "ExpiredTokenException", "UnrecognizedClientException"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_each_service_says_in_its_own_words_that_credentials_lapsed(
     stand_in, service, operation, arguments, expired, revoked
 ):

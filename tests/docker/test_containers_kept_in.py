@@ -102,6 +102,7 @@ def test_its_manifest_says_how_much_memory_it_has(ran):
     ],
     ids=["output", "disk", "time"],
 )
+@pytest.mark.one_in(3)
 def test_what_takes_too_much_is_stopped_and_told(ran, script, why, monkeypatch):
     monkeypatch.setattr(container_bounds, "DISK_MOST", 32 << 20)
     monkeypatch.setattr(container_bounds, "OUTPUT_LIMIT", 1 << 20)

@@ -169,6 +169,7 @@ CLAIM = {"persistentVolumeClaim": {"claimName": "state"}}
         (f"{OFF} >> /state/night.log", CLAIM, "survived"),
     ],
 )
+@pytest.mark.one_in(3)
 def test_what_lies_on_a_volume_that_outlives_the_pods_was_not_seen(
     script: str, volume: dict[str, object], verdict: str, tmp_path: Path
 ) -> None:
@@ -190,6 +191,7 @@ HELD = (
 
 
 @pytest.mark.parametrize(("declared", "verdict"), [(True, "survived"), (False, "exposed")])
+@pytest.mark.one_in(2)
 def test_what_a_quota_holds_off_is_off_until_its_declared_end(declared: bool, verdict: str, tmp_path: Path) -> None:
     """No replicas were written: who takes the quota away is the start, though the pods come a while after it."""
     path = _path(tmp_path / "path", HELD)

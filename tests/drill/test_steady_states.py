@@ -219,6 +219,7 @@ ZERO = '[{"op":"replace","path":"/spec/workerGroupSpecs/0/replicas","value":0}]'
     [(True, ZERO, "inconclusive"), (True, SUSPEND, "survived"), (False, ZERO, "survived")],
     ids=["emptied", "suspended", "no-autoscaler"],
 )
+@pytest.mark.one_in(3)
 def test_a_ray_group_that_its_own_autoscaler_may_fill_again_is_not_off(tmp_path, autoscaled, patch, verdict):
     """Its load is in no manifest; a suspended cluster has no head, and so no autoscaler."""
     ray = workload("RayCluster", {**RAY["spec"], "enableInTreeAutoscaling": autoscaled}, "ray.io/v1")
@@ -434,6 +435,7 @@ NO_MORE = ("patch", "scaledjob", "loom", "-n", NS, "--type=merge", "-p", '{"spec
     [(PAUSE, "exposed"), (NO_MORE, "survived"), (("delete", "scaledjob", "loom", "-n", NS), "survived")],
     ids=["pause", "no-more", "delete"],
 )
+@pytest.mark.one_in(3)
 def test_scaled_job_is_off_when_its_jobs_are(tmp_path, args, verdict):
     drill = drilled(tmp_path, SCALED_JOB, *switch(*args, groups=("keda.sh",)))
     assert str(drill.verdict) == verdict, drill.why

@@ -226,6 +226,7 @@ def drilled(tmp_path: Path, *objects: Obj) -> DrillResult:
         "a DaemonSet that is deleted",
     ],
 )
+@pytest.mark.one_in(2)
 def test_what_goes_off_and_stays_off_survives(objects: list[Obj], tmp_path: Path) -> None:
     result = drilled(tmp_path, *objects)
     assert str(result.verdict) == "survived", result.why

@@ -93,6 +93,7 @@ MOUNT = [{"name": "v", "mountPath": "/mnt/v"}]
     ],
     ids=["fetched", "encrypted", "fetched whole", "a store's volume", "not needed", "refused as itself"],
 )
+@pytest.mark.one_in(2)
 def test_placeholder_that_is_refused_proves_nothing(
     objects: list[Obj], verdict: str, says: str, tmp_path: Path
 ) -> None:

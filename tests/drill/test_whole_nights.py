@@ -182,6 +182,7 @@ def test_a_schedule_that_asks_for_gpus_itself(night):
     [(7200, "0 2 * * *", "survived"), (50400, "0 2 * * *", "exposed"), (3000, "0 * * * *", "exposed")],
     ids=["two hours a night", "all night", "most of every hour"],
 )
+@pytest.mark.one_in(3)
 def test_work_of_its_own_that_is_ended_soon_is_told(night, ends_s, schedule, verdict):
     made = cron("tune", schedule, "sleep 36000", gpus=1)
     made[-1]["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] = ends_s

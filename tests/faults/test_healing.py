@@ -20,6 +20,7 @@ def world():
 
 @pytest.mark.parametrize("kind", [faults.EgressDenied, faults.DnsDenied, faults.ApiUnreachable], ids=lambda k: k.name)
 @pytest.mark.parametrize("horizon_s", [3.0, 10.0, 40.0])
+@pytest.mark.one_in(3)
 def test_an_executor_that_is_held_up_does_not_strike_once_it_is_let_go(world, kind, horizon_s):
     """Its connections time out while the drill gives up; healed, it would get through and turn off what is on again."""
     before = picture(world.cluster.embedded)

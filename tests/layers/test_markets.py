@@ -108,6 +108,7 @@ done
 
 
 @pytest.mark.parametrize(("how", "verdict"), [("stop", "survived"), ("start", "exposed")])
+@pytest.mark.one_in(2)
 def test_a_market_of_another_shape_by_requests_alone(tmp_path: Path, how: str, verdict: str) -> None:
     (tmp_path / "killcheck.yaml").write_text(POD_SPEC)
     (tmp_path / "pods.yaml").write_text(PODS)

@@ -78,6 +78,7 @@ def test_what_nothing_wakes_again_was_turned_off_for_good(drilled):
         (("spec", "timeouts"), {"conditionWait": "5s"}, "5 s is timeouts.conditionWait"),
     ],
 )
+@pytest.mark.one_in(3)
 def test_a_user_who_lands_on_a_502_is_who_turns_the_scaler_off(drilled, path, value, says):
     """Seed 2: 'A user opens the URL, lands on a 502, and you are the one getting pinged.'"""
     result = drilled("scale-to-zero", "render-ui-idle", setting("HTTPScaledObject", value, *path))

@@ -66,6 +66,7 @@ def spec(tmp_path: Path) -> Path:
     ],
     ids=lambda value: value[0] if isinstance(value, list) and value else None,
 )
+@pytest.mark.one_in(3)
 def test_it_is_drilled_and_sabotaged_as_a_cloud_is(spec: Path, under: list[str], verdict: str, words: str) -> None:
     result = run_drill(spec, layer="reaper", under=under, exec_mode="host", horizon_s=3600.0)
     assert str(result.verdict) == verdict, result.why

@@ -74,6 +74,7 @@ def test_what_lies_off_the_path_opens_nothing_and_is_said(path: str) -> None:
         ("Deployment/research/other", True, "survived"),
     ],
 )
+@pytest.mark.one_in(3)
 def test_no_drill_survives_what_a_model_did_not_know(
     about: str, may_be_on: bool, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def _drill(spec: Path, *options: str) -> Result:
 
 
 @pytest.mark.parametrize("options", [(), ("--quiet",), ("--json",)], ids=["terminal", "quiet", "json"])
+@pytest.mark.one_in(3)
 def test_command_says_what_is_assumed(
     options: tuple[str, ...],
     tmp_path: Path,

@@ -251,6 +251,7 @@ def test_word_of_whom_to_tell_afterwards_keeps_no_switch_from_acting(variable: s
     ],
 )
 @pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.one_in(3)
 def test_secret_that_is_kept_elsewhere_may_hold_a_switch_that_compares_it(
     script: str, open_: bool, sealed: bool
 ) -> None:

@@ -47,6 +47,7 @@ def _drilled(obj: Obj, folder: Path) -> DrillResult:
         str(value.get("kind")) + "/" + value["metadata"]["namespace"] if isinstance(value, dict) else value
     ),
 )
+@pytest.mark.one_in(2)
 def test_what_was_refused_is_not_taken_for_what_is_there(obj: Obj, verdict: str, tmp_path: Path) -> None:
     result = _drilled(obj, tmp_path)
     assert str(result.verdict) == verdict, result.why

@@ -51,6 +51,7 @@ def _judge(scene: parts.Scene, folder: Path, layer: str) -> None:
 
 
 @pytest.mark.parametrize("drawn", FOLDERS, ids=str)
+@pytest.mark.one_in(2)
 def test_folder_passes_only_where_every_part_is_off(drawn: parts.Draw, tmp_path: Path) -> None:
     _judge(drawn.scene(), tmp_path / "path", "lights-out")
 
@@ -65,6 +66,7 @@ def test_machine_passes_only_where_every_part_is_off(
 @pytest.mark.parametrize(
     "target", ["a Deployment", "a JobSet", "a LeaderWorkerSet", "a RayCluster", "a Notebook", "a Job"]
 )
+@pytest.mark.one_in(2)
 def test_each_kind_that_has_a_way_off_gets_its_pass(target: str, tmp_path: Path) -> None:
     """Inconclusive is easily right: of the sound ones alone a verdict is wanted."""
     scene = parts.Scene()

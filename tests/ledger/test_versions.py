@@ -61,6 +61,7 @@ def test_model_reads_the_version_that_is_served(api_version: str, kind: str) -> 
 
 @pytest.mark.parametrize("namespace", ["serving", ""])
 @pytest.mark.parametrize(("api_version", "kind"), KINDS)
+@pytest.mark.one_in(4)
 def test_another_version_of_it_is_open(api_version: str, kind: str, namespace: str, tmp_path: Any) -> None:
     """Even where it names no target: what its controllers do with it is not guessed from another version's words."""
     for other in _others(api_version)[:2]:

@@ -187,6 +187,7 @@ def test_release_asserts_fences_and_findings(pytester, tmp_path):
         (("--killcheck-suite=night",), "*--killcheck-suite is install, staging, release, not 'night'*"),
     ],
 )
+@pytest.mark.one_in(2)
 def test_bad_settings_are_one_sentence(pytester, argv, says):
     done = suites(pytester, *argv)
     assert done.ret != 0

@@ -82,6 +82,7 @@ def test_a_targets_drills_keep_together_on_a_cluster_that_is_somebodys(pytester)
 
 
 @pytest.mark.parametrize("argv", [("--dist", "loadgroup"), ("--killcheck-on=host",)])
+@pytest.mark.one_in(2)
 def test_elsewhere_nothing_is_kept_together(pytester, argv):
     """Each worker has an embedded cluster of its own; and only loadgroup knows groups."""
     ids, _ = run(pytester, *argv)

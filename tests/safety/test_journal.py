@@ -110,6 +110,7 @@ def test_one_failure_does_not_keep_the_rest_from_being_put_back(cluster, tmp_pat
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.one_in(2)
 def test_killed_at_any_write_it_is_restored_from_elsewhere(cluster, tmp_path, after):
     before = picture(cluster, uids=False)
     tried = 0

@@ -86,6 +86,7 @@ class LossyCluster(EmbeddedDrillCluster):
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
+@pytest.mark.one_in(2)
 def test_over_a_lossy_network_no_verdict_is_wrong_and_nothing_is_left(tmp_path, seed, record_property):
     names, truth = DRILLS[seed % len(DRILLS)]
     cluster = LossyCluster(seed)

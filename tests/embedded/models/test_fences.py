@@ -63,6 +63,7 @@ def cases(*, open_ones=False):
 
 
 @pytest.mark.parametrize(("objects", "pool"), list(cases()))
+@pytest.mark.one_in(2)
 def test_karpenter_launches_exactly_what_the_evaluation_predicts(objects, pool):
     read = read_node_pool(pool, Context(TYPES, node_classes(objects)))
     world = World()

@@ -223,6 +223,7 @@ def test_a_command_that_takes_too_long_or_is_not_there(host):
         ),
     ],
 )
+@pytest.mark.one_in(2)
 def test_a_port_is_asked(isolated, probe, ready, words):
     isolated.add(server("w", readinessProbe=probe | {"periodSeconds": 5, "initialDelaySeconds": 5}))
     isolated.run(18)

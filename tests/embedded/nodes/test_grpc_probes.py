@@ -106,6 +106,7 @@ def test_a_server_that_serves_is_ready(host):
         ("slow", "timeout: health rpc did not complete within 1s"),
     ],
 )
+@pytest.mark.one_in(3)
 def test_the_kubelet_says_why_not(host, service, words):
     host.add(server("w", service, initialDelaySeconds=1))
     host.run(12)

@@ -208,6 +208,7 @@ def test_what_is_roots_is_not_of_another_user(host, script):
 
 
 @pytest.mark.parametrize("place", ["/lib/kill", "/usr/share/kill", "/usr/lib/python3/of/ours", "/usr/local/bin/off.sh"])
+@pytest.mark.one_in(2)
 def test_a_volume_finds_its_place_below_folders_that_are_this_hosts(host, place):
     host.add(
         {
@@ -406,6 +407,7 @@ PROXY = {"name": "HTTPS_PROXY", "value": "http://192.0.2.7:3128"}
     ],
     ids=["host network", "with host net", "node's", "own server", "alias", "proxy", "past the proxy"],
 )
+@pytest.mark.one_in(2)
 def test_a_pods_own_way_to_the_api_server(host, options, codes, limits):
     """kubelet's getPodDNSType; curl's ENVIRONMENT: with a network of its own and without it ends the same."""
     host.allow()
