@@ -47,7 +47,7 @@ def test_every_kind_of_change_is_taken_back(cluster, tmp_path):
     assert len(differences(before, picture(cluster, uids=False))) == 4  # the journal itself is there too
     undone, problems = journal.undo_all()
     assert problems == []
-    assert [words.partition(":")[0] for words in undone] == ["re-created", "deleted", "restored"]
+    assert [words.partition(":")[0] for words in undone] == ["re-created", "deleted", "undone"]
     assert differences(before, picture(cluster, uids=False)) == []
     assert journal.undo_all() == ([], [])
 
