@@ -61,8 +61,8 @@ def _containers(spec: Obj, path: Path) -> Iterator[tuple[Path, Obj]]:
             yield (*path, kind, i), container
 
 
-def _fetched(container: Obj, *, servers: bool) -> str:
-    """What a container fetches, in its own words; empty where nothing is seen."""
+def _fetched(container: Obj, *, servers: bool) -> str | None:
+    """What a container fetches, in its own words; None where nothing is seen."""
     words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
     found = _COMMANDS.search(" ".join(words))
     if found:
@@ -72,7 +72,7 @@ def _fetched(container: Obj, *, servers: bool) -> str:
             flag, _, own = name.partition("=")
             if flag in _MODEL_FLAGS and _HUB.fullmatch(own or value):
                 return own or value
-    return ""
+    return None
 
 
 #: Programs that fetch, with the store or the name that they fetch; what is sent to a store is no download.

@@ -41,35 +41,35 @@ class QueueNotDrained(Probe):
                 yield self.finding(world, one.owner, command_path(one), message)
 
     @staticmethod
-    def _held(one: Executor) -> str:
+    def _held(one: Executor) -> str | None:
         if _queues(one) and _HOLD.search(one.text) and _DRAINS not in one.text:
             return "sets stopPolicy: Hold: no new workload is admitted, and those that run keep their GPUs"
-        return ""
+        return None
 
-    def _left_on(self, world: World, one: Executor) -> str:
-        """Why what it writes evicts nothing of what its targets' queues have admitted; empty: it may."""
+    def _left_on(self, world: World, one: Executor) -> str | None:
+        """Why what it writes evicts nothing of what its targets' queues have admitted; None: it may."""
         covered = [obj for target, obj in world.targets if one.layer is None or target.name in one.layer.covers]
         queued = [obj for obj in covered if labels_of(obj).get(_QUEUE_OF)]
         if not queued:
-            return ""
+            return None
         if _queues(one):
             return self._of_queues(world, one, queued)
         jobs = [call for call in one.reading.writes if call.resource == "jobs"]
         if any(call.verb.startswith("delete") for call in jobs):
-            return ""
+            return None
         if jobs and any(obj.get("kind") == "Job" for obj in queued) and any(_SUSPENDS.search(c.body) for c in jobs):
             return "suspends a Job that Kueue has admitted: Kueue starts it again at once"
         if any(call.resource == "workloads" and call.verb.startswith("delete") for call in one.reading.writes):
             return "deletes Workloads: Kueue makes each anew for its Job, and admits it again"
-        return ""
+        return None
 
     @staticmethod
-    def _of_queues(world: World, one: Executor, queued: list[Obj]) -> str:
+    def _of_queues(world: World, one: Executor, queued: list[Obj]) -> str | None:
         calls = _queues(one)
         if _QUOTA in one.text and _DRAINS not in one.text:
             return "lowers a quota: Kueue evicts nothing that it has admitted, and what runs keeps its GPUs"
         if not all(call.name for call in calls):
-            return ""
+            return None
         for obj in queued:
             local = world.find("LocalQueue", namespace_of(obj), labels_of(obj)[_QUEUE_OF])
             above = str(dig(local, "spec", "clusterQueue", default="")) if local else ""
@@ -78,7 +78,7 @@ class QueueNotDrained(Probe):
                 stopped = ", ".join(dict.fromkeys(call.name for call in calls))
                 where = f"LocalQueue {labels_of(obj)[_QUEUE_OF]} of ClusterQueue {above}"
                 return f"stops {stopped}, and {obj.get('kind')} {name_of(obj)} is in {where}: it keeps its GPUs"
-        return ""
+        return None
 
 
 def _goes_off(one: Executor) -> bool:

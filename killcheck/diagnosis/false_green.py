@@ -49,7 +49,7 @@ def false_green(case: Case) -> Diagnosis | None:
     on, off = _still_on(case)
     passed_over = ", ".join(on) if on and off and not why else ""
     words = refusals.last(log)[:200] if not why else ""
-    halfway = _fewer(case) if not why and not passed_over else ""
+    halfway = _fewer(case) if not why and not passed_over else None
     tried = " - it asked for a dry run" if _DRY.search(words) else ""
     return Diagnosis(
         cause=f"false green: the Job is Complete, {passed_over or 'the GPUs'} {_are(on, passed_over)} on"
@@ -76,14 +76,14 @@ def _remedy(why: str | None, passed_over: str, words: str, *, halfway: bool, tri
     return _to_act(passed_over, words)
 
 
-def _fewer(case: Case) -> str:
-    """What the executor wrote to a target that left some of it on; empty: it is not known to have written."""
+def _fewer(case: Case) -> str | None:
+    """What the executor wrote to a target that left some of it on; None: it is not known to have written."""
     own = f"Job {namespace_of(case.job)}/{name_of(case.job)}"
     for target in case.scene.kill_path.covered_by(case.layer.layer):
         count = case.scene.replicas(target) if target.kind else 0
         if count and any(case.scaled_by.get(uid_of(obj)) == own for obj in case.scene.objects_of(target)):
             return f" - it set {target} to {count}, not to 0"
-    return ""
+    return None
 
 
 def _to_act(passed_over: str, words: str) -> str:

@@ -102,8 +102,8 @@ def _model(service: str) -> Mapping[str, Any] | None:
     return found
 
 
-def _below(service: str, operation: str, option: str, value: str) -> str:
-    """Which number of an option's value is less than the service takes, in a phrase; empty: none that is known."""
+def _below(service: str, operation: str, option: str, value: str) -> str | None:
+    """Which number of an option's value is less than the service takes, in a phrase; None: none that is known."""
     from botocore import xform_name
 
     model = _model(service) or {}
@@ -115,7 +115,7 @@ def _below(service: str, operation: str, option: str, value: str) -> str:
         least = model["shapes"].get(inner.get(name, "" if inner else shape), {}).get("min")
         if _NUMBER.fullmatch(number) and least is not None and int(number) < least:
             return f"{name} is at least {least}"
-    return ""
+    return None
 
 
 def _members(model: Mapping[str, Any], shape: str) -> dict[str, str]:

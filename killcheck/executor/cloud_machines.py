@@ -162,8 +162,8 @@ def _start(name: str, before: tuple[str, ...], where: tuple[str, ...]) -> tuple[
     return (*before, "start", name, "--quiet", *where)
 
 
-def lacks_place(argvs: Sequence[Sequence[str]], text: str) -> str:
-    """What a cloud's command line has to be told of the place and is not, in half a sentence; empty: nothing.
+def lacks_place(argvs: Sequence[Sequence[str]], text: str) -> str | None:
+    """What a cloud's command line has to be told of the place and is not, in half a sentence; None: nothing.
 
     It may stand in its options, or in a ``text`` that it is started with.
     """
@@ -174,7 +174,7 @@ def lacks_place(argvs: Sequence[Sequence[str]], text: str) -> str:
             not any(word.startswith(options) for word in argv) for argv in bound
         ):
             return lacks
-    return ""
+    return None
 
 
 def _parted(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:

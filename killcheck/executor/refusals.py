@@ -137,9 +137,9 @@ def matching(text: str, pattern: str) -> list[str]:
     return [line.strip() for line in lines if re.search(pattern, line, re.IGNORECASE)]
 
 
-def line_with(text: str, pattern: str) -> str:
-    """The first line that matches a regular expression, case ignored; empty: none does."""
-    return next(iter(matching(text, pattern)), "")
+def line_with(text: str, pattern: str) -> str | None:
+    """The first line that matches a regular expression, case ignored; None: none does."""
+    return next(iter(matching(text, pattern)), None)
 
 
 def refusal(log: str) -> Refusal | None:
@@ -159,9 +159,9 @@ def refusal(log: str) -> Refusal | None:
     return None
 
 
-def invalid(log: str) -> str:
-    """What the API server said of an object that it did not take (422); empty: nothing."""
-    return next((line for line in matching(log, r"\bis invalid: |^\* \S") if _INVALID.search(line)), "")
+def invalid(log: str) -> str | None:
+    """What the API server said of an object that it did not take (422); None: nothing."""
+    return next((line for line in matching(log, r"\bis invalid: |^\* \S") if _INVALID.search(line)), None)
 
 
 def last(log: str) -> str:

@@ -47,8 +47,8 @@ _CONDITION = lazy_re.compile(r"\{\{-?\s*(?:if|with|range|define)\b")
 _ANY = "killcheck-any"
 
 
-def concern(chart: Skipped, stakes: Stakes, rendered: Mapping[str, frozenset[str]]) -> str:
-    """What an unrendered chart has to do with a drill, as the beginning of a sentence; empty: nothing is seen.
+def concern(chart: Skipped, stakes: Stakes, rendered: Mapping[str, frozenset[str]]) -> str | None:
+    """What an unrendered chart has to do with a drill, as the beginning of a sentence; None: nothing is seen.
 
     ``rendered``: what was rendered of which chart (:func:`rendered`).
     """
@@ -58,10 +58,10 @@ def concern(chart: Skipped, stakes: Stakes, rendered: Mapping[str, frozenset[str
     if made is not None:
         templates = _left_out(templates, made)
         if not templates:
-            return ""
+            return None
     inert = all(_is_inert(text) for file, text in templates.items() if not Path(file).name.startswith("_"))
     if inert and not _depends(texts):
-        return ""
+        return None
     at_stake = [*(f"{one.kind}/{one.namespace}/{one.name}" for one in stakes.targets), *map(str, stakes.switches)]
     for said in at_stake:
         name = said.rpartition("/")[2]
@@ -99,32 +99,32 @@ def _left_out(templates: Mapping[str, str], made: frozenset[str]) -> dict[str, s
     }
 
 
-def _gives(templates: Mapping[str, str], stakes: Stakes) -> str:
-    """What right it gives somebody that turns a target on, as the beginning of a sentence; empty: none is seen."""
+def _gives(templates: Mapping[str, str], stakes: Stakes) -> str | None:
+    """What right it gives somebody that turns a target on, as the beginning of a sentence; None: none is seen."""
     roles = [text for text in templates.values() if _ROLE.search(text)]
     for held in stakes.targets:
         resource = re.compile(rf"\b{held.plural}(?:/scale)?\b|resources:.*\*")
         if any(resource.search(text) and _WRITES.search(text) for text in roles):
             return f"it gives somebody the right to write {held.plural}, of which {held} is one"
     parts = (part for text in templates.values() for part in re.split(r"^---.*$", text, flags=re.M))
-    return next((said for part in parts if (said := _bound(part, stakes, has_roles=bool(roles)))), "")
+    return next((said for part in parts if (said := _bound(part, stakes, has_roles=bool(roles)))), None)
 
 
-def _bound(part: str, stakes: Stakes, *, has_roles: bool) -> str:
+def _bound(part: str, stakes: Stakes, *, has_roles: bool) -> str | None:
     """What a binding of a chart gives by a role that is not the chart's own."""
     binding, refers = _BINDING.search(part), _ROLE_REF.search(part)
     if binding is None or refers is None or not re.search(r"kind:\s*[\"']?(?:ServiceAccount|\{\{)", part):
-        return ""
+        return None
     home = _NAMESPACE.search(part)
     if binding[1] == "RoleBinding" and home and home[1] not in stakes.namespaces:
-        return ""
+        return None
     kind, name = (_field(refers[1], field) for field in ("kind", "name"))
     if "{{" in name:
-        return "" if has_roles else f"it binds a role that its values name ({name})"
+        return None if has_roles else f"it binds a role that its values name ({name})"
     if not _is_known(kind, name, stakes):
-        return "" if has_roles else f"it binds {kind} {name}, which is not here"
-    may = next((may for home in sorted(stakes.namespaces) if (may := _would(kind, name, home, stakes))), "")
-    return f"it binds {kind} {name}: somebody may {may}" if may else ""
+        return None if has_roles else f"it binds {kind} {name}, which is not here"
+    may = next((may for home in sorted(stakes.namespaces) if (may := _would(kind, name, home, stakes))), None)
+    return f"it binds {kind} {name}: somebody may {may}" if may else None
 
 
 def _field(text: str, name: str) -> str:

@@ -41,9 +41,9 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
             yield Entry(one.place, Status.NOT_MODELLED, f"{what}, and it was not rendered: {one.why}", _SETTLES)
 
 
-def _first(skipped: Skipped, at_stake: dict[str, str]) -> str:
+def _first(skipped: Skipped, at_stake: dict[str, str]) -> str | None:
     """The first object at stake in the files of something that was not rendered."""
-    return next((at_stake[file] for file in skipped.files if file in at_stake), "")
+    return next((at_stake[file] for file in skipped.files if file in at_stake), None)
 
 
 def _at_stake(inventory: Inventory, stakes: Stakes) -> dict[str, str]:

@@ -50,8 +50,8 @@ def as_cron(expression: str) -> tuple[str, str] | None:
     return " ".join([*fields, weekdays]), found["zone"] or ""
 
 
-def impossible(expression: str) -> str:
-    """What of an expression systemd refuses because no clock or calendar has it, in half a sentence; empty: nothing.
+def impossible(expression: str) -> str | None:
+    """What of an expression systemd refuses because no clock or calendar has it, in half a sentence; None: nothing.
 
     Source: src/shared/calendarspec.c, the range of each component.
     """
@@ -61,7 +61,7 @@ def impossible(expression: str) -> str:
         for number in re.findall(r"\d+", said):
             if len(number) > _DIGITS or not least <= int(number) <= most:
                 return f"there is no {name} {number[:_DIGITS]}"
-    return ""
+    return None
 
 
 def is_over(expression: str, year: int) -> bool:

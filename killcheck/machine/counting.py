@@ -95,8 +95,8 @@ def rented(ran: Ran, machines: Machines) -> tuple[Rented, ...]:
     return tuple(_machine(ran, machines, entry) for entry in items if not _is_off(machines, entry))
 
 
-def _goes_on(answer: Any, length: int) -> str:
-    """What of an answer says that its list is not the whole; empty: nothing. Lists themselves are not looked into."""
+def _goes_on(answer: Any, length: int) -> str | None:
+    """What of an answer says that its list is not the whole; None: nothing. Lists themselves are not looked into."""
     for name, said in answer.items() if isinstance(answer, dict) else ():
         if isinstance(said, dict):
             if within := _goes_on(said, length):
@@ -105,7 +105,7 @@ def _goes_on(answer: Any, length: int) -> str:
             return f"{name} is {said}, and {length} are listed"
         elif _MORE.search(name) and said and not isinstance(said, list):
             return f"{name} is given"
-    return ""
+    return None
 
 
 def _is_off(machines: Machines, entry: Any) -> bool:

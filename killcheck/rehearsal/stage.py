@@ -485,16 +485,16 @@ class Stage:
                         str(status["name"]) in sidecars,
                     )
 
-    def _killed(self, pod: Obj, container: str, ended: Obj) -> str:
-        """Why a kubelet ended a container, in its event's words; empty: it did not."""
+    def _killed(self, pod: Obj, container: str, ended: Obj) -> str | None:
+        """Why a kubelet ended a container, in its event's words; None: it did not."""
         if ended.get("reason") != "Error" or int(ended.get("exitCode") or 0) <= SIGNALLED:
-            return ""
+            return None
         told = [
             str(event.get("message", ""))
             for event in self._kube.list(r.EVENTS, namespace_of(pod)).items
             if event.get("reason") == "Killing" and dig(event, "involvedObject", "name") == name_of(pod)
         ]
-        return next((said for said in reversed(told) if said.startswith(f"Container {container} failed ")), "")
+        return next((said for said in reversed(told) if said.startswith(f"Container {container} failed ")), None)
 
     def _log(self, pod: Obj, container: str) -> str:
         path = f"{r.PODS.path(namespace_of(pod), name_of(pod))}/log"

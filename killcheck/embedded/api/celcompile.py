@@ -47,8 +47,8 @@ def problem(
     declared: Declared,
     wanted: str | tuple[str, ...] = "bool",
     otherwise: str = "must evaluate to {} but got {}",
-) -> str:
-    """What is wrong with an expression that is to be of type ``wanted`` (empty: any); empty: nothing certain.
+) -> str | None:
+    """What is wrong with an expression that is to be of type ``wanted`` (empty: any); None: nothing certain.
 
     Of several types, one.
     """
@@ -58,13 +58,13 @@ def problem(
     try:
         return _in_tree(text, declared, wanted, otherwise)
     except RecursionError:  # longer or deeper than can be followed here
-        return ""
+        return None
 
 
-def _in_tree(text: str, declared: Declared, wanted: str | tuple[str, ...], otherwise: str) -> str:
+def _in_tree(text: str, declared: Declared, wanted: str | tuple[str, ...], otherwise: str) -> str | None:
     tree = _parsed(text)
     if tree is None:
-        return ""
+        return None
     for name, field in _references(tree):
         if name not in declared and name not in _KNOWN:
             return _shown(text, text.find(name) + 1, f"undeclared reference to '{name}' (in container '')")
@@ -79,8 +79,8 @@ def _in_tree(text: str, declared: Declared, wanted: str | tuple[str, ...], other
     except TypeProblem as error:
         return _shown(text, error.column, error.why)
     if isinstance(wanted, tuple):
-        return "" if got in ("", *wanted) else otherwise.format(_one_of(wanted), got)
-    return otherwise.format(wanted, got) if wanted and got not in ("", wanted) else ""
+        return None if got in ("", *wanted) else otherwise.format(_one_of(wanted), got)
+    return otherwise.format(wanted, got) if wanted and got not in ("", wanted) else None
 
 
 def _one_of(types: tuple[str, ...]) -> str:
@@ -92,7 +92,7 @@ def _shown(text: str, column: int, why: str) -> str:
     return f"compilation failed: ERROR: <input>:1:{column}: {why}{lines}"
 
 
-def _ends_early(text: str) -> str:
+def _ends_early(text: str) -> str | None:
     """What an expression lacks at its end."""
     bare = _QUOTED.sub("''", text).rstrip()
     if bare.endswith("."):
@@ -103,7 +103,7 @@ def _ends_early(text: str) -> str:
         return "missing ')' at '<EOF>'"
     if re.search(r"(?<!\.)\?(?!\w)", bare) and ":" not in bare:
         return "mismatched input '<EOF>' expecting ':'"
-    return ""
+    return None
 
 
 @lru_cache(maxsize=256)

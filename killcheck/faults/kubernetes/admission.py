@@ -165,7 +165,7 @@ class PodSecurity(ExecutorFault):
         return None
 
     @staticmethod
-    def _probe(stage: Stage, layer: LayerRun) -> str:
+    def _probe(stage: Stage, layer: LayerRun) -> str | None:
         namespace, _ = identity(layer)
         probe: Obj = {
             "apiVersion": "v1",
@@ -182,8 +182,8 @@ class PodSecurity(ExecutorFault):
                 else ""
             )
         except ApiError:
-            return ""
-        return ""
+            return None
+        return None
 
 
 class NoRoom(ExecutorFault):
