@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
+from killcheck.kube.pod_annotations import EXECUTE
 from killcheck.layers.base import Stage
 from killcheck.rehearsal.loops import round_s
 
 __all__ = ["Resting"]
 
-_RUN = "killcheck.dev/run"
 _GO_ON = {one.kind: one for one in (r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS)}
 
 
@@ -41,7 +41,7 @@ class Resting:
         self._held = []
 
     def _say(self, runs: str) -> None:
-        body = {"spec": {"template": {"metadata": {"annotations": {_RUN: runs}}}}}
+        body = {"spec": {"template": {"metadata": {"annotations": {EXECUTE: runs}}}}}
         for resource, obj in self._held:
             self.stage.cluster.kube.patch(resource, name_of(obj), body, namespace_of(obj))
 
@@ -54,5 +54,5 @@ class Resting:
         for obj in self.stage.cluster.inventory().objects:
             resource = _GO_ON.get(str(obj.get("kind")))
             runs = annotations_of({"metadata": dig(obj, "spec", "template", "metadata", default={})})
-            if resource and runs.get(_RUN) == "true" and (resource.kind, namespace_of(obj), name_of(obj)) not in own:
+            if resource and runs.get(EXECUTE) == "true" and (resource.kind, namespace_of(obj), name_of(obj)) not in own:
                 yield resource, obj

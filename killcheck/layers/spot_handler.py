@@ -35,6 +35,7 @@ from killcheck.kube.objects import (
     ref_of,
 )
 from killcheck.kube.permissions import Permission
+from killcheck.kube.pod_annotations import EXECUTE
 from killcheck.kube.provider_pools import GKE_POOL
 from killcheck.kube.spot_nodes import is_spot
 from killcheck.layers import spot_words as words
@@ -51,7 +52,6 @@ LOOK_S = 10.0
 #: Virtual seconds that are waited for a first checkpoint, before work is said to write none.
 SELDOM_S = 3600.0
 #: What makes the embedded cluster run a pod that holds a GPU.
-RUN = "killcheck.dev/run"
 
 
 def _started(pod: Obj) -> datetime | None:
@@ -222,7 +222,7 @@ class SpotHandler(LayerRun):
             return False
         idle = {(namespace_of(pod), name_of(pod)) for pod, _ in self.stage.cluster.not_run()}
         return not self.stage.cluster.real and all(
-            annotations_of(pod).get(RUN) == "true" and (namespace_of(pod), name_of(pod)) not in idle for pod in pods
+            annotations_of(pod).get(EXECUTE) == "true" and (namespace_of(pod), name_of(pod)) not in idle for pod in pods
         )
 
     def _provider_id(self) -> str:

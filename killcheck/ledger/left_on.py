@@ -17,6 +17,7 @@ from killcheck.entries import Entry, Status
 from killcheck.kube import gpus
 from killcheck.kube.machine_floors import floors, is_pattern
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.pod_annotations import EXECUTE, IGNORES_SIGTERM, STOPS_AFTER
 from killcheck.kube.workloads import devices_of, templates
 from killcheck.ledger import identities, rights, workloads
 from killcheck.ledger.assume import settled
@@ -38,9 +39,7 @@ _HANDS_ON = (
     "makes no pods as it ends"
 )
 #: Annotations by which pods say how their programs stop on the embedded cluster.
-_STOPPING = {"killcheck.dev/ignores-sigterm", "killcheck.dev/stops-after-s"}
-#: That the program of a pod with GPUs runs here: how it stops is seen then.
-_RUNS = "killcheck.dev/run"
+_STOPPING = {IGNORES_SIGTERM, STOPS_AFTER}
 #: So many are named of those on a real cluster.
 _NAMED = 5
 
@@ -146,7 +145,7 @@ def _slow(stakes: Stakes) -> Iterator[Entry]:
         for one in templates(held.obj or {}):
             grace = float(one.spec.get("terminationGracePeriodSeconds") or 0)
             notes = one.metadata.get("annotations") or {}
-            told = _STOPPING & set(notes) or notes.get(_RUNS) == "true"
+            told = _STOPPING & set(notes) or notes.get(EXECUTE) == "true"  # how it stops is seen then
             if grace > limit and not told:
                 said = (
                     f"its grace period lets it run for {grace:.0f} s after it is told to stop; whether its program "
@@ -159,7 +158,7 @@ def _leaving(stakes: Stakes) -> Iterator[Entry]:
     """Targets that may make pods themselves, as a worker does that hands its work on when it is told to stop."""
     for held in stakes.targets:
         for one in templates(held.obj or {}):
-            if (one.metadata.get("annotations") or {}).get(_RUNS) == "true" or not one.count:
+            if (one.metadata.get("annotations") or {}).get(EXECUTE) == "true" or not one.count:
                 continue
             for home, account in identities.of_pod(one.spec, held.namespace, stakes):
                 made = rights.may_create(stakes, account, home)

@@ -6,6 +6,7 @@ That other layer is for the day that it does.
 from __future__ import annotations
 
 from killcheck.kube.objects import Obj, copy, dig, namespace_of
+from killcheck.kube.pod_annotations import EXECUTE
 from killcheck.spec.killpath import KillPath, Layer, LayerType
 
 __all__ = ["as_drilled", "marked"]
@@ -34,5 +35,5 @@ def marked(workload: Obj, said: str) -> Obj:
     """Whose containers run on the embedded cluster ("true"), or are on and do nothing, for ever ("false")."""
     changed = copy(workload)
     meta = changed["spec"]["template"].setdefault("metadata", {})
-    meta["annotations"] = {**(meta.get("annotations") or {}), "killcheck.dev/run": said}
+    meta["annotations"] = {**(meta.get("annotations") or {}), EXECUTE: said}
     return changed

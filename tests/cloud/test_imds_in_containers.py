@@ -76,7 +76,7 @@ class World:
                     "name": "asks",
                     "namespace": "default",
                     "labels": {"app": "asks"},
-                    "annotations": {"killcheck.dev/run": "true"},
+                    "annotations": {"killcheck.dev/execute": "true"},
                 },
                 "spec": {
                     "restartPolicy": "Never",

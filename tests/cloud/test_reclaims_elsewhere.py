@@ -238,7 +238,7 @@ def handler(code):
             "spec": {
                 "selector": {"matchLabels": {"app": "listens"}},
                 "template": {
-                    "metadata": {"labels": {"app": "listens"}, "annotations": {"killcheck.dev/run": "true"}},
+                    "metadata": {"labels": {"app": "listens"}, "annotations": {"killcheck.dev/execute": "true"}},
                     "spec": {
                         "serviceAccountName": "listens",
                         "tolerations": [{"operator": "Exists"}],

@@ -37,7 +37,7 @@ def pod(image, script, **more):
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "job", "namespace": "team", "annotations": {"killcheck.dev/run": "true"}},
+        "metadata": {"name": "job", "namespace": "team", "annotations": {"killcheck.dev/execute": "true"}},
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
 

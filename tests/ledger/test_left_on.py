@@ -170,7 +170,7 @@ def test_program_that_may_outlive_the_deadline_is_not_proven_to_end(grace: int, 
 
 @pytest.mark.parametrize(
     ("verb", "notes", "open_"),
-    [("create", {}, True), ("get", {}, False), ("create", {"killcheck.dev/run": "true"}, False)],
+    [("create", {}, True), ("get", {}, False), ("create", {"killcheck.dev/execute": "true"}, False)],
 )
 def test_target_that_may_make_pods_as_it_ends_is_open_unless_its_program_runs(
     verb: str, notes: Obj, open_: bool

@@ -67,4 +67,4 @@ def test_one_of_which_nobody_said_when_it_acts_runs_and_is_no_drill(switch: bool
         with pytest.raises(NothingToDrill, match=r"fleet turns targets off by a watch of its own.*idle-monitor"):
             session.layer_names  # noqa: B018
     marked = next(o for o in session.inventory.objects if o["metadata"]["name"] == "fleet")
-    assert marked["spec"]["template"]["metadata"]["annotations"] == {"killcheck.dev/run": "true"}
+    assert marked["spec"]["template"]["metadata"]["annotations"] == {"killcheck.dev/execute": "true"}

@@ -22,7 +22,7 @@ LATER = "sleep 36000; kubectl -n serving scale deployment $WHAT --replicas=1"
 def _loop(image: str, line: str = "sleep 100000", **notes: str) -> list[Obj]:
     """A keeper that may scale, and waits."""
     made = workload("keeper", "ops", "keeper", image=image, command=["sh", "-c", line])
-    made["spec"]["template"]["metadata"]["annotations"] = {"killcheck.dev/run": "true"}
+    made["spec"]["template"]["metadata"]["annotations"] = {"killcheck.dev/execute": "true"}
     made["metadata"]["annotations"] = notes
     return [*account("keeper", "ops", MAY_SCALE, cluster=True), made]
 

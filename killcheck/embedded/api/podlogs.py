@@ -20,6 +20,7 @@ from killcheck.embedded.api.status import StatusError
 from killcheck.embedded.containerlog import ContainerLog, Line
 from killcheck.embedded.limits import DRILL_IT
 from killcheck.kube.objects import Obj, dig, parse_time
+from killcheck.kube.pod_annotations import EXECUTE
 from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def log(server: Core, call: Call) -> Response:
         server.limits.meet(
             ours.who(call.user),
             f"it read the log of pod {call.name}, which is hollow and says nothing",
-            f'let its containers really run (annotation killcheck.dev/run: "true"), or {DRILL_IT}',
+            f'let its containers really run (annotation {EXECUTE}: "true"), or {DRILL_IT}',
         )
     part = Part(options, written)
     if not call.request.flag("follow") or call.request.flag("previous"):

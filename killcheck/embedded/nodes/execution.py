@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSUMED",
-    "RUN",
     "Enterable",
     "Exit",
     "Launch",
@@ -31,8 +30,6 @@ __all__ = [
     "StartError",
 ]
 
-#: On a pod: ``"true"`` really runs its containers, ``"false"`` leaves them hollow.
-RUN = "killcheck.dev/run"
 #: Label of a Node that no manifest describes (:mod:`killcheck.embedded.models.assumednodes`).
 ASSUMED = "killcheck.dev/assumed"
 

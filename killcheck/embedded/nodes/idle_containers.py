@@ -14,14 +14,12 @@ from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
 from killcheck.kube.container_probes import patience
 from killcheck.kube.objects import annotations_of, dig
+from killcheck.kube.pod_annotations import NEVER_READY, READY_AFTER
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.pod_worker import PodWorker
 
-__all__ = ["NEVER_READY", "READY_AFTER", "started"]
-
-READY_AFTER = "killcheck.dev/ready-after-s"
-NEVER_READY = "killcheck.dev/never-ready"
+__all__ = ["started"]
 
 
 def started(life: PodWorker, container: Container) -> None:

@@ -13,13 +13,14 @@ from killcheck.embedded.api import status
 from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes import shutdown
 from killcheck.embedded.nodes.container_access import Connection
-from killcheck.embedded.nodes.execution import RUN, Enterable
+from killcheck.embedded.nodes.execution import Enterable
 from killcheck.embedded.nodes.heartbeat import NOT_READY, Heartbeat
 from killcheck.embedded.nodes.node_agent import Dependencies, NodeAgent
 from killcheck.embedded.nodes.podlife import PodLife
 from killcheck.kube import node_shutdown
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
+from killcheck.kube.pod_annotations import EXECUTE
 
 if TYPE_CHECKING:
     from killcheck.embedded.api.kubelet_endpoint import Carried, Execution
@@ -191,7 +192,7 @@ class Kubelet(NodeAgent):
         return status.StatusError(
             501,
             "NotImplemented",
-            f'pod {name_of(pod)} is hollow: {why} (the annotation {RUN}: "true" lets its containers really run)',
+            f'pod {name_of(pod)} is hollow: {why} (the annotation {EXECUTE}: "true" lets its containers really run)',
             details={},
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from killcheck.clock import Loop
 from killcheck.embedded.api.http import User
 from killcheck.embedded.limits import DRILL_IT
-from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
+from killcheck.embedded.nodes.execution import Exit, Launch, NetworkPolicy, NotRun, Running, Runtime
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.node_agent import Dependencies
 from killcheck.embedded.nodes.registry import Registry
@@ -31,13 +31,14 @@ from killcheck.kube.objects import (
     ref_of,
     uid_of,
 )
+from killcheck.kube.pod_annotations import EXECUTE
 from killcheck.kube.secret_text import secrets_of, unread
 from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.host_runtime import Isolation
 
-__all__ = ["RUN", "NoRuntime", "NodeAgents", "has_own_kubelet", "runs"]
+__all__ = ["NoRuntime", "NodeAgents", "has_own_kubelet", "runs"]
 
 
 class Endpoints(Protocol):
@@ -53,7 +54,7 @@ _NO_KEY = lazy_re.compile(r"(?:couldn't find key (?=\S+ in Secret)|references no
 
 def runs(pod: Obj) -> bool:
     """Whether a pod's containers are really run: executors are, servers and whatever holds GPUs are not."""
-    said = annotations_of(pod).get(RUN)
+    said = annotations_of(pod).get(EXECUTE)
     if said is not None:
         return said == "true"
     if gpus.devices(pod):

@@ -13,7 +13,7 @@ from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes import hooks, idle_containers, stopping
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import ConfigError, Context, command_line, environment
-from killcheck.embedded.nodes.execution import RUN, Exit, Launch, NotRun, StartError
+from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, StartError
 from killcheck.embedded.nodes.registry import Cached, PullError
 from killcheck.embedded.nodes.volumes import mounts_of
 from killcheck.entries import Becomes, leaves
@@ -21,6 +21,7 @@ from killcheck.images.reference import InvalidReference, Reference, parse
 from killcheck.kube import lookups
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import annotations_of, dig, name_of, namespace_of
+from killcheck.kube.pod_annotations import EXECUTE
 from killcheck.text.durations import go_duration
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def _hook_failed(life: PodWorker, container: Container) -> None:
 
 def _debugs(life: PodWorker, container: Container) -> bool:
     """Somebody who adds a container to look around wants one that runs, beside hollow ones, too."""
-    return container.role == "ephemeral" and annotations_of(life.pod).get(RUN) != "false"
+    return container.role == "ephemeral" and annotations_of(life.pod).get(EXECUTE) != "false"
 
 
 def _start_failed(life: PodWorker, container: Container, message: str) -> None:

@@ -13,15 +13,13 @@ from killcheck.embedded.nodes import hooks
 from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.execution import Exit
 from killcheck.kube.objects import Obj, annotations_of, dig
+from killcheck.kube.pod_annotations import IGNORES_SIGTERM, STOPS_AFTER
 from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.embedded.nodes.pod_worker import PodWorker
 
-__all__ = ["IGNORES_SIGTERM", "STOPS_AFTER", "ignores_sigterm", "stop"]
-
-IGNORES_SIGTERM = "killcheck.dev/ignores-sigterm"
-STOPS_AFTER = "killcheck.dev/stops-after-s"
+__all__ = ["ignores_sigterm", "stop"]
 
 #: Seconds from SIGTERM to the end of a server that handles it.
 STOP_S = 1.5

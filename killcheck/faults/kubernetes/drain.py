@@ -15,6 +15,7 @@ from killcheck.kube.errors import ApiError, KubeError
 from killcheck.kube.machineless import HOLLOW
 from killcheck.kube.objects import Obj, dig, format_time, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
+from killcheck.kube.pod_annotations import IGNORES_SIGTERM
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.changes import LABEL, Undo
 from killcheck.safety.undo import FINALIZERS, adding
@@ -348,7 +349,7 @@ class LongGrace(Fault):
             with stage.journal.change(f"revision of {namespace}/{name} with the changed template", sweep):
                 pass
             # Hollow servers handle SIGTERM unless they are told not to, on whatever cluster they are.
-            notes = {"killcheck.dev/ignores-sigterm": "true"} if self._hollow(stage) else {}
+            notes = {IGNORES_SIGTERM: "true"} if self._hollow(stage) else {}
             template = {
                 "spec": {"terminationGracePeriodSeconds": grace_s},
                 "metadata": {"labels": {LABEL: stage.run}} | ({"annotations": notes} if notes else {}),

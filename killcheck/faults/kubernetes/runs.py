@@ -17,6 +17,7 @@ from killcheck.faults.kubernetes.helper_pod import Helper, helpers, started
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, controller_of, dig, format_time, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
+from killcheck.kube.pod_annotations import EXECUTE
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import retry
 from killcheck.spec.killpath import Layer
@@ -26,8 +27,8 @@ __all__ = ["LaptopKilled", "RunNeverFinishes"]
 
 #: Phases by which a layer has acted.
 _ACTED = frozenset({"scale_written", "pods_terminating", "pods_gone", "instance_gone"})
-#: What the embedded cluster's nodes take for: it only has to be there (killcheck.embedded.nodes.execution.RUN).
-HOLLOW = {"killcheck.dev/run": "false"}
+#: It only has to be there: no program of it runs on the embedded cluster's nodes.
+_IDLE = {EXECUTE: "false"}
 
 
 class RunNeverFinishes(Fault):
@@ -106,7 +107,7 @@ class RunNeverFinishes(Fault):
             "metadata": {"name": name, "namespace": namespace},
             "spec": {
                 "backoffLimit": 0,
-                "template": {"metadata": {"annotations": HOLLOW}, "spec": helper.fill(spec | _off_gpu_nodes(stage))},
+                "template": {"metadata": {"annotations": _IDLE}, "spec": helper.fill(spec | _off_gpu_nodes(stage))},
             },
         }
 

@@ -71,7 +71,7 @@ def test_an_image_for_debugging_that_is_not_there_harms_nobody(world):
 @pytest.mark.parametrize("policy", ["Always", "Never"])
 def test_a_container_with_another_image_starts_again(world, policy):
     """kuberuntime_manager.go (computePodActions): regardless of the restart policy."""
-    world.add(pod("web", policy=policy, annotations={"killcheck.dev/run": "false"}))
+    world.add(pod("web", policy=policy, annotations={"killcheck.dev/execute": "false"}))
     world.run(5)
     world.kube.patch(
         r.PODS,
