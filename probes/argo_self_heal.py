@@ -7,13 +7,17 @@ from collections.abc import Iterable
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World, namespace_or_default
 
+from killcheck.kube.argo_applications import ignores_replicas, respects
 from killcheck.kube.objects import Obj, dig, name_of
 
 __all__ = ["ArgoSelfHeal"]
 
 
 class ArgoSelfHeal(Probe):
-    """selfHeal restores /spec/replicas from git minutes after a layer wrote 0; ignoreDifferences alone still syncs."""
+    """selfHeal restores /spec/replicas from git minutes after a layer wrote 0; what is ignored, the next sync writes.
+
+    ``ignoreDifferences`` alone keeps a self-heal from starting, and no sync that starts for another reason.
+    """
 
     id = "argo-self-heal"
     claim = "No Argo CD Application that owns a target's replicas heals them back."
@@ -28,12 +32,16 @@ class ArgoSelfHeal(Probe):
         """Applications with automated sync whose destination is a target's namespace."""
         for app in world.of("Application"):
             automated = dig(app, "spec", "syncPolicy", "automated")
-            if automated is None or automated.get("enabled") is False or self._ignores(app):
+            if not isinstance(automated, dict) or automated.get("enabled") is False:
                 continue
             for target, obj in world.targets:
                 if self._owns(app, obj) and dig(obj, "spec", "replicas") is not None and world.zeroes(target):
-                    heals = bool(automated.get("selfHeal"))
-                    what = "selfHeal puts it back within minutes" if heals else "the next sync puts it back"
+                    place = (namespace_or_default(obj), name_of(obj))
+                    ignored = ignores_replicas(app, _group(obj), str(obj.get("kind")), *place)
+                    if ignored is not False and respects(app):
+                        continue
+                    heals = bool(automated.get("selfHeal")) and ignored is False
+                    what = "selfHeal puts it back within minutes" if heals else "its next sync puts it back"
                     yield self.finding(
                         world,
                         app,
@@ -51,12 +59,6 @@ class ArgoSelfHeal(Probe):
             return any((r.get("kind"), r.get("namespace"), r.get("name")) == key for r in listed)
         return bool(dig(app, "spec", "destination", "namespace") == key[1])
 
-    @staticmethod
-    def _ignores(app: Obj) -> bool:
-        pointers = [
-            pointer
-            for entry in dig(app, "spec", "ignoreDifferences", default=[])
-            for pointer in (*entry.get("jsonPointers", ()), *entry.get("jqPathExpressions", ()))
-        ]
-        options = dig(app, "spec", "syncPolicy", "syncOptions", default=[])
-        return any("replicas" in pointer for pointer in pointers) and "RespectIgnoreDifferences=true" in options
+
+def _group(obj: Obj) -> str:
+    return str(obj.get("apiVersion")).rpartition("/")[0]

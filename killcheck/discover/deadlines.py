@@ -45,6 +45,8 @@ _DEADLINE = lazy_re.compile(
     r"|time[-_.]?to[-_.]?(zero|off)|(off|kill|shutdown)[-_.]?deadline"
 )
 _NO_DEADLINE = lazy_re.compile(r"(?i)idle|keep|delay|cooldown|unneeded|grace|scale-down-after|autoscal|keda|karpenter")
+#: Annotations that are for killcheck: ``killcheck.dev/pods-gone``.
+_OWN = "killcheck.dev/"
 _UNIT_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
@@ -77,7 +79,8 @@ def suggest(
     start_s = _SCHEDULE_S + _PULL_S + _START_S
     written_s = start_s + run_s
     grace_s, grace_why, _ = max((grace(obj) for obj in targets), default=Grace(float(_GRACE_S), ""))
-    pods_s = written_s + grace_s + _MARGIN_S
+    stated, asked, notes = _stated([*targets, *_homes(objects, targets)])
+    pods_s = asked.get("pods_gone_s", written_s + grace_s + _MARGIN_S)
     empty_s, empty_why = _empty(pools, sum(t.count for obj in targets for t in templates(obj)))
     drained_s = pods_s + empty_s + _MARGIN_S
     said = {
@@ -100,12 +103,22 @@ def suggest(
         "deadlines.nodeDrained": f"{empty_why}, {spare}",
         "deadlines.nodeGone": f"{format_duration(_TERMINATE_S)} for the instance to terminate",
     }
-    stated, notes = _stated([*targets, *_homes(objects, targets)])
+    said = _no_earlier(said | asked, asked)
     capped = {key: min(value, stated[key]) if key in stated else value for key, value in said.items()}
-    for key in stated:
-        comments[f"deadlines.{spec_key(key)}"] = f"stated by {notes[key]}"
-    told = tuple(dict.fromkeys(f"deadlines of {why}" for why in notes.values()))
+    heeded = {key: notes[key, value] for key, value in capped.items() if (key, value) in notes}
+    comments |= {f"deadlines.{spec_key(key)}": f"stated by {why}" for key, why in heeded.items()}
+    told = tuple(dict.fromkeys(f"deadlines of {why}" for why in heeded.values()))
     return Suggested(_in_order(capped), (*told, *_budget_notes(objects))), comments
+
+
+def _no_earlier(said: Mapping[str, float], asked: Mapping[str, float]) -> dict[str, float]:
+    """What comes after a moment that was asked for is no earlier than that, unless it was asked for too."""
+    least, found = 0.0, dict(said)
+    for name in MOMENTS:
+        least = max(least, asked.get(name, 0.0))
+        if name in found and name not in asked:
+            found[name] = max(found[name], least)
+    return found
 
 
 def _in_order(said: Mapping[str, float]) -> Deadlines:
@@ -123,28 +136,32 @@ def _homes(objects: Sequence[Obj], targets: Sequence[Obj]) -> list[Obj]:
     return [obj for obj in objects if obj.get("kind") == "Namespace" and name_of(obj) in names]
 
 
-def _stated(objects: Sequence[Obj]) -> tuple[dict[str, float], dict[str, str]]:
-    """Deadlines that somebody wrote into an annotation of a workload or its namespace, and where; the least counts.
+def _stated(objects: Sequence[Obj]) -> tuple[dict[str, float], dict[str, float], dict[tuple[str, float], str]]:
+    """Deadlines in annotations of a workload or its namespace: teams' own, those for killcheck, and where; the least.
 
-    ``killcheck.dev/pods-gone: 5m`` says one phase; a team's own words (``gpu-off-within``, ``max-shutdown-seconds``)
-    say when the GPUs must be off, and of what: pods, nodes, or all that bills.
+    ``killcheck.dev/pods-gone: 40m`` is the deadline of one phase, whatever was found. A team's own words
+    (``gpu-off-within``, ``max-shutdown-seconds``) say when the GPUs must be off, and of what: pods, nodes, or all that
+    bills; they make what was found shorter, and never longer: they may be about something else.
     """
     said: dict[str, float] = {}
-    where: dict[str, str] = {}
+    asked: dict[str, float] = {}
+    where: dict[tuple[str, float], str] = {}
     for obj in objects:
         for key, value in annotations_of(obj).items():
             seconds = _annotated_s(key, str(value))
+            into = asked if key.startswith(_OWN) else said
             for phase in _phases_of(key) if seconds else ():
                 assert seconds is not None
-                if seconds < said.get(phase, float("inf")):
-                    said[phase], where[phase] = seconds, f"{ref_of(obj)}: annotation {key}: {value}"
-    return said, where
+                if seconds < into.get(phase, float("inf")):
+                    into[phase] = seconds
+                    where[phase, seconds] = f"{ref_of(obj)}: annotation {key}: {value}"
+    return said, asked, where
 
 
 def _phases_of(key: str) -> tuple[str, ...]:
     """The phases that an annotation is about; none: it is no deadline."""
-    domain, _, name = key.rpartition("/")
-    if domain.endswith("killcheck.dev"):
+    name = key.rpartition("/")[2]
+    if key.startswith(_OWN):
         own = f"{name.replace('-', '_')}_s"
         return (own,) if own in MOMENTS else ()
     if not _DEADLINE.search(name) or _NO_DEADLINE.search(key):

@@ -11,6 +11,7 @@ from typing import Any
 
 from killcheck.entries import Entry, Status
 from killcheck.kube import resources as r
+from killcheck.kube.argo_applications import ignores_replicas, respects
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, ref_of
 from killcheck.ledger.stakes import Held, Stakes
 from killcheck.text.durations import parse_duration
@@ -145,21 +146,7 @@ def _may_apply(obj: Obj, held: Held) -> bool:
 
 def _left_alone(obj: Obj, held: Held) -> bool:
     """Whether an Application leaves a target's replicas to others, also when it syncs (RespectIgnoreDifferences)."""
-    if "RespectIgnoreDifferences=true" not in dig(obj, "spec", "syncPolicy", "syncOptions", default=[]):
-        return False
-    rules = dig(obj, "spec", "ignoreDifferences", default=None)
-    return any(
-        isinstance(entry, dict)
-        and entry.get("kind") in (held.kind, "*")
-        and entry.get("group", "") in (held.group, "*")
-        and entry.get("name") in (None, "", held.name)
-        and entry.get("namespace") in (None, "", held.namespace)
-        and (
-            "/spec/replicas" in (entry.get("jsonPointers") or ())
-            or ".spec.replicas" in (entry.get("jqPathExpressions") or ())
-        )
-        for entry in (rules if isinstance(rules, list) else ())  # a real API server takes nothing else
-    )
+    return respects(obj) and ignores_replicas(obj, held.group, held.kind, held.namespace, held.name) is True
 
 
 def _modelled(obj: Obj, models: Collection[str]) -> bool:

@@ -361,6 +361,8 @@ def test_deadlines_do_not_grow_with_what_they_are_there_to_find():
         ("max-shutdown-seconds: '90'", 90, 90),
         ("acme.io/pods-gone-by: 3m", 180, None),
         ("killcheck.dev/node-gone: 15m", 420, 900),
+        ("killcheck.dev/pods-gone: 40m", 2400, 2400 + 600 + 300),
+        ("killcheck.dev/scale-written: 8m", 480, None),
         ("keda.sh/scale-down-after: 30s", 420, None),
         ("gpu-off-within: tomorrow", 420, None),
         ("idle-shutdown-within: 5s", 420, None),
@@ -377,7 +379,7 @@ def test_a_deadline_that_an_annotation_states_counts(annotation: str, pods_s: fl
     assert noted in texts[changed]
     plain = found(KILL, DEPLOYMENT, home, texts[3]).kill_path.deadlines
     deadlines = found(*texts).kill_path.deadlines
-    assert deadlines.pods_gone_s == min(pods_s, plain.pods_gone_s)
+    assert deadlines.pods_gone_s == pods_s
     assert deadlines.node_gone_s == (nodes_s or plain.node_gone_s)
 
 

@@ -570,3 +570,33 @@ def test_an_interceptor_that_gives_up_before_the_model_is_there(timeouts, env, d
     found = [f.message for f in _found([*objects, interceptor], "unanswered") if f.severity == "error"]
     assert len(found) == (told is not None), found
     assert all(told in message for message in found)
+
+
+@pytest.mark.parametrize(
+    ("entry", "respects", "severity"),
+    [
+        ({}, True, "error"),
+        ({"group": "apps", "kind": "Deployment", "jsonPointers": ["/spec/replicas"]}, True, None),
+        ({"group": "*", "kind": "*", "jqPathExpressions": [".spec.replicas"]}, True, None),
+        ({"group": "apps", "kind": "Deployment", "jsonPointers": ["/spec/replicas"]}, False, "warning"),
+        ({"group": "apps", "kind": "StatefulSet", "jsonPointers": ["/spec/replicas"]}, True, "error"),
+        ({"group": "apps", "kind": "Deployment", "name": "vllm-2", "jsonPointers": ["/spec/replicas"]}, True, "error"),
+        ({"group": "apps", "kind": "Deployment", "managedFieldsManagers": ["kubectl"]}, True, None),
+    ],
+)
+def test_self_heal_is_said_of_what_nobody_told_argo_to_ignore(objects, entry, respects, severity):
+    spec = {
+        "destination": {"namespace": "inference"},
+        "ignoreDifferences": [entry],
+        "syncPolicy": {
+            "automated": {"selfHeal": True},
+            "syncOptions": ["RespectIgnoreDifferences=true"] if respects else [],
+        },
+    }
+    app = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "all", "namespace": "argocd"},
+    }
+    found = [one.severity for one in _found([*objects, {**app, "spec": spec}], "argo-self-heal")]
+    assert found == ([severity] if severity else [])

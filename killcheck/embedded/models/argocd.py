@@ -19,6 +19,7 @@ from killcheck.embedded.models import gitops
 from killcheck.embedded.models.gitops import Drift, Git, Tracked
 from killcheck.entries import Doubt
 from killcheck.kube import resources as r
+from killcheck.kube.argo_applications import about, respects
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import (
     Obj,
@@ -170,7 +171,7 @@ class ArgoCd(Controller):
         if left is None:
             self._only_until_synced(app, found)
             return None
-        return left if _respects(app) else found
+        return left if respects(app) else found
 
     def _ignored(self, rule: Obj, live: Obj, path: gitops.Path) -> bool:
         """Whether a rule is about a field, or what the field is in."""
@@ -186,7 +187,7 @@ class ArgoCd(Controller):
             f"Application {name_of(app)} ignores what differs in {found}, and its next sync for another reason (a "
             "commit, a person) writes it all the same (no RespectIgnoreDifferences=true): none was assumed that night"
         )
-        if not _respects(app) and said not in self.assumed:
+        if not respects(app) and said not in self.assumed:
             self.assumed.append(said)
 
     def _doubt(self, app: Obj, found: Drift) -> None:
@@ -259,20 +260,7 @@ def _about(window: Obj, app: Obj) -> bool:
     return names or any(fnmatchcase(place, str(one)) for one in items(window.get("namespaces"))) or "clusters" in window
 
 
-def _respects(app: Obj) -> bool:
-    return "RespectIgnoreDifferences=true" in (dig(app, "spec", "syncPolicy", "syncOptions", default=None) or [])
-
-
 def _ignores(app: Obj, one: Tracked) -> Iterator[Obj]:
     """The entries of ``ignoreDifferences`` that are about an object."""
     kind, namespace, name = one.key
-    rules = dig(app, "spec", "ignoreDifferences", default=None)
-    for entry in rules if isinstance(rules, list) else ():  # a real API server takes nothing else
-        if (
-            isinstance(entry, dict)
-            and fnmatchcase(one.group, str(entry.get("group") or ""))
-            and fnmatchcase(kind, str(entry.get("kind") or ""))
-            and entry.get("name") in (None, "", name)
-            and entry.get("namespace") in (None, "", namespace)
-        ):
-            yield entry
+    return about(app, one.group, kind, namespace, name)
