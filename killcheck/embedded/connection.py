@@ -237,6 +237,8 @@ class Connection:
             response = Response(413, error.status)
         else:
             response = self.host.answer(request)
+        if response is RESET:  # client-go takes it for a Retry-After of a second (rest/with_retry.go)
+            self.client.told_to_wait("1", self.host.loop)
         if response is RESET or response is HANG:
             self._misbehave(response)
         if response.status in _TRY_LATER:

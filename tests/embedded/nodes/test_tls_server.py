@@ -187,6 +187,7 @@ def test_an_interceptor_answers_resets_and_hangs(world, admin):
     world.wire.interceptor = lambda request: wire.RESET
     with pytest.raises(urllib3.exceptions.ProtocolError, match="Connection aborted"):
         admin.request("GET", f"{world.url}/version", retries=False)
+    assert world.wire.world.waits_s(world.loop) is not None  # client-go tries again after a second of the wall's
     world.wire.interceptor = lambda request: wire.HANG
     with pytest.raises(urllib3.exceptions.ReadTimeoutError):
         admin.request("GET", f"{world.url}/version", retries=False, timeout=urllib3.Timeout(connect=120, read=0.1))
