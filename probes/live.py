@@ -66,17 +66,7 @@ def _review(kube: Kube, world: World, one: Executor, call: ApiCall, answers: Ans
     readable = not any(kind in world.unread for kind in _RBAC)
     if key in answers.reviews or "SubjectAccessReview" in answers.unanswered or (call.named and not call.name):
         return
-    if readable and world.permissions.allows(
-        one.account,
-        one.namespace,
-        verb=call.verb,
-        group=call.group,
-        resource=call.resource,
-        subresource=call.subresource,
-        name=call.name,
-        namespace=call.namespace,
-        everywhere=call.everywhere,
-    ):
+    if readable and world.may_call(one, call):
         return
     user = f"system:serviceaccount:{one.namespace}:{one.account}"
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{one.namespace}", "system:authenticated")

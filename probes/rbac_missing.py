@@ -51,9 +51,9 @@ class RbacMissing(Probe):
 
     def _missing(self, world: World, one: Executor, call: ApiCall) -> Finding:
         near = ""
-        if call.subresource and _allowed(world, one, replace(call, subresource="")):
+        if call.subresource and world.may_call(one, replace(call, subresource="")):
             near = f" (it may {call.verb} {call.resource}: the subresource {call.subresource} is a resource of its own)"
-        elif not call.subresource and call.writes and _allowed(world, one, replace(call, subresource="scale")):
+        elif not call.subresource and call.writes and world.may_call(one, replace(call, subresource="scale")):
             near = f" (it may {call.verb} {call.resource}/scale, which is another resource)"
         resource = call.resource + (f"/{call.subresource}" if call.subresource else "")
         rule = f'apiGroups: ["{call.group}"], resources: [{resource}], verbs: [{call.verb}]'
@@ -72,7 +72,7 @@ class RbacMissing(Probe):
 
 
 def _may(world: World, one: Executor, call: ApiCall) -> bool:
-    return _allowed(world, one, call) or _is_there(world, one, call)
+    return world.may_call(one, call) or _is_there(world, one, call)
 
 
 def _is_there(world: World, one: Executor, call: ApiCall) -> bool:
@@ -100,18 +100,4 @@ def _told(world: World, one: Executor) -> bool:
         subject.get("name") == one.account
         for binding in world.of("RoleBinding", "ClusterRoleBinding")
         for subject in binding.get("subjects") or ()
-    )
-
-
-def _allowed(world: World, one: Executor, call: ApiCall) -> bool:
-    return world.permissions.allows(
-        one.account,
-        one.namespace,
-        verb=call.verb,
-        group=call.group,
-        resource=call.resource,
-        subresource=call.subresource,
-        name=call.name,
-        namespace=call.namespace,
-        everywhere=call.everywhere,
     )

@@ -185,6 +185,20 @@ class World(Struct, dict=True):
         """(target, one of its pod templates) for every target that is here."""
         return [(obj, template) for _, obj in self.targets for template in templates(obj)]
 
+    def may_call(self, one: Executor, call: ApiCall) -> bool:
+        """Whether an executor's account is granted a call by the bindings that are here."""
+        return self.permissions.allows(
+            one.account,
+            one.namespace,
+            verb=call.verb,
+            group=call.group,
+            resource=call.resource,
+            subresource=call.subresource,
+            name=call.name,
+            namespace=call.namespace,
+            everywhere=call.everywhere,
+        )
+
     @cached_property
     def schedules(self) -> list[tuple[Layer, Obj]]:
         """The CronJobs that are layers."""

@@ -35,22 +35,8 @@ __all__ = ["approval", "command", "drills_for", "go_on"]
     help="Where: the embedded cluster, a kind cluster (kind:NAME), a Docker Engine without Kubernetes "
     "(docker:HOST), or a kubeconfig context (never a default one). envtest: etcd and kube-* programs of this machine.",
 )
-@click.option(
-    "--layer",
-    "layer_names",
-    shell_complete=completing.layers,
-    multiple=True,
-    metavar="NAME",
-    help="Only this layer (repeatable; default: all).",
-)
-@click.option(
-    "--under",
-    "fault_names",
-    shell_complete=completing.faults,
-    multiple=True,
-    metavar="FAULT",
-    help="Sabotage first (repeatable, or A+B: all at once). See killcheck faults.",
-)
+@named.layers("Only this layer (repeatable; default: all).")
+@named.under("Sabotage first (repeatable, or A+B: all at once). See killcheck faults.")
 @click.option(
     "--matrix",
     is_flag=True,

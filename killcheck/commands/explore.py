@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from killcheck.commands import completing, named
+from killcheck.commands import named
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
@@ -35,22 +35,8 @@ __all__ = ["command"]
     metavar="PATH",
     help="YAML to load into the embedded cluster (default: the folder of SPEC; repeatable).",
 )
-@click.option(
-    "--layer",
-    "layer_names",
-    shell_complete=completing.layers,
-    multiple=True,
-    metavar="NAME",
-    help="Only this layer (repeatable).",
-)
-@click.option(
-    "--under",
-    "fault_names",
-    shell_complete=completing.faults,
-    multiple=True,
-    metavar="FAULT",
-    help="Only these faults (repeatable).",
-)
+@named.layers("Only this layer (repeatable).")
+@named.under("Only these faults (repeatable).")
 @click.option(
     "--max-faults",
     type=click.IntRange(min=1, max=5),

@@ -14,7 +14,18 @@ from killcheck.commands.saying import say
 if TYPE_CHECKING:
     from killcheck.run.session import Session
 
-__all__ = ["beside", "example", "first_line", "headline", "kubernetes_version", "session", "spec", "unsealed"]
+__all__ = [
+    "beside",
+    "example",
+    "first_line",
+    "headline",
+    "kubernetes_version",
+    "layers",
+    "session",
+    "spec",
+    "under",
+    "unsealed",
+]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -47,6 +58,20 @@ kubernetes_version = click.option(
     help="Which Kubernetes the embedded cluster is: 1.33 to 1.37, or a patch release of these (default: as the spec "
     "says, else 1.36). A real cluster has its own.",
 )
+
+
+def layers(told: str) -> Callable[[_F], _F]:
+    """``--layer NAME``, as often as wanted; ``told``: what it does here."""
+    return click.option(
+        "--layer", "layer_names", shell_complete=completing.layers, multiple=True, metavar="NAME", help=told
+    )
+
+
+def under(told: str) -> Callable[[_F], _F]:
+    """``--under FAULT``, as often as wanted; ``told``: what it does here."""
+    return click.option(
+        "--under", "fault_names", shell_complete=completing.faults, multiple=True, metavar="FAULT", help=told
+    )
 
 
 def session(options: dict[str, Any], *, on: str | None = None) -> Session:

@@ -25,8 +25,8 @@ __all__ = ["command"]
     metavar="PATH",
     help="YAML of the kill path (default: the folder of SPEC; repeatable).",
 )
-@click.option("--layer", "layer_names", multiple=True, metavar="NAME", help="As for killcheck drill (repeatable).")
-@click.option("--under", "fault_names", multiple=True, metavar="FAULT", help="As for killcheck drill (repeatable).")
+@named.layers("As for killcheck drill (repeatable).")
+@named.under("As for killcheck drill (repeatable).")
 @click.option("--matrix", is_flag=True, help="As for killcheck drill.")
 @click.option(
     "--format",

@@ -13,7 +13,8 @@ from killcheck.kube import resources as r
 from killcheck.kube.acting_as import acting_as
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError
-from killcheck.kube.objects import Obj, copy, dig, format_time, name_of, namespace_of, uid_of
+from killcheck.kube.objects import Obj, copy, dig, format_time, name_of, namespace_of
+from killcheck.kube.owner_references import controller_ref
 from killcheck.layers.base import Hindrance, NotFired
 from killcheck.text import lazy_re
 
@@ -50,14 +51,6 @@ def _own(cron_job: Obj, now: datetime) -> Obj:
     """The Job of a slot: named by its minute, owned by the CronJob."""
     template = copy(dig(cron_job, "spec", "jobTemplate", default={}))
     meta = template.get("metadata") or {}
-    owner = {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "name": name_of(cron_job),
-        "uid": uid_of(cron_job),
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -69,7 +62,7 @@ def _own(cron_job: Obj, now: datetime) -> Obj:
                 **(meta.get("annotations") or {}),
                 "batch.kubernetes.io/cronjob-scheduled-timestamp": format_time(now),
             },
-            "ownerReferences": [owner],
+            "ownerReferences": [controller_ref(cron_job, r.CRONJOBS)],
         },
         "spec": template.get("spec") or {},
     }

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from killcheck.embedded.controllers.job_rules import finished
-from killcheck.embedded.controllers.podcontrol import controller_ref, namespace_terminating
+from killcheck.embedded.controllers.podcontrol import namespace_terminating
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict, NotFound
@@ -27,6 +27,7 @@ from killcheck.kube.objects import (
     parse_time,
     uid_of,
 )
+from killcheck.kube.owner_references import controller_ref
 from killcheck.kube.schedule import Missed, Schedule, ScheduleError, most_recent, parse, zone
 
 __all__ = ["CronJobController"]

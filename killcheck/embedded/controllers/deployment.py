@@ -9,7 +9,7 @@ from __future__ import annotations
 from killcheck.embedded.controllers import deployment_status as st
 from killcheck.embedded.controllers import pods as podset
 from killcheck.embedded.controllers import rollout
-from killcheck.embedded.controllers.podcontrol import claim, controller_ref
+from killcheck.embedded.controllers.podcontrol import claim
 from killcheck.embedded.controllers.revisions import (
     POD_TEMPLATE_HASH,
     REVISION,
@@ -32,6 +32,7 @@ from killcheck.kube.objects import (
     namespace_of,
     uid_of,
 )
+from killcheck.kube.owner_references import controller_ref
 from killcheck.kube.selectors import from_match_labels
 
 __all__ = ["DeploymentController"]

@@ -6,13 +6,14 @@ one slice for each set of ports, IPv4.
 
 from __future__ import annotations
 
-from killcheck.embedded.controllers.podcontrol import controller_ref, namespace_terminating
+from killcheck.embedded.controllers.podcontrol import namespace_terminating
 from killcheck.embedded.controllers.pods import is_ready, is_terminal, node_of
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, annotations_of, condition, dig, key_of, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.owner_references import controller_ref
 from killcheck.kube.resources import Resource
 
 __all__ = ["EndpointSliceController", "EndpointsController"]

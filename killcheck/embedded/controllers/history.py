@@ -6,12 +6,12 @@ Source: pkg/controller/history of Kubernetes v1.36.
 from __future__ import annotations
 
 from killcheck.embedded.controllers.garbage import CONTROLLERREVISIONS
-from killcheck.embedded.controllers.podcontrol import controller_ref
 from killcheck.embedded.controllers.revisions import same_template, template_hash
 from killcheck.embedded.controllers.runtime import Informers
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.objects import Obj, copy, name_of, namespace_of, uid_of
+from killcheck.kube.owner_references import controller_ref
 from killcheck.kube.resources import Resource
 
 __all__ = ["REVISION_LABEL", "History"]

@@ -13,29 +13,17 @@ from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, KubeError, NotFound
 from killcheck.kube.objects import Obj, controller_of, copy, dig, key_of, name_of, namespace_of, uid_of
+from killcheck.kube.owner_references import controller_ref
 from killcheck.kube.resources import Resource
 from killcheck.kube.selectors import LabelSelector
 
 __all__ = [
     "PodControl",
     "claim",
-    "controller_ref",
     "namespace_terminating",
     "one_more",
     "slow_start",
 ]
-
-
-def controller_ref(owner: Obj, resource: Resource) -> Obj:
-    """The owner reference of a controller to what it makes."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": name_of(owner),
-        "uid": uid_of(owner),
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
 
 
 def namespace_terminating(error: ApiError) -> bool:

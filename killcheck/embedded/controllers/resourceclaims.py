@@ -6,12 +6,12 @@ Source: pkg/controller/resourceclaim of Kubernetes v1.36; recording 32.
 from __future__ import annotations
 
 from killcheck.embedded.controllers import pods as podset
-from killcheck.embedded.controllers.podcontrol import controller_ref
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, annotations_of, controller_of, copy, dig, key_of, name_of, namespace_of, uid_of
+from killcheck.kube.owner_references import controller_ref
 
 __all__ = ["ResourceClaimController"]
 

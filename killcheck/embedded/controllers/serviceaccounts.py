@@ -7,6 +7,7 @@ of Kubernetes v1.36.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from killcheck.embedded.controllers.podcontrol import namespace_terminating
 from killcheck.embedded.controllers.runtime import Controller, Key
@@ -65,6 +66,7 @@ class ServiceAccountController(_PerNamespace):
 class RootCaPublisher(_PerNamespace):
     """Sees to it that every namespace has the ConfigMap kube-root-ca.crt, and that it holds ``ca_pem``."""
 
+    takes: ClassVar[tuple[str, ...]] = ("ca_pem",)
     ca_pem: str = ""
 
     name = "root-ca-certificate-publisher-controller"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from killcheck.embedded.controllers.podcontrol import controller_ref
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, annotations_of, dig, key_of, labels_of, name_of, namespace_of
+from killcheck.kube.owner_references import controller_ref
 
 __all__ = ["SliceMirroring"]
 

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from killcheck.embedded.controllers import pods as podset
 from killcheck.embedded.controllers.history import REVISION_LABEL, History
-from killcheck.embedded.controllers.podcontrol import claim, controller_ref, namespace_terminating
+from killcheck.embedded.controllers.podcontrol import claim, namespace_terminating
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict, NotFound
 from killcheck.kube.objects import Obj, copy, dig, labels_of, name_of, namespace_of, uid_of
+from killcheck.kube.owner_references import controller_ref
 from killcheck.kube.selectors import from_match_labels
 
 __all__ = ["StatefulSetController"]

@@ -19,11 +19,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from killcheck.embedded.controllers.podcontrol import controller_ref
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict, NotFound
 from killcheck.kube.objects import Obj, annotations_of, copy, dig, labels_of, name_of, namespace_of, owners, uid_of
+from killcheck.kube.owner_references import controller_ref
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import STOP_MARKS
 

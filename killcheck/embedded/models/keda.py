@@ -15,7 +15,6 @@ from typing import ClassVar
 from msgspec import Struct
 
 from killcheck.embedded.controllers.hpa import METRIC
-from killcheck.embedded.controllers.podcontrol import controller_ref
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.embedded.models import keda_triggers
 from killcheck.embedded.models.keda_triggers import Reading
@@ -35,6 +34,7 @@ from killcheck.kube.objects import (
     ref_of,
     uid_of,
 )
+from killcheck.kube.owner_references import controller_ref
 
 __all__ = ["PAUSED", "Keda", "interval", "says"]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from killcheck.embedded.controllers.podcontrol import controller_ref
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.embedded.models import keda_triggers
 from killcheck.embedded.models.keda import PAUSED, interval, says
@@ -36,6 +35,7 @@ from killcheck.kube.objects import (
     ref_of,
     uid_of,
 )
+from killcheck.kube.owner_references import controller_ref
 from killcheck.kube.resources import Resource
 
 __all__ = ["ScaledJobs"]

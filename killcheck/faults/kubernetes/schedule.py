@@ -9,6 +9,7 @@ from killcheck.faults.kubernetes.executor import ExecutorFault, cron_job_of, pat
 from killcheck.faults.kubernetes.registries import NOWHERE
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, uid_of
+from killcheck.kube.owner_references import controller_ref
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Hindrance, LayerRun, Stage
 
@@ -116,19 +117,15 @@ class JobHungUnderForbid(ExecutorFault):
         spec = copy(dig(cron_job, "spec", "jobTemplate", "spec", default={}))
         for container in dig(spec, "template", "spec", "containers", default=[]):
             container["image"] = f"{NOWHERE}/hung:1"
-        owner = {
-            "apiVersion": "batch/v1",
-            "kind": "CronJob",
-            "name": name_of(cron_job),
-            "uid": uid_of(cron_job),
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
         return {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "spec": spec,
-            "metadata": {"name": name, "namespace": namespace_of(cron_job), "ownerReferences": [owner]},
+            "metadata": {
+                "name": name,
+                "namespace": namespace_of(cron_job),
+                "ownerReferences": [controller_ref(cron_job, r.CRONJOBS)],
+            },
         }
 
     @staticmethod
