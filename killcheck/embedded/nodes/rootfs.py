@@ -7,6 +7,7 @@ by ``spawner.py``, which starts without killcheck: the standard library alone.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -112,8 +113,8 @@ class Root:
     def _link(self, target: str, path: str, aim: str) -> None:
         # Relative always: an absolute one would lead out of the root while it is being built.
         if aim.startswith("/"):
-            aim = os.path.relpath(aim, os.path.dirname(path))  # noqa: PTH120
-        if not os.path.lexists(target):
+            aim = _way(aim, path)
+        with contextlib.suppress(FileExistsError):
             os.symlink(aim, target)  # noqa: PTH211
 
     def _file(self, target: str, _path: str, text: str, mode: int) -> None:
@@ -167,6 +168,14 @@ class Root:
         for name in _READ_ONLY:
             if os.path.exists(f"{target}/{name}"):  # noqa: PTH110
                 bind(f"{target}/{name}", f"{target}/{name}", read_only=True)
+
+
+def _way(aim: str, path: str) -> str:
+    """From the folder of a link at ``path`` to ``aim``: down to the root, and up from there."""
+    plain = "//" not in aim + path and not any(part in (".", "..") for part in (*aim.split("/"), *path.split("/")))
+    if not plain:
+        return os.path.relpath(aim, os.path.dirname(path))  # noqa: PTH120
+    return "../" * (path.count("/") - 1) + aim[1:]
 
 
 def walk(base: int, path: str, *, file: bool = False) -> int:
