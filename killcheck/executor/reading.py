@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from posixpath import basename, join, normpath
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, field
 
@@ -69,6 +70,8 @@ _MAX_DEPTH = 6
 #: Scripts that one program comes to, and characters of one with all that it sources: they may call themselves.
 _MAX_SCRIPTS = 200
 _MAX_TEXT = 2_000_000
+#: What was read of so many pod specs is kept, by a digest of all that it depends on.
+_MOST_KNOWN = 512
 
 
 class Reading(Struct, frozen=True):
@@ -95,12 +98,36 @@ class Reading(Struct, frozen=True):
         return tuple(call for call in self.calls if call.writes)
 
 
+_known: dict[bytes, Reading] = {}
+
+
 def read(spec: Obj, namespace: str, config_maps: ConfigMaps | None = None) -> Reading:
     """Read a pod spec in ``namespace``; every container of it, init containers first."""
     reader = _Reader(namespace, config_maps or {})
-    for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
-        reader.container(spec, container)
-    return reader.reading()
+    containers = [*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])]
+    given = [reader.given(spec, container) for container in containers]
+    # The same programs are read by a drill's every start of them, and by its ledger.
+    key = blake2b(repr((namespace, given)).encode("utf-8", "surrogatepass")).digest()
+    found = _known.get(key)
+    if found is None:
+        for one in given:
+            reader.container(one)
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        found = _known[key] = reader.reading()
+    return found
+
+
+class _Given(NamedTuple):
+    """All that one container's reading depends on, but for its namespace."""
+
+    name: str
+    image: str
+    working_dir: str
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    environment: dict[str, str]
+    files: dict[str, str]
 
 
 class _Reader(Struct):
@@ -137,17 +164,27 @@ class _Reader(Struct):
         )
 
     # -- a container -----------------------------------------------------------------------------------------
-    def container(self, spec: Obj, container: Obj) -> None:
+    def given(self, spec: Obj, container: Obj) -> _Given:
+        """What there is to read of one container."""
+        return _Given(
+            str(container.get("name")),
+            str(container.get("image")),
+            str(container.get("workingDir") or ""),
+            tuple(str(word) for word in container.get("command") or ()),
+            tuple(str(word) for word in container.get("args") or ()),
+            self._environment(container),
+            self._files(spec, container),
+        )
+
+    def container(self, given: _Given) -> None:
         """Read one container: its command, or what is known of its image's own."""
-        self.environment = self._environment(container)
-        self.files = self._files(spec, container)
-        self.working_dir = str(container.get("workingDir") or "")
-        words = [self._kubelet_expanded(str(word)) for word in container.get("command") or ()]
-        arguments = [self._kubelet_expanded(str(word)) for word in container.get("args") or ()]
+        self.environment, self.files, self.working_dir = dict(given.environment), dict(given.files), given.working_dir
+        words = [self._kubelet_expanded(word) for word in given.command]
+        arguments = [self._kubelet_expanded(word) for word in given.args]
         if not words:
-            entrypoint = _entrypoint(str(container.get("image", "")))
+            entrypoint = _entrypoint(given.image)
             if not entrypoint:
-                what = f"container {container.get('name')} runs the entrypoint of its image ({container.get('image')})"
+                what = f"container {given.name} runs the entrypoint of its image ({given.image})"
                 self.not_understood.append(what)
                 return
             words = [entrypoint]
