@@ -8,6 +8,7 @@ from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
+from killcheck.probes.pulls import ARCH, arches_of_nodes
 from killcheck.probes.rehearsed import not_found
 from killcheck.probes.world import Executor, World
 
@@ -95,6 +96,13 @@ class CommandMissing(Probe):
                     contents = contents_of(parse(image))
                 except InvalidReference:
                     continue
+                wanted = arches_of_nodes(world, one)
+                if contents.arches and wanted and not wanted & set(contents.arches):
+                    message = f"{image} is for {contents.arches[0]} by its name, and its nodes are {', '.join(wanted)}"
+                    remedy = f"Build it for {', '.join(wanted)} too, or let its pod select nodes of its own by {ARCH}."
+                    yield self.finding(
+                        world, one.owner, (*path, "image"), f"{message}: exec format error", remedy=remedy
+                    )
                 reading = executor.read(
                     {**one.spec, "initContainers": [], "containers": [container]}, one.namespace, world.config_maps
                 )

@@ -9,18 +9,15 @@ from typing import Any
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.oci import Answer, Registries, credentials_for
-from killcheck.probes.pulls import pull_secrets
+from killcheck.probes.pulls import ARCH, arches_of_nodes, pull_secrets
 from killcheck.probes.world import Executor, World
 
 from killcheck.images.reference import InvalidReference, parse
-from killcheck.kube import gpus
-from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.kube.objects import Obj, dig
 from killcheck.text.jsontext import from_text
 from killcheck.text.yamlfile import Path
 
 __all__ = ["ImageMissing"]
-
-_ARCH = "kubernetes.io/arch"
 
 
 class ImageMissing(Probe):
@@ -104,7 +101,7 @@ class ImageMissing(Probe):
         answer: Answer,
     ) -> Iterable[Finding]:
         image = str(dig(one.owner, *path))
-        wanted = {f"linux/{arch}" for arch in _arches(world, one)}
+        wanted = {f"linux/{arch}" for arch in arches_of_nodes(world, one)}
         missing = sorted(wanted - set(answer.platforms))
         if answer.platforms and missing:
             message = (
@@ -117,26 +114,8 @@ class ImageMissing(Probe):
                 path,
                 message,
                 severity="error" if len(missing) == len(wanted) else "warning",
-                remedy=f"Build it for {', '.join(missing)} too, or select nodes by {_ARCH}.",
+                remedy=f"Build it for {', '.join(missing)} too, or select nodes by {ARCH}.",
             )
-
-
-def _arches(world: World, one: Executor) -> set[str]:
-    """The architectures of the nodes that its pod may run on; empty where nobody says."""
-    selector: Mapping[str, str] = one.spec.get("nodeSelector") or {}
-    if selector.get(_ARCH):
-        return {selector[_ARCH]}
-    nodes = [n for n in world.of("Node") if not gpus.node_devices(n) and selector.items() <= labels_of(n).items()]
-    if nodes:
-        return {labels_of(node)[_ARCH] for node in nodes if _ARCH in labels_of(node)}
-    pools = [pool for pool in world.of("NodePool") if pool not in world.gpu_pools]
-    return {
-        str(value)
-        for pool in pools
-        for requirement in dig(pool, "spec", "template", "spec", "requirements", default=[])
-        if requirement.get("key") == _ARCH and requirement.get("operator") == "In"
-        for value in requirement.get("values") or ()
-    }
 
 
 def _secret(world: World, one: Executor, name: str) -> Obj | None:

@@ -20,6 +20,10 @@ _NOT_FOUND = lazy_re.compile(
     r"(?:^|: |\bexec: \")([\w./+-]+)(?:\": .*(?:not found in \$PATH|no such file)|: (?:command )?not found)",
     re.MULTILINE,
 )
+#: What Python says of a program that it was to start (``open`` says the same of a file, from elsewhere).
+_NOT_STARTED = lazy_re.compile(
+    r"_execute_child(?:(?!Traceback).)*?FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]+)'", re.S
+)
 #: How alike names are of which one is the other misspelt (0 to 1).
 _MISSPELT = 0.8
 
@@ -35,7 +39,7 @@ def telling(ending: Ending) -> str:
 
 def not_found(ending: Ending) -> list[str]:
     """The commands that a shell, or what starts containers, did not find."""
-    return list(dict.fromkeys(_NOT_FOUND.findall(ending.log)))
+    return list(dict.fromkeys((*_NOT_FOUND.findall(ending.log), *_NOT_STARTED.findall(ending.log))))
 
 
 def lost_in(refused: Firing | None) -> CloudCall | None:

@@ -10,7 +10,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from killcheck.images.platforms import arches_of
 from killcheck.images.reference import InvalidReference, Reference, parse
+from killcheck.text.values import replace
 
 __all__ = ["DEFAULT_PATH", "Contents", "contents_of", "is_known"]
 
@@ -51,6 +53,7 @@ class Contents(Struct, frozen=True):
     gone_since: datetime | None = None
     python_packages: bool = True
     scripts: tuple[tuple[str, str], ...] = ()
+    #: The architectures that its name confines it to; empty: it names none.
     arches: tuple[str, ...] = ()
     #: Paths of commands that are applets of busybox.
     applets: frozenset[str] = frozenset()
@@ -100,6 +103,11 @@ class Contents(Struct, frozen=True):
 
 def contents_of(reference: Reference) -> Contents:
     """What is known of an image. Docker's official images are in other registries too, unchanged."""
+    found, arches = _named(reference), arches_of(reference)
+    return replace(found, arches=arches) if arches else found
+
+
+def _named(reference: Reference) -> Contents:
     repository = reference.repository
     for mirror in ("public.ecr.aws/docker/library/", "mirror.gcr.io/library/"):
         repository = repository.replace(mirror, "docker.io/library/")
@@ -138,7 +146,6 @@ def _contents(entry: dict[str, Any]) -> Contents:
         gone_since=_moment(entry.get("gone")),
         python_packages=entry.get("python_packages", True),
         scripts=tuple(entry.get("scripts", {}).items()),
-        arches=tuple(entry.get("arches", ())),
         source=str(entry.get("source", "assumed")),
     )
 

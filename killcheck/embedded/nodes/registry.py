@@ -164,7 +164,6 @@ class Registry:
         self.loads_s: dict[str, float] = {}
         self._missing: set[str] = set()
         self._known: dict[str, set[str]] = {}
-        self._arches: dict[str, tuple[str, ...]] = {}
         self._contents: dict[str, Contents] = {}
 
     # -- what is done to it -----------------------------------------------------------------------------

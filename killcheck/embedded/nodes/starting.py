@@ -20,7 +20,7 @@ from killcheck.entries import Becomes, leaves
 from killcheck.images.reference import InvalidReference, Reference, parse
 from killcheck.kube import lookups
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import annotations_of, dig, name_of, namespace_of
+from killcheck.kube.objects import annotations_of, dig, labels_of, name_of, namespace_of
 from killcheck.kube.pod_annotations import EXECUTE
 from killcheck.text.durations import go_duration
 
@@ -32,6 +32,7 @@ __all__ = ["advance", "go_duration"]
 #: Seconds from a container's creation to its start, and from a failed start to the status that shows it.
 START_S = 0.07
 START_FAILED_S = 0.12
+_ARCH = "kubernetes.io/arch"
 
 
 def advance(life: PodWorker) -> None:
@@ -216,7 +217,8 @@ def _run(life: PodWorker, container: Container, launch: Launch) -> None:
     container.again = False
     try:
         life.kubelet.check_command(launch)
-        if life.kubelet.runs(life.pod) or _debugs(life, container):
+        foreign = _foreign(life, launch)
+        if not foreign and (life.kubelet.runs(life.pod) or _debugs(life, container)):
             container.running = life.kubelet.runtime.start(
                 launch, lambda ended: life.exited(container, ended), lambda why: life.outcome_unknown(container, why)
             )
@@ -231,8 +233,35 @@ def _run(life: PodWorker, container: Container, launch: Launch) -> None:
     container.exit = None
     container.started_at = life.loop.now()
     life.event("Normal", "Started", "Container started", container)
+    if foreign:
+        _foreign_ends(life, container, launch)
+        return
     idle_containers.started(life, container)
     hooks.begin(life, container, "postStart", lambda good: None if good else _hook_failed(life, container))
+    life.show()
+
+
+def _foreign(life: PodWorker, launch: Launch) -> bool:
+    """Whether an executor's image is for another architecture than its node's, by its name."""
+    arch = labels_of(life.kubelet.node).get(_ARCH)
+    arches = launch.contents.arches
+    return bool(arch and arches) and arch not in arches and life.kubelet.runs(life.pod)
+
+
+def _foreign_ends(life: PodWorker, container: Container, launch: Launch) -> None:
+    """The kernel takes no program of another architecture (recorded: a line in the log, and exit code 1).
+
+    A node that nobody described may well be of that architecture, unless the pod itself says which it takes.
+    """
+    if not life.kubelet.described and _ARCH not in repr(life.pod["spec"]):
+        only = ", ".join(launch.contents.arches)
+        life.outcome_unknown(
+            container, f"whether its node is of {only}, as {launch.image} is by its name, is not known"
+        )
+        return
+    said = f"exec {launch.argv[0] if launch.argv else launch.image}: exec format error\n".encode()
+    container.log = ContainerLog(said, marks=((len(said), life.loop.now()),))
+    life.after(0.0, life.exited, container, Exit(1))
     life.show()
 
 
