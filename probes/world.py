@@ -265,12 +265,20 @@ class World(Struct, dict=True):
                 return layer
         return None
 
+    @cached_property
+    def _readings(self) -> dict[int, Reading]:
+        """What was read of pods, by the objects that have them."""
+        return {}
+
     def _executor(self, obj: Obj, layer: Layer | None) -> Executor | None:
         found = templates(obj)
         if not found or any(gpus.spec_devices(t.spec) for t in found):
             return None
         template = found[0]
-        reading = executor.read(template.spec, namespace_or_default(obj), self.config_maps)
+        reading = self._readings.get(id(obj))
+        if reading is None:
+            reading = executor.read(template.spec, namespace_or_default(obj), self.config_maps)
+            self._readings[id(obj)] = reading
         return Executor(obj, template.path, template, reading, self._text(obj, template.spec), layer, self.seen_of(obj))
 
     def seen_of(self, obj: Obj) -> Rehearsed | None:

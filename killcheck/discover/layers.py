@@ -106,6 +106,7 @@ class _Finder:
         self.strays: list[tuple[Obj, Reading]] = []
         #: Schedules that cordon nodes, as they were seen or read, and turn nothing off.
         self.cordoning: list[Obj] = []
+        self._reads: dict[int, tuple[Reading, Obj] | None] = {}
 
     def find(self, *, strays: bool) -> Found:
         """The layers of every object, then those that only show in several of them together."""
@@ -168,6 +169,11 @@ class _Finder:
     # -- executors -------------------------------------------------------------------------------------------
     def _read(self, obj: Obj) -> tuple[Reading, Obj] | None:
         """What the pods of an object do; None where they hold GPUs themselves (they are what is turned off)."""
+        if id(obj) not in self._reads:
+            self._reads[id(obj)] = self._read_anew(obj)
+        return self._reads[id(obj)]
+
+    def _read_anew(self, obj: Obj) -> tuple[Reading, Obj] | None:
         found = templates(obj)
         if not found or any(spec_devices(t.spec) for t in found):
             return None

@@ -38,32 +38,35 @@ class Seen(Struct, frozen=True):
 def of(rehearsed: Rehearsed, targets: Sequence[Target], by_target: Mapping[str, Obj]) -> Seen:
     """What one program's first firing did to each target."""
     first = rehearsed.first
+    writes, refused = first.writes, tuple(first.refused)
+    changed: dict[tuple[str, str], list[Change]] = {}
+    for change in first.changes:
+        changed.setdefault((change.kind, change.namespace), []).append(change)
     off, tried, lit, asked = [], [], [], []
     for target in targets:
         obj = by_target[target.name]
-        changes = [change for change in first.changes if _is(change, obj)]
+        here = changed.get((str(obj.get("kind")), namespace_of(obj) or "default"), ())
+        changes = [change for change in here if _is(change, obj)]
         if any(change.off for change in changes):
             off.append(target.name)
             if not any(change.pods_before for change in changes):
                 asked.append(target.name)
-        elif any(_lowers(call, target, changes) for call in first.writes):
+        elif any(_lowers(call, target, changes) for call in writes):
             tried.append(target.name)
-        elif any(_raises(call, target, changes) for call in first.writes):
+        elif any(_raises(call, target, changes) for call in writes):
             lit.append(target.name)
         elif (
             any(change.after < change.before for change in changes)
-            or any(_meant(call, target) for call in first.refused if not call.replicas)
-            or any(_is_of(call, target) or _ends_one_of(call, target) for call in first.writes)
+            or any(_meant(call, target) for call in refused if not call.replicas)
+            or any(_is_of(call, target) or _ends_one_of(call, target) for call in writes)
         ):
             tried.append(target.name)
-    cordons = any(call.resource == "nodes" and "unschedulable" in call.body for call in first.writes)
+    cordons = any(call.resource == "nodes" and "unschedulable" in call.body for call in writes)
     return Seen(tuple(off), tuple(tried), tuple(lit), first.exit_code == 0, tuple(asked), cordons)
 
 
 def _is(change: Change, obj: Obj) -> bool:
-    kind, namespace = str(obj.get("kind")), namespace_of(obj) or "default"
-    if (change.kind, change.namespace) != (kind, namespace):
-        return False
+    """Of one kind in one namespace: whether it is this object, or any of its labels where it has no name."""
     return change.name == name_of(obj) or (not name_of(obj) and bool(labels_of(obj)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from killcheck.text import lazy_re
@@ -27,8 +28,15 @@ _SUFFIX: dict[str, Fraction] = {
 
 def amount(value: Any) -> float:
     """``"500m"`` is 0.5, ``"4Gi"`` 4294967296.0, ``8`` 8.0. Raises ValueError for anything else."""
-    match = _FORM.fullmatch(str(value).strip())
-    if not match or value is True or value is False:
+    if value is True or value is False:
+        raise ValueError(f"not a quantity: {value!r}")
+    return _amount(str(value).strip())
+
+
+@lru_cache(maxsize=4096)
+def _amount(value: str) -> float:
+    match = _FORM.fullmatch(value)
+    if not match:
         raise ValueError(f"not a quantity: {value!r}")
     number, suffix = Fraction(match[1]), match[2] or ""
     if suffix[:1] in ("e", "E") and len(suffix) > 1 and suffix[1] != "i":

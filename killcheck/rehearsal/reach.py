@@ -7,7 +7,6 @@ left of such a namespace are its Services: their names can be looked up by anybo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, name_of, namespace_of
@@ -37,17 +36,14 @@ def parted(objects: Iterable[Obj], program: Program) -> tuple[list[Obj], list[Ob
     return within, beyond
 
 
-def together(objects: Sequence[Obj], programs: Sequence[Program], now: datetime, share: int) -> list[Sequence[Program]]:
-    """Programs that are best fired on one stage with everything on it, in ``share`` parts; or each by itself.
+def together(objects: Sequence[Obj], programs: Sequence[Program]) -> list[Sequence[Program]]:
+    """All programs together, where they are best fired on one stage with everything on it; or each by itself.
 
-    A stage is set up once for all that share it: worth it where the stages of their own would hold more in all.
+    It is set up once for all of them: worth it where the stages of their own would hold more in all.
     """
     own = sum(_cost(parted(objects, program)[0]) for program in programs)
-    if len(programs) < 2 or share * _cost(objects) > own:
-        return [[program] for program in programs]
-    ordered = sorted(programs, key=lambda program: program.next_slot(now))
-    size = -(-len(ordered) // share)
-    return [ordered[at : at + size] for at in range(0, len(ordered), size)]
+    alone = len(programs) < 2 or _cost(objects) > own
+    return [[program] for program in programs] if alone else [programs]
 
 
 def _cost(objects: Iterable[Obj]) -> int:

@@ -50,7 +50,7 @@ DARK_WALL_S = 4.0
 START_S = 300.0
 #: Wall seconds after which a firing that is still at work is given up.
 WALL_S = 20.0
-#: So many programs of one stage are under way at once: each waits for its processes half of its time.
+#: So many programs of one stage are under way at once for each worker: each waits for its processes half of its time.
 AT_ONCE = 2
 #: So many steps of the loop are taken on the way to another firing: a quiet stage takes 40 a day, a busy one 50,000.
 MOST_STEPS = 5_000
@@ -80,7 +80,7 @@ def rehearse(
     LoadError where what it stands on, and no manifest brought, is refused.
     """
     found = programs(objects)
-    tasks = [(objects, group, now, kubernetes_version) for group in together(objects, found, now, share)]
+    tasks = [(objects, group, now, kubernetes_version, AT_ONCE * share) for group in together(objects, found)]
     if pool is None:
         answers = [_rehearse_all(*task) for task in tasks]
     else:
@@ -89,12 +89,14 @@ def rehearse(
     return {program.ref: seen[program.ref] for program in found}
 
 
-def _rehearse_all(objects: Sequence[Obj], group: Sequence[Program], now: datetime, version: str) -> list[Rehearsed]:
+def _rehearse_all(
+    objects: Sequence[Obj], group: Sequence[Program], now: datetime, version: str, at_once: int
+) -> list[Rehearsed]:
     """Programs that may share a stage: it is set up once, and each is fired in a fork of it, which nobody else sees."""
     if len(group) < 2 or not forking():
         return [rehearse_one(objects, program, now, version) for program in group]
     by_slot = sorted(group, key=lambda program: program.next_slot(now))
-    with Stage(objects, None, by_slot[0].next_slot(now), version) as stage, Forks(AT_ONCE) as forks:
+    with Stage(objects, None, by_slot[0].next_slot(now), version) as stage, Forks(at_once) as forks:
         stage.settle(group)
         for program in by_slot:
             if stage.reaches(program.next_slot(now)):

@@ -196,14 +196,13 @@ def test_programs_share_a_stage_where_theirs_would_hold_more_in_all(path):
     later["metadata"]["name"] = "later"
     later["spec"]["schedule"] = "45 23 * * *"
     both = programs([*objects, later])
-    assert together(objects, both, NOW, 1) == [both]
-    assert together(objects, both, NOW, 2) == [[both[0]], [both[1]]]
-    assert together(objects, both[:1], NOW, 1) == [both[:1]]
+    assert together(objects, both) == [both]
+    assert together(objects, both[:1]) == [both[:1]]
     others = [{"kind": "ConfigMap", "metadata": {"name": f"n{i}", "namespace": "other-lab"}} for i in range(200)]
-    assert together([*objects, *others], both, NOW, 1) == [[both[0]], [both[1]]]
+    assert together([*objects, *others], both) == [[both[0]], [both[1]]]
     fleet = {**copy.deepcopy(objects[1]), "metadata": {"name": "fleet", "namespace": "other-lab"}}
     fleet["spec"]["replicas"] = 10  # whose pods would have to start
-    assert together([*objects, fleet], both, NOW, 1) == [[both[0]], [both[1]]]
+    assert together([*objects, fleet], both) == [[both[0]], [both[1]]]
 
 
 def test_what_is_done_in_a_fork_stays_there():

@@ -91,6 +91,8 @@ class State:
         self.daemonsets = self.informers.of(r.DAEMONSETS)
         self.budgets = self.informers.of(r.PDBS)
         self._pods_by_node = self.informers.index(r.PODS, "spec.nodeName", _node_name)
+        self._pods_by_uid = self.informers.index(r.PODS, "metadata.uid", lambda pod: [uid_of(pod)])
+        self._claims_by_node = self.informers.index(r.NODECLAIMS, "status.nodeName", _claim_node)
         self._nodes_by_id = self.informers.index(r.NODES, "spec.providerID", _node_id)
         self._claims_by_id = self.informers.index(r.NODECLAIMS, "status.providerID", _claim_id)
 
@@ -146,31 +148,38 @@ class State:
     def is_nominated(self, claim: str) -> bool:
         """Whether pods that are still on their way are expected on the claim's node."""
         until, uids = self.nominated.get(claim, (self.loop.now(), frozenset()))
-        return until > self.loop.now() or any(uids & {uid_of(pod)} for pod in self.homeless())
+        return until > self.loop.now() or any(
+            self._is_homeless(pod) for uid in uids for pod in self._pods_by_uid.get(uid)
+        )
+
+    def _is_homeless(self, pod: Obj) -> bool:
+        """Whether one pod is among :meth:`homeless`."""
+        claims = self._claims_by_node.get(_node_name(pod)[0]) if _node_name(pod) else ()
+        return is_provisionable(pod) or (any(map(self._is_going, claims)) and self._is_movable(pod))
+
+    def _is_going(self, claim: Obj) -> bool:
+        return bool(dig(claim, "metadata", "deletionTimestamp")) or name_of(claim) in self.disrupting
+
+    def _is_movable(self, pod: Obj) -> bool:
+        return (
+            is_reschedulable(pod)
+            and is_active(pod)
+            and do_not_disrupt_until(pod) is None
+            and not any(_forbids(budget, pod) for budget in self.budgets.values())
+        )
 
     def homeless(self) -> list[Obj]:
         """Pods to find room for: pending ones that fit nowhere, and movable ones on nodes that are going."""
         found = [pod for pod in self.pods.values() if is_provisionable(pod)]
         for claim in self.claims.values():
-            if not dig(claim, "metadata", "deletionTimestamp") and name_of(claim) not in self.disrupting:
-                continue
-            for pod in self.pods_on(str(dig(claim, "status", "nodeName", default=""))):
-                if (
-                    is_reschedulable(pod)
-                    and is_active(pod)
-                    and do_not_disrupt_until(pod) is None
-                    and not any(_forbids(budget, pod) for budget in self.budgets.values())
-                ):
-                    found.append(pod)
+            if self._is_going(claim):
+                node = str(dig(claim, "status", "nodeName", default=""))
+                found += [pod for pod in self.pods_on(node) if self._is_movable(pod)]
         return found
 
     def used(self, pool: str, *, leaving: bool = True) -> dict[str, float]:
         """What a pool's launched NodeClaims hold; without those on their way out unless ``leaving``."""
-        counted = [
-            one
-            for one in self.claims_in(pool)
-            if leaving or not (dig(one, "metadata", "deletionTimestamp") or name_of(one) in self.disrupting)
-        ]
+        counted = [one for one in self.claims_in(pool) if leaving or not self._is_going(one)]
         held = total(amounts(dig(one, "status", "capacity")) for one in counted)
         held["nodes"] = float(len(counted))
         return held
@@ -217,6 +226,11 @@ def _forbids(budget: Obj, pod: Obj) -> bool:
 
 def _node_name(pod: Obj) -> list[str]:
     name = dig(pod, "spec", "nodeName")
+    return [name] if name else []
+
+
+def _claim_node(claim: Obj) -> list[str]:
+    name = dig(claim, "status", "nodeName")
     return [name] if name else []
 
 
