@@ -56,7 +56,9 @@ class CallRefused(Probe):
         if is_own_limit(call):
             why = "a limit of the rehearsal" if call.status == 501 else f"a rehearsal serves no {call.group}"
             return self.unproven(world, one.owner, f"{call}: {why}")
-        path: Path = (*one.path, "serviceAccountName") if call.status == 403 else command_path(one)
+        elsewhere = _elsewhere(world, call)
+        granted = call.status == 403 and not elsewhere
+        path: Path = (*one.path, "serviceAccountName") if granted else command_path(one)
         return self.finding(
             world,
             one.owner,
@@ -120,6 +122,14 @@ def _only_waits(call: Call, first: Firing) -> bool:
     return any((c.group, c.resource, c.namespace) == what and call.name in ("", c.name) for c in deleted)
 
 
+def _elsewhere(world: World, call: Call) -> str:
+    """The namespace of the only holders of GPUs that have the name that was asked for in another one; empty: none."""
+    if call.status not in (403, 404) or not call.name or _is_not_served(call) or call.resource not in SCALED:
+        return ""
+    same = [h.namespace for h in world.holders if name_of(h.obj) == call.name]
+    return same[0] if same and call.namespace not in ("", *same) else ""
+
+
 def _near(world: World, call: Call) -> str:
     if call.status not in (403, 404) or not call.name or is_not_served(call) or call.resource not in SCALED:
         return ""
@@ -128,8 +138,8 @@ def _near(world: World, call: Call) -> str:
     if any(h.namespace == call.namespace for h in same):
         kind = same[0].obj.get("kind")
         return "" if call.status == 403 else f" (it is a {kind})"
-    if same:
-        return f" (it is in namespace {same[0].namespace})"
+    if elsewhere := _elsewhere(world, call):
+        return f" (it is in namespace {elsewhere})"
     return did_you_mean(call.name, there) if call.status == 404 else ""
 
 
@@ -140,6 +150,8 @@ def _remedy(world: World, one: Executor, call: Call) -> str:
         return "Let it send its token: the file is /var/run/secrets/kubernetes.io/serviceaccount/token."
     if call.status == 401:
         return "Let it read its token anew for each call, for the audience that the API server takes."
+    if elsewhere := _elsewhere(world, call):
+        return f"Let it ask in namespace {elsewhere} (kubectl -n {elsewhere})."
     if call.status == 403 and (home := _home(call)):
         return f"Ask for {resource} in group {home}: there are none in group {group or 'core'}, whatever is granted."
     if call.status == 403:
@@ -153,4 +165,10 @@ def _remedy(world: World, one: Executor, call: Call) -> str:
         return "Name the object that is there, in its namespace."
     if call.status == 415:
         return "Send Content-Type: application/merge-patch+json with a PATCH."
+    if call.status == 429 and call.subresource == "eviction":
+        return "Let the disruption budget allow one (maxUnavailable: 1), or scale to zero, which asks no budget."
+    if "failed calling webhook" in call.answer:
+        return "Bring the webhook's Service back, or let it not stand in the way of a kill (failurePolicy: Ignore)."
+    if "cannot unmarshal" in call.answer:
+        return 'Send a body of the types that it has: a number is no text ({"spec": {"replicas": 0}}).'
     return "Mend the call until the API server takes it."

@@ -34,7 +34,10 @@ class FailsWhenFired(Probe):
             if first is None:
                 continue
             if first.outcome is Outcome.NOT_STARTED:
-                yield self.finding(world, one.owner, one.path, f"fired once, it never started: {first.why}")
+                why = first.why.removeprefix("(combined from similar events): ")
+                remedy, field = next((todo for sign, *todo in _UNSTARTED if sign in why), ("", ""))
+                path = (*one.path, field) if field and field in one.spec else one.path
+                yield self.finding(world, one.owner, path, f"fired once, it never started: {why}", remedy=remedy)
             failed = first.failed
             if failed is None or any(True for _ in first.refused) or not_found(failed) or first.outside:
                 continue
@@ -89,13 +92,36 @@ _REMEDIES = (
         "kubectl found no cluster: in a pod it takes the pod's own only without client flags such as --request-timeout "
         "(kubernetes/kubernetes#93474), and with a token mounted. Use `timeout 20 kubectl ...` instead.",
     ),
+    (
+        "exec format error",
+        "Build the image for its nodes' architecture too, or let its pod select nodes of its own (kubernetes.io/arch).",
+    ),
     ("no such file or directory", "Let its first line name an interpreter of its image, and end lines without \\r."),
+)
+
+
+#: Why a Job's pod was not made or did not start, by words in it: what to do about that, and the field of the pod.
+_UNSTARTED = (
+    ("failed quota", "Give each of its containers the requests and limits that the quota counts.", ""),
+    ("exceeded quota", "Ask for less, raise the quota, or keep some of it free for the switch.", ""),
+    ("usage per", "Stay within the LimitRange of its namespace, or let that allow it.", ""),
+    ("violates PodSecurity", "Set what it names in the pod's securityContext, and in its containers'.", ""),
+    ("serviceaccount", "Create the ServiceAccount (and its binding), or name one that exists.", "serviceAccountName"),
+    ("tolerate taint", "Tolerate the taint, or select a pool without one.", "nodeSelector"),
+    ("untolerated taint", "Tolerate the taint, or select a pool without one.", "nodeSelector"),
+    ("didn't match Pod's node affinity", "Select labels that some node has.", "nodeSelector"),
+    ("couldn't find key", "Name a key that is there, or mark the reference optional.", ""),
+    ("not found", "Bring it back, name the one that is there, or mark the reference optional.", ""),
+    ("runAsNonRoot", "Set runAsUser: 65534 (its image says root), or take an image of another user.", ""),
+    ("failed calling webhook", "Bring the webhook's Service back, or set its failurePolicy: Ignore.", ""),
 )
 
 
 def _remedy(said: str) -> str:
     """What is known of such an end, or else the question's own remedy."""
     words = said.lower()
+    if "read-only file system" in words:
+        return "Mount an emptyDir where it writes (/tmp): its root is read-only (readOnlyRootFilesystem)."
     wanted = [remedy for sign, remedy in _REMEDIES if sign in words]
     known = wanted and ("localhost" in words or words.startswith("exec "))
     return wanted[0] if known else FailsWhenFired.remedy

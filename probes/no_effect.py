@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path, complaints
-from killcheck.probes.world import World
+from killcheck.probes.world import World, owners_of
 
 from killcheck.spec.killpath import LayerType
 from killcheck.text import lazy_re
@@ -23,6 +23,8 @@ _WRONG = lazy_re.compile(
     r"|timed? ?out|forbidden|unauthorized|invalid|exception)\b",
     re.I,
 )
+#: How a traceback of Python ends.
+_RAISED = lazy_re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): ")
 #: Characters of a program's last words that are quoted.
 _QUOTED = 160
 
@@ -45,7 +47,7 @@ class NoEffect(Probe):
                 continue
             if not first.changes:
                 continue
-            how = _how(first)
+            how = _how(world, first)
             if how is None:
                 continue
             watches = one.layer is None or one.layer.type is LayerType.IDLE_MONITOR
@@ -65,7 +67,7 @@ class NoEffect(Probe):
                 yield self.finding(world, one.owner, command_path(one), f"ends with exit code 0, and {how}")
 
 
-def _how(first: Firing) -> str | None:
+def _how(world: World, first: Firing) -> str | None:
     """What it did instead of turning off; None: nothing that says so."""
     for call in first.writes:
         if call.warnings:
@@ -87,12 +89,21 @@ def _how(first: Firing) -> str | None:
     if cordoned and len(cordoned) == len(calls):
         return f"it only cordons {len(cordoned)} node(s), and pods stay on a cordoned node: {_shown(calls[-1])}"
     if calls:
-        kept = ", which its Deployment sets back" if calls[-1].resource == "replicasets" else ""
-        return f"nothing went off: {_shown(calls[-1])}{kept}"
-    complaint = next((words for ending in first.endings for words in complaints(ending.log, _WRONG)), None)
+        return f"nothing went off: {_shown(calls[-1])}{_kept(world, calls[-1])}"
+    logs = [ending.log for ending in first.endings]
+    signs = (_RAISED, _WRONG)
+    complaint = next((words for sign in signs for log in logs for words in complaints(log, sign)), None)
     complaint = complaint or next((ending.last_words[:_QUOTED] for ending in first.endings if ending.last_words), None)
     said = f'; it says "{complaint}"' if complaint else ""
     return f"it asked for no change at all: nothing went off{said}"
+
+
+def _kept(world: World, call: Call) -> str:
+    """Of a ReplicaSet: that a Deployment sets it back. One that stands by itself is among the manifests."""
+    alone = world.find("ReplicaSet", call.namespace, call.name)
+    return (
+        "" if call.resource != "replicasets" or (alone and not owners_of(alone)) else ", which its Deployment sets back"
+    )
 
 
 def _shown(call: Call) -> str:

@@ -44,6 +44,10 @@ class PullSecretAbsent(Probe):
         """Names of pull secrets that are not there, where others of the namespace are: the kubelet passes over them."""
         there = {name_of(obj) for obj in world.objects if namespace_or_default(obj) == one.namespace and _makes(obj)}
         for name in names:
+            homes = sorted({namespace_or_default(o) for o in world.objects if _makes(o) and name_of(o) == name})
+            if not there and homes:
+                message = f"names pull secret {name}, which is in namespace {homes[0]} and not in {one.namespace}"
+                yield self.finding(world, one.owner, (*one.path, "imagePullSecrets"), f"{message}: it pulls without")
             if there and name not in there:
                 near = did_you_mean(name, sorted(there))
                 message = f"names pull secret {name}, which is not in namespace {one.namespace}{near}: it pulls without"

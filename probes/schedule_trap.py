@@ -37,7 +37,8 @@ class ScheduleTrap(Probe):
             try:
                 schedule = parse(str(dig(obj, "spec", "schedule", default="")), zone)
             except ScheduleError as error:
-                yield self.finding(world, obj, ("spec", "timeZone" if "zone" in str(error) else "schedule"), str(error))
+                wrong = "timeZone" if "zone" in str(error) else "schedule"
+                yield self.finding(world, obj, ("spec", wrong), str(error), remedy=_UNREAD[wrong])
                 continue
             if schedule.next(world.now) is None:
                 yield self.finding(world, obj, ("spec", "schedule"), f"{schedule.text} never comes")
@@ -65,13 +66,15 @@ class ScheduleTrap(Probe):
 
     def _clocks(self, world: World, obj: Obj, schedule: Schedule) -> Iterable[Finding]:
         """Nights of the coming year on which it fires more or less often than on the others."""
+        if schedule.tz is UTC or str(schedule.tz) in _UNCHANGED:
+            return
         firings = list(schedule.between(world.now, world.now + timedelta(days=366)))
         gaps = [later - earlier for earlier, later in pairwise(firings)]
         usual = Counter(gaps).most_common(1)[0][0] if gaps else timedelta()
         if usual != timedelta(days=1):
             return
         found = [i for i, gap in enumerate(gaps) if gap > usual + _SHIFT or gap < usual - _SHIFT]
-        if 0 < len(found) <= _CHANGES and schedule.tz is not UTC:  # more of them are weekends
+        if 0 < len(found) <= _CHANGES:  # more of them are weekends
             odd = found[0]
             what = "is skipped" if gaps[odd] > usual else "comes twice"
             night = (firings[odd] + usual).astimezone(schedule.tz)
@@ -91,11 +94,12 @@ class ScheduleTrap(Probe):
             return
         patch = merge_patch(obj, {"spec": {"startingDeadlineSeconds": 3600}})
         if limit <= 0:
-            yield self.finding(world, obj, path, "startingDeadlineSeconds 0: it never fires, silently", patch=patch)
+            message = "startingDeadlineSeconds 0: it never fires, silently"
+            yield self.finding(world, obj, path, message, remedy=_LATER, patch=patch)
         elif limit < min(600, period / 2) and period >= 6 * 3600:
             message = f"a firing that is {limit} s late is dropped until the next one, {period / 3600:.0f} h later"
             severity: Severity = "warning" if limit < _FAILOVER_S else "note"
-            yield self.finding(world, obj, path, message, severity=severity, patch=patch)
+            yield self.finding(world, obj, path, message, remedy=_LATER, severity=severity, patch=patch)
 
 
 def _zones_beside(world: World, obj: Obj) -> list[str]:
@@ -114,8 +118,16 @@ def _offsets(zone: str) -> set[timedelta | None]:
     return {datetime(2026, month, 1, tzinfo=place).utcoffset() for month in (1, 7)}
 
 
+#: What to do about a zone and a schedule that nobody can read, and about a deadline that is too short.
+_UNREAD = {
+    "timeZone": "Name a zone of the tz database (Europe/Berlin), or use Etc/UTC.",
+    "schedule": 'Write the five fields of cron ("0 3 * * *": every night at three).',
+}
+_LATER = "Set startingDeadlineSeconds: 3600."
 #: Seconds that a control plane may take until another of its controllers has the lease, or an API server is back.
 _FAILOVER_S = 60
+#: Zones whose clocks do not change.
+_UNCHANGED = frozenset({"Etc/UTC", "UTC", "Etc/GMT", "GMT"})
 _ETC = lazy_re.compile(r"Etc/GMT([+-])([1-9]\d?)")
 #: How far the clocks move, and how often in a year.
 _SHIFT, _CHANGES = timedelta(hours=2), 2

@@ -99,7 +99,7 @@ class TightDeadline(Probe):
                 one.owner,
                 path,
                 f"ends {what} after {seen.deadline_s:.0f} s, and it took {took_s} s",
-                remedy=f"Set activeDeadlineSeconds to {2 * took_s} or more.",
+                remedy=f"Set activeDeadlineSeconds to {max(2 * took_s, _SHORTEST_S)} or more.",
                 seen=True,
             )
 

@@ -47,7 +47,9 @@ _BUILTINS = frozenset(
 #: Programs that act on something outside Kubernetes.
 _CLOUD = frozenset({"aws", "gcloud", "az", "eksctl", "doctl", "oci", "terraform", "tofu", "pulumi", "systemctl", "ssh"})
 #: Programs that act on Kubernetes in ways that are not read here.
-_OPAQUE = frozenset({"helm", "kustomize", "argocd", "flux", "kubeadm", "oc", "k9s", "stern", "keda"})
+_OPAQUE = frozenset({"kustomize", "argocd", "flux", "kubeadm", "oc", "k9s", "stern", "keda"})
+#: Of helm's commands those that change releases.
+_OF_RELEASES = frozenset({"install", "upgrade", "rollback", "uninstall", "delete", "del", "un"})
 #: Commands that ``oc`` has from kubectl, with the same flags; ``oc adm drain`` is ``kubectl drain``.
 _OC_AS_KUBECTL = frozenset(
     """
@@ -287,12 +289,23 @@ class _Reader(Struct):
             self._kubectl([words[0], *words[2:]] if words[1:2] == ["adm"] else words, command)
         elif name in _CLOUD:
             self.outside.append(_shown(words))
+        elif name == "helm":
+            self._helm(words)
         elif name in _OPAQUE or (words[0][0] == "/" and not words[0].startswith(_PROGRAMS)):
             self.not_understood.append(_shown(words))
         elif name in _INTERPRETERS:
             self.not_understood.append(f"{_shown(words)}: a program for {name}, which is not read here")
         elif not re.fullmatch(_PLAIN, name) and name not in _BUILTINS and self._is_main(words, command):
             self.not_understood.append(f"{_shown(words)}: a program that is in the image, not in the manifests")
+
+    def _helm(self, words: Sequence[str]) -> None:
+        """It is not read, but that it looks for its releases first (helm.sh pkg/storage/driver/secrets.go)."""
+        self.not_understood.append(_shown(words))
+        options = r"(?:^|\x00)(?:-n|--namespace)(?:=|\x00)?([^\x00=]+)"
+        named = re.search(options, "\0".join(words[1:]))
+        acts = next((word for word in words[1:] if word in _OF_RELEASES), None)
+        if acts and "HELM_DRIVER" not in self.environment and not (named and UNKNOWN in named[1]):
+            self.calls.append(ApiCall("list", "", "secrets", namespace=named[1] if named else self.namespace))
 
     @staticmethod
     def _is_main(words: Sequence[str], command: Command) -> bool:

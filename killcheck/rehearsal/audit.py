@@ -82,4 +82,10 @@ def _words(response: Response) -> str:
         return ""
     body = response.body
     said = body.get("message", "") if isinstance(body, dict) else _text(body)
-    return " ".join(str(said).split())[:ANSWER_KEPT]
+    return _cut(" ".join(str(said).split()))
+
+
+def _cut(said: str) -> str:
+    """Where it is too long: its beginning, and its end, in which a refused patch has its reason (after the object)."""
+    half = ANSWER_KEPT // 2
+    return said if len(said) <= ANSWER_KEPT else f"{said[:half]}… {said[-half:]}"

@@ -104,6 +104,21 @@ def test_urls_become_calls(command: str, call: str):
     assert calls(sh(command)) == [call]
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("helm uninstall vllm -n serving", ["list secrets serving"]),
+        ("helm --namespace=serving upgrade vllm ./chart", ["list secrets serving"]),
+        ("helm rollback vllm", ["list secrets inference"]),
+        ("helm version", []),
+        ('helm uninstall vllm -n "$(cat /where)"', []),
+    ],
+)
+def test_helm_looks_for_its_releases_first(command: str, expected: list[str]):
+    reading = sh(command)
+    assert (calls(reading), len(reading.not_understood)) == (expected, 1)
+
+
 def test_a_request_to_something_else_is_not_understood():
     assert sh("curl -f -X POST https://hooks.example.com/off").not_understood == ("POST https://hooks.example.com/off",)
 

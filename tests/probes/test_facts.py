@@ -137,6 +137,12 @@ def test_jobs_that_begin_suspended_never_run_unless_kueue_lets_them(objects, lab
     assert [f.severity for f in _found(objects, "suspended")] == found
 
 
+def _of_arch(operator, *values):
+    wanted = {"key": "kubernetes.io/arch", "operator": operator, "values": list(values)}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+
+
 @pytest.mark.parametrize(
     ("beside", "found"),
     [
@@ -152,6 +158,34 @@ def test_a_pull_secret_that_is_not_among_the_others(objects, beside, found):
     there = [{**obj, "metadata": {"name": "regcreds", "namespace": job["metadata"]["namespace"]}} for obj in beside]
     said = [f.message for f in _found([*objects, *there], "pull-secret-absent")]
     assert ["did you mean regcreds?" in message for message in said] == [True] * found
+
+
+def test_a_pull_secret_of_another_namespace(objects):
+    _cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "regcred"}]
+    meta = {"name": "regcred", "namespace": "elsewhere"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": meta}
+    (found,) = _found([*objects, secret], "pull-secret-absent")
+    assert "which is in namespace elsewhere" in found.message
+
+
+@pytest.mark.parametrize(
+    ("image", "there", "found"),
+    [
+        ("arm64v8/python:3.12", {"nodeSelector": {"kubernetes.io/arch": "amd64"}}, 1),
+        ("ghcr.io/o/ops:1.2-arm64", {"affinity": {"nodeAffinity": _of_arch("NotIn", "arm64")}}, 1),
+        ("ghcr.io/o/ops-arm64:1.2", {"affinity": {"nodeAffinity": _of_arch("In", "arm64", "amd64")}}, 0),
+        ("arm64v8/python:3.12", {"nodeSelector": None}, 0),  # nobody says what its nodes are
+        ("ghcr.io/o/harm64:1.2", {"nodeSelector": {"kubernetes.io/arch": "amd64"}}, 0),
+        ("ghcr.io/arm64v8/ops:1", {"nodeSelector": {"kubernetes.io/arch": "amd64"}}, 0),  # of Docker Hub alone
+    ],
+)
+def test_an_image_whose_name_says_another_architecture(objects, image, there, found):
+    pod = _cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    del pod["nodeSelector"]
+    pod |= there
+    pod["containers"][0]["image"] = image
+    said = [f.message for f in _found(objects, "command-missing")]
+    assert sum("exec format error" in message for message in said) == found
 
 
 @pytest.mark.parametrize(("limit_s", "severity"), [(5, "warning"), (59, "warning"), (60, "note"), (300, "note")])

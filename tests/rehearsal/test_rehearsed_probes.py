@@ -252,6 +252,25 @@ BROKEN |= {
         "fails-when-fired",
         "exec /opt/files/off.sh: no such file or directory",
     ),
+    "elsewhere": (
+        "set -e\nkubectl -n default scale deploy asr --replicas=0",
+        {},
+        "call-refused",
+        "in namespace gpu-lab",
+    ),
+    "text for a number": (
+        f"{CURL}/apis/apps/v1/namespaces/gpu-lab/deployments/asr/scale -H 'Content-Type: "
+        'application/merge-patch+json\' -d \'{"spec":{"replicas":"0"}}\' -f',
+        {},
+        "call-refused",
+        "cannot unmarshal string",
+    ),
+    "of another architecture": (
+        OFF,
+        {"container": {"image": "arm64v8/ops:1"}, "pod": {"nodeSelector": {"kubernetes.io/arch": "amd64"}}},
+        "fails-when-fired",
+        "exec /bin/bash: exec format error",
+    ),
     "asks for no pod": (f"set -e\n{OFF}", {"job": {"parallelism": 0}}, "fails-when-fired", "parallelism: 0"),
 }
 
