@@ -124,7 +124,7 @@ def _only_waits(call: Call, first: Firing) -> bool:
 
 def _elsewhere(world: World, call: Call) -> str:
     """The namespace of the only holders of GPUs that have the name that was asked for in another one; empty: none."""
-    if call.status not in (403, 404) or not call.name or _is_not_served(call) or call.resource not in SCALED:
+    if call.status not in (403, 404) or not call.name or is_not_served(call) or call.resource not in SCALED:
         return ""
     same = [h.namespace for h in world.holders if name_of(h.obj) == call.name]
     return same[0] if same and call.namespace not in ("", *same) else ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from posixpath import join, normpath
-from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.pulls import ARCH, arches_of_nodes
@@ -19,9 +18,6 @@ from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import Obj
 from killcheck.text import lazy_re
 from killcheck.text.yamlfile import Path
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CommandMissing", "fetched"]
 
