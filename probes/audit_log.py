@@ -123,8 +123,8 @@ def _unseen(ref: str, taken: Sequence[Asked]) -> str:
         return f"no request in the audit log turned {ref} off"
     last = blind[-1]
     return (
-        f"whether a request turned {ref} off is not known: the audit log's level keeps no bodies of requests, so of "
-        f"the {len(blind)} that wrote it (the last on {last.at:%Y-%m-%d %H:%M:%SZ} by {last.user}) no number is known"
+        f"whether a request turned {ref} off is not known: the audit log's level keeps no bodies of requests; "
+        f"{len(blind)} wrote it, the last on {last.at:%Y-%m-%d %H:%M:%SZ} by {last.user}"
     )
 
 

@@ -22,7 +22,7 @@ __all__ = ["command", "leave_after", "leave_evidence", "where"]
 
 
 @click.command("evidence", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("record", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="RUN.jsonl")
+@click.argument("record", type=click.Path(path_type=Path, exists=True), metavar="RUN")
 @click.argument("url", metavar="s3://BUCKET/PREFIX")
 @click.option("--region", metavar="REGION", help="The bucket's region (default: the profile's).")
 @click.option("--profile", metavar="NAME", help="An AWS profile (default: what the environment has).")
@@ -33,13 +33,17 @@ __all__ = ["command", "leave_after", "leave_evidence", "where"]
 def command(record: Path, url: str, **options: Any) -> None:
     """Upload a run record and the reports beside it, without the journals. Safe to repeat: it goes on where it stopped.
 
+    RUN is a run record or its folder.
+
     Exit code 0: everything is there; 4: something is not (the local files are untouched).
     """
     from killcheck.cloud.session import Aws
+    from killcheck.run.kept import record_of
+    from killcheck.safety.journal import state_dir
 
     sys.exit(
         leave_evidence(
-            record,
+            record_of(record, state_dir()),
             url,
             Aws(options["region"] or "", options["profile"] or ""),
             kms_key=options["kms_key"] or "",

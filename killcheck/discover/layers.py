@@ -394,7 +394,7 @@ class _Finder:
         own = {t.name for t in may if reading.writes and self.stopping.may_make(obj, spec, t)}
         if own:
             self.unread.append(
-                f"{ref_of(obj)} may turn off {', '.join(sorted(own))} by its rights, which are those of who makes such "
+                f"{ref_of(obj)} may turn off {', '.join(sorted(own))} by its rights; those are of who makes such "
                 f"objects, and what could be read of it changes others ({reading.writes[0]})"
             )
         return tuple(t.name for t in may if t.name not in own)

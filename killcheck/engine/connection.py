@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from killcheck.kube.errors import KubeConfigError, Unreachable, api_error
@@ -69,6 +71,8 @@ class Engine:
             raise KubeConfigError(
                 "a Docker Engine is reached through the Docker SDK: pip install 'killcheck[docker]'"
             ) from error
+        if self.host.startswith("ssh:") and find_spec("paramiko") is None:
+            raise KubeConfigError("a Docker Engine over ssh takes paramiko: pip install 'killcheck[docker]'")
         tls: TLSConfig | bool = False
         certificates = os.environ.get("DOCKER_CERT_PATH", "")
         if self.host.startswith("tcp:") and os.environ.get("DOCKER_TLS_VERIFY"):
@@ -102,6 +106,9 @@ def _no_engine(host: str, error: Exception) -> str:
             f"no permission for the Docker Engine at {host}: add yourself to the group that owns the socket, or "
             "name another with --on docker:HOST"
         )
+    if host.startswith("ssh:"):
+        asked = f"ssh {host.removeprefix('ssh://')} docker version"
+        return f"no Docker Engine answers at {host}: let `{asked}` answer without a question ({_short(text)})"
     return (
         f"no Docker Engine answers at {host}: start one (systemctl start docker), or name it with --on "
         f"docker:HOST or DOCKER_HOST ({_short(text)})"
@@ -127,15 +134,24 @@ def answered(what: str = "the Docker Engine") -> Iterator[None]:
     from requests.exceptions import RequestException
     from urllib3.exceptions import HTTPError
 
+    failures: tuple[type[Exception], ...] = (RequestException, HTTPError, ConnectionError, TimeoutError, *_by_ssh())
     try:
         yield
     except APIError as error:
         code = error.status_code or 500
         raise api_error(code, {"reason": _reason(code), "message": str(error.explanation or error)}) from error
-    except (RequestException, HTTPError, ConnectionError, TimeoutError) as error:
+    except failures as error:
         raise Unreachable(_no_engine(what, error)) from error
     except DockerException as error:
         raise Unreachable(_no_engine(what, error)) from error
+
+
+def _by_ssh() -> tuple[type[Exception], ...]:
+    """What paramiko raises, where the SDK has imported it: no such host, nobody there, a key or a login not taken."""
+    paramiko = sys.modules.get("paramiko")
+    if paramiko is None:
+        return ()
+    return socket.gaierror, paramiko.SSHException, paramiko.ssh_exception.NoValidConnectionsError
 
 
 def inspected(api: APIClient, name: str) -> Obj | None:

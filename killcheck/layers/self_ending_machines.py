@@ -171,8 +171,8 @@ class SelfEndingMachines(LayerRun):
                 f"exit {one.code} is no end: the worker of machine {one.id} ended, and nobody ended the machine, which "
                 "is there still and bills",
                 tuple(f"machine {each.id}: {each.status}, exit code {each.code}" for each in exited[:5]),
-                "let the worker end its own machine (DELETE of its id, with the key that the market gives each one) "
-                "as its last call, and fail loudly where that is refused",
+                "let the worker end its own machine as its last call (DELETE of its id, with the key that the market "
+                "gives each one); let it fail loudly where that is refused",
                 (43,),
                 lasting=True,
             )

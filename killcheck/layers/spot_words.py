@@ -46,7 +46,7 @@ CHECKPOINT = "let the worker write down how far it is, every few minutes and whe
 EARS = {
     "aws": "give Karpenter its interruption queue (settings.interruptionQueue) or run a node termination handler on "
     "every spot node",
-    "gcp": "let the kubelet shut the node down gracefully (GKE's does, 15 s for pods that are not critical), or poll "
+    "gcp": "let the kubelet shut the node down gracefully (GKE's does, 15 s for pods that are not critical); or poll "
     "instance/preempted on every spot node, and drain it",
     "azure": "poll Scheduled Events for Preempt every second on every spot node, drain it, and approve the event; AKS' "
     "node auto-drain does so as best it can",

@@ -33,7 +33,7 @@ def moved(declared: Obj, now: Obj, at: datetime) -> NotFired | None:
 #: What to do where no Job can be made, by what keeps it from being made.
 _NO_JOB = {
     Hindrance.QUOTA: "give the executor's namespace quota for one more Job, or move the executor out of it",
-    Hindrance.ADMISSION: "let the policy or the webhook pass the Jobs of this CronJob (by namespace, label or name), "
+    Hindrance.ADMISSION: "let the policy or the webhook pass the Jobs of this CronJob (by namespace, label or name); "
     "or give them what it asks for in spec.jobTemplate.metadata",
 }
 

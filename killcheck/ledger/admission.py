@@ -26,7 +26,7 @@ _SETTLES = (
     "namespaceSelector, or say under assume: what it leaves alone"
 )
 _WRITE = (
-    "write it as a version that is served (killcheck lint says which), drill it on a cluster that has it "
+    "write it as a version that is served (killcheck lint says which); or drill it on a cluster that has it "
     "(--on CONTEXT), or say under assume: what it leaves alone"
 )
 _PARAMETER = (

@@ -48,8 +48,8 @@ class Peaks(Struct):
             return Passed(
                 f"{high.number} of {target.name} were on at {high.at:%H:%M:%S}, and the spec allows {bounds.most}",
                 (f"{high.command} listed {shown}",),
-                "let what starts machines count those that are there, the ones that are coming included, before each "
-                "start, and let a quota of the account hold it too",
+                "let what starts machines count those that are there or coming before each start; let a quota of the "
+                "account hold it too",
             )
         top = self.dearest.get(target.name)
         if bounds.max_usd_per_hour is not None and top and (top[0].usd_per_hour or 0.0) > bounds.max_usd_per_hour:

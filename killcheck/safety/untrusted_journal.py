@@ -62,8 +62,8 @@ class UntrustedJournal(Struct):
         """One that a person has to ask for, in a sentence; what it names is not what it says to run."""
         what = judged.entry.what[:200]
         return (
-            f"{what}: not undone, for only {self.source} asks for it, and {judged.why} (killcheck restore on the "
-            f"machine that run {self.run} was on has a journal of its own; with --believe a person says yes to it)"
+            f"{what}: not undone, for only {self.source} asks for it, and {judged.why}; killcheck restore on the "
+            f"machine that run {self.run} was on has a journal of its own; with --believe a person says yes to it"
         )
 
     def _judged(self, entry: Entry) -> Judged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from killcheck.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "ci/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "ci/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 #: Words in the longest sentence.
 MOST = 25
 #: Words that are not ours, and the one that is: the glossary's.
@@ -52,6 +53,31 @@ def words(sentence):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_sentence_is_longer_than_a_breath(page):
     long = [f"{len(words(one))}: {one}" for one in sentences(page.read_text("utf-8")) if len(words(one)) > MOST]
+    assert long == []
+
+
+def said(tree):
+    """(line, text) of what a program says: its texts, the values in them left out, but for docstrings."""
+    skipped = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            skipped.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            yield node.lineno, "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+            skipped |= set(node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
+            yield node.lineno, node.value
+
+
+@pytest.mark.weekly
+def test_no_message_is_longer_than_a_breath():
+    """But for Kubernetes' own words, lists of names, patterns and documents."""
+    long = []
+    for file in (one for room in ("killcheck", "probes", "suites") for one in (ROOT / room).rglob("*.py")):
+        for line, text in said(ast.parse(file.read_text("utf-8"))) if "embedded" not in file.parts else ():
+            for one in re.split(r"(?<=[.;:!?])\s+", text) if "\n" not in text and "(?:" not in text else ():
+                if len(words(one)) > MOST and "," in one:
+                    long.append(f"{file.relative_to(ROOT)}:{line}: {len(words(one))}: {one}")
     assert long == []
 
 

@@ -89,20 +89,20 @@ BY_ANOTHER = {
     "killcheck drill --on envtest --yes": "conformance/test_binaries.py",
     "killcheck drill killcheck.yaml --on envtest --exec host --yes": "conformance/test_binaries.py",
     "killcheck drill --manifests deploy/ --exec docker --json": "docker/test_exec_docker.py",
+    "killcheck drill killcheck.yaml --on docker:ssh://me@gpu-box": "docker/test_over_ssh.py",
+    "python tests/conformance/fresh.py ...": "conformance/test_shown.py",
+    "python tests/conformance/kubectl_course.py ...": "conformance/test_shown.py",
     "killcheck drill killcheck.yaml --on staging --preflight": "docker/test_docker_pulls.py",
     "pytest --pyargs killcheck.suites --killcheck-spec deploy/killcheck.yaml --killcheck-on staging": "plugin/test_plugin_live.py",
 }
 #: What is run by nobody here, and why: all of them.
 NOT_HERE = {
-    "export KUBEBUILDER_ASSETS=FILE": "a download",
+    "export KUBEBUILDER_ASSETS=FILE": "a download; conformance/test_binaries.py runs what follows where it was made",
     "git clone ...": "a network; tests/docs/test_first_hour.py makes the folder of what git tracks",
     "make test": "it is what runs this test",
-    "killcheck drill killcheck.yaml --on docker:ssh://me@gpu-box": "somebody's machine, by ssh",
-    "gcloud container node-pools list ...": "an account",
-    "az aks nodepool list ...": "an account",
-    "python tests/conformance/fresh.py ...": "a real API server",
+    "gcloud container node-pools list ...": "an account; cloud/test_provider_pools.py reads what it prints",
+    "az aks nodepool list ...": "an account; cloud/test_provider_pools.py reads what it prints",
     "python tests/conformance/client_suites.py ...": "a real API server, and clones of two clients",
-    "python tests/conformance/kubectl_course.py ...": "every kubectl of the last years",
     "pytest tests/conformance/test_side_by_side.py ...": "a real API server",
 }
 
