@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe, merge_patch
-from killcheck.probes.firings import period_s
+from killcheck.probes.schedules import period_s
 from killcheck.probes.world import World
 
 from killcheck.kube.objects import dig

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.firings import schedule_of
+from killcheck.probes.schedules import schedule_of
 from killcheck.probes.world import World
 
 from killcheck.kube.objects import dig, name_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from killcheck.probes.base import Finding, Probe, merge_patch
-from killcheck.probes.firings import schedule_of
+from killcheck.probes.schedules import schedule_of
 from killcheck.probes.world import World
 
 from killcheck.discover.deadlines import go_duration_s

@@ -10,7 +10,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from killcheck.probes.base import Finding, Probe, Severity, merge_patch
-from killcheck.probes.firings import period_s
+from killcheck.probes.schedules import period_s
 from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.kube.objects import Obj, dig

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Evidence, Finding, Probe
-from killcheck.probes.firings import schedule_of
+from killcheck.probes.schedules import schedule_of
 from killcheck.probes.where import command_path
 from killcheck.probes.world import World, namespace_or_default
 

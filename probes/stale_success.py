@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.firings import period_s
+from killcheck.probes.schedules import period_s
 from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, parse_time

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe, merge_patch
-from killcheck.probes.firings import shortest_gap_s
+from killcheck.probes.schedules import shortest_gap_s
 from killcheck.probes.world import Executor, World
 
 from killcheck.discover.deadlines import go_duration_s, grace

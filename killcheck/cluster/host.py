@@ -26,7 +26,7 @@ class _NoApi:
 
 
 class HostCluster(RealPlace):
-    """Reads and acts by the programs that the spec names (lever ``programs``), on the wall's clock."""
+    """Reads and acts by the programs that the spec names (the capability ``programs``), on the wall's clock."""
 
     name = NAME
 

@@ -225,7 +225,7 @@ def _tell(found: Explored, named: str, *, modelled: bool) -> None:
     if found.unmodelled:
         put(
             f"not tried: {', '.join(found.unmodelled)} (no modelled executor meets the like, or this cluster "
-            "has no lever for it: killcheck drill --matrix)"
+            "has no means for it: killcheck drill --matrix)"
         )
     if modelled:
         put("Sets that did no harm did none with modelled executors; killcheck drill proves one for real.")

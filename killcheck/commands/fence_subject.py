@@ -45,7 +45,7 @@ def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
 
     doors = []
     if options.get("aws"):
-        from killcheck.fence.asking import account_of, own_door
+        from killcheck.fence.account_answers import account_of, own_door
 
         aws = _aws(subject.kill_path, options)
         try:

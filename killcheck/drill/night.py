@@ -18,8 +18,8 @@ from killcheck import executor
 from killcheck.clock import VirtualLoop
 from killcheck.drill import other_nights
 from killcheck.drill.attribution import author
+from killcheck.drill.held_loops import Resting
 from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, NotTried, WorksOnce
-from killcheck.drill.resting import Resting
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import (

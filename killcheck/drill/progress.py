@@ -12,7 +12,7 @@ from killcheck.kube.node_shutdown import shutting_down
 from killcheck.kube.objects import Obj, dig, name_of, parse_time, uid_of
 from killcheck.layers.base import writer_of
 from killcheck.spec.killpath import MOMENTS, KillPath, Layer, Proof
-from killcheck.watch import judging, steady
+from killcheck.watch import proven_nodes, steady
 from killcheck.watch.cost import Meter
 from killcheck.watch.joined import Joined
 from killcheck.watch.scene import Scene
@@ -118,10 +118,10 @@ class Progress:
         self.joined.notice(beside, wake_in)
         names = dict.fromkeys([*self._nodes, *self.joined.names, *map(name_of, beside)])
         there = {name: self.scene.nodes.get(name) for name in names}
-        lets = judging.floors(self.kill_path) if not self._only_node else ()
+        lets = proven_nodes.floors(self.kill_path) if not self._only_node else ()
         cordoned = [name for name, node in there.items() if node is None or _cordoned(node)]
         self.joined.put_off("node_cordoned", there, cordoned, now)
-        if judging.within(lets, there, cordoned):
+        if proven_nodes.within(lets, there, cordoned):
             self.timeline.reach("node_cordoned", now, now, ", ".join(cordoned))
         if "pods_gone" not in self.timeline.reached:
             return
@@ -130,12 +130,12 @@ class Progress:
             name for name, node in there.items() if node is None or (_cordoned(node) and not self.scene.pods_on(name))
         ]
         self.joined.put_off("node_drained", there, drained, now)
-        if judging.within(lets, there, drained):
+        if proven_nodes.within(lets, there, drained):
             told = f"no pod left but DaemonSets', and none is let on: {', '.join(drained)}"
             self.timeline.reach("node_drained", now, now, told)
         gone = [name for name, node in there.items() if node is None]
         self.joined.put_off("node_gone", there, gone, now)
-        if judging.within(lets, there, gone):
+        if proven_nodes.within(lets, there, gone):
             at = max((self.scene.gone_at.get(name, now) for name in gone), default=now)
             self.timeline.reach("node_cordoned", at, now, "the nodes are gone")
             self.timeline.reach("node_drained", at, now, "the nodes are gone")
@@ -207,7 +207,11 @@ class Progress:
             ("scale_written", any(self.scene.replicas(t) for t in covered), "the targets ask for replicas again"),
             ("pods_gone", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
             ("node_drained", bool(self.scene.gpu_pods()), "a GPU pod is there again"),
-            ("node_gone", judging.above_floor(self.kill_path, self.scene.pool_nodes()), "a GPU node is there again"),
+            (
+                "node_gone",
+                proven_nodes.above_floor(self.kill_path, self.scene.pool_nodes()),
+                "a GPU node is there again",
+            ),
             ("instance_gone", bool(counted.targets) and counted.all_on() > 0, "an instance is counted again"),
         )
         for phase, back, why in checks:

@@ -28,7 +28,7 @@ from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.text.values import replace
 from killcheck.verdict import DrillResult
-from killcheck.watch import judging, steady
+from killcheck.watch import proven_nodes, steady
 from killcheck.watch.scene import STEADFAST_S, SceneBroken
 from killcheck.watch.timeline import Timeline
 from killcheck.witnesses.panel import Unproven
@@ -203,16 +203,16 @@ class Drill(Judged):
         """What of the nodes can be proven here, and what the spec lets stay on. Raises Inconclusive."""
         inside = any(target.kind for target in self.kill_path.covered_by(self.layer))
         wanted = self.kill_path.proof & {Proof.P2, Proof.P3} if inside else frozenset()
-        why = judging.not_judged(self.scene, self.kill_path) if wanted and not self.cluster.real else ""
+        why = proven_nodes.not_judged(self.scene, self.kill_path) if wanted and not self.cluster.real else ""
         if why:
             self._unjudged = why if self.kill_path.proof_said else None
             self.kill_path = replace(self.kill_path, proof=self.kill_path.proof - wanted)
             self._note(why)
         if inside and Proof.P2 in self.kill_path.proof and not self._layer_run.only_node():
-            emptied = judging.emptied(self.scene, self.kill_path)
+            emptied = proven_nodes.emptied(self.scene, self.kill_path)
             if emptied:
                 raise Inconclusive(emptied)
-            for said in judging.kept(self.scene, self.kill_path, self.meter):
+            for said in proven_nodes.kept(self.scene, self.kill_path, self.meter):
                 self._note(said)
 
     def _turned_off_before(self) -> str:

@@ -1,4 +1,4 @@
-"""The ground that manifests stand on where they bring none: namespaces, CPU nodes, what holders of GPUs refer to.
+"""What manifests stand on where they bring none: namespaces, CPU nodes, what holders of GPUs refer to.
 
 Everything made here is said in a note: a drill on it rests on these assumptions.
 """

@@ -1,6 +1,6 @@
 """What others than killcheck itself were seen to do about machines: a handler's word, a kubelet's silence, a node gone.
 
-A lever that says it was pulled is no evidence that anything came of it: what the API server, a handler or the cloud's
+That a capability was used is no evidence that anything came of it: what the API server, a handler or the cloud's
 own record of a machine's end shows is. What may *not* live here: faults.
 """
 

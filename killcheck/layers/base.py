@@ -16,7 +16,7 @@ from killcheck.entries import Entry, Status
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.permissions import Permission
-from killcheck.layers import beside
+from killcheck.layers import unnamed_timers
 from killcheck.safety.journal import Journal
 from killcheck.spec.killpath import Command, KillPath, Layer
 from killcheck.watch.scene import Scene
@@ -278,7 +278,7 @@ class LayerRun(ABC):
         """What it could not read or try and its outcome rests on, for the ledger."""
         untried = self.untried()
         own = [Entry(f"layer {self.layer.name}", Status.ASSUMED, untried)] if untried else []
-        return [*own, *beside.entries(self.stage.kill_path)]
+        return [*own, *unnamed_timers.entries(self.stage.kill_path)]
 
     def untried(self) -> str | None:
         """What a layer of its type must do as well and this drill did not try, and why; None: nothing."""

@@ -22,10 +22,9 @@ from killcheck.kube.objects import Obj, annotations_of, controller_of, dig, labe
 from killcheck.kube.workloads import devices_of, root_of
 from killcheck.ledger import (
     admission,
-    asking,
+    clocked_requests,
     doubted,
     engines,
-    fenced,
     gitops,
     growing,
     images,
@@ -33,10 +32,11 @@ from killcheck.ledger import (
     kinds,
     kyverno,
     left_on,
+    lint_errors,
+    network_policies,
     outside,
     placing,
     pulls,
-    reading,
     unrendered,
     unseen,
     workloads,
@@ -127,7 +127,7 @@ def keep(
         *_not_run(not_run, stakes, kube),
         *_not_run([(_as_root(one), one.not_run or _HOLLOW) for one in stood_in], stakes, None, but=book.refs),
         *(growing.entries(stakes, kube) if kube is not None else ()),
-        *reading.entries(inventory, stakes, pulled=pulled),
+        *lint_errors.entries(inventory, stakes, pulled=pulled),
         *left_on.entries(inventory, stakes),
         *outside.entries(inventory, stakes, book.now),
         *unrendered.entries(inventory, stakes),
@@ -230,7 +230,7 @@ class _Book:
 
     def _entry(self, obj: Obj) -> Entry:
         kind, ref = str(obj.get("kind")), ref_of(obj)
-        asked = None if self.live or self._seen(obj).ran else asking.asks(obj, self.stakes)
+        asked = None if self.live or self._seen(obj).ran else clocked_requests.asks(obj, self.stakes)
         if asked is not None:
             return Entry(ref, Status.NOT_MODELLED, f"{asked}: that it came was not seen", _SETTLES)
         if kind in workloads.KINDS and kinds.is_builtin(obj):
@@ -256,7 +256,7 @@ class _Book:
         why = kinds.furniture(obj)
         if not why:
             return self._unknown(obj)
-        beyond = fenced.around_a_switch(obj, self.stakes) or workloads.power_of_pods(obj, self.stakes)
+        beyond = network_policies.around_a_switch(obj, self.stakes) or workloads.power_of_pods(obj, self.stakes)
         return self._open(obj, beyond) if beyond and not self.live else Entry(ref, Status.HARMLESS, why)
 
     def _open(self, obj: Obj, why: str) -> Entry:
@@ -308,7 +308,7 @@ class _Book:
         if not decided or kyverno.acts_elsewhere(obj):
             why = why or self._misread(obj) or concern(obj, self.stakes) or gpus_in(obj)
             why = why or workloads.power_of(obj, self.stakes) or engines.about_a_switch(obj, self.stakes)
-            why = why or fenced.around_a_switch(obj, self.stakes)
+            why = why or network_policies.around_a_switch(obj, self.stakes)
         if not why:
             return Entry(ref, Status.HARMLESS, "it names no target, selects none, and none of their node pools")
         if self.live:

@@ -395,7 +395,7 @@ def take_away_folder(folder: Path) -> None:
 
 
 class Files:
-    """Sentinel files of a machine, set and lifted through the journal: the lever ``files``.
+    """Sentinel files of a machine, set and lifted through the journal: the capability ``files``.
 
     ``root``: where the machine's own paths begin (empty: this one's).
     """

@@ -148,7 +148,7 @@ def layer_names(config: pytest.Config) -> list[str]:
 def cases(config: pytest.Config) -> list[tuple[str, str]]:
     """(layer, fault) of all faults that mean something, or those that are named; joined by ``+`` what is there at once.
 
-    A fault without its lever is left out (the terminal summary says so), unless it is named: then no layer that it
+    A fault without its capability is left out (the terminal summary says so), unless it is named: then no layer that it
     could mean something to is left out, and where there is none, each layer's drill says why.
     """
     session, under = shared_session(config), [name for name in setting(config, "under").split(",") if name]

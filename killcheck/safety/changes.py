@@ -29,7 +29,7 @@ class Undo(Struct, frozen=True):
 
     ``action``: *delete* the object at ``path``; *sweep* what in the collection ``path`` carries the run's label;
     *merge*-patch ``body`` into it; *create* ``body`` again in the collection ``path``; *put* ``body`` at ``path``,
-    made anew where it is gone, so that its ``spec`` is as there; *call* the method ``path`` of a lever with the
+    made anew where it is gone, so that its ``spec`` is as there; *call* the method ``path`` of a capability with the
     arguments ``body``; *set* its attribute ``path`` to ``body``; *aws*: what :mod:`killcheck.cloud.account_undo` calls
     ``path``, done to what carries the run's tag in the account, region and at the endpoint that ``body`` names.
     ``uid``: only the object that we changed. ``left``: the merge patch that made the change; what is no longer as
@@ -52,7 +52,7 @@ class Undo(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """One change of a run. ``lever`` entries name a lever of the cluster (a registry, a node) instead of an API call.
+    """One change of a run. ``lever`` entries name a capability of the cluster (a registry, a node) instead of an API call.
 
     ``expires``: when the janitor may undo it (RFC 3339). ``owner``: the fault or step that made it.
     """

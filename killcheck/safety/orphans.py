@@ -50,8 +50,8 @@ __all__ = ["Orphan", "Outcome", "find", "local", "restore", "runs", "settle"]
 
 #: What opening tells of pipes, sockets, devices, folders, links that lead nowhere or in a circle: nobody's journal.
 _NO_FILE = (errno.EINVAL, errno.ENXIO, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.ENODEV)
-#: Seconds for which what is done on hearsay is waited for, all of it together; sentences told of one such journal; and
-#: changes that are looked at where no Lease says that its run was here.
+#: Seconds for which what is done on the word of untrusted journals is waited for, all of it together; sentences told of
+#: one such journal; and changes that are looked at where no Lease says that its run was here.
 UNTRUSTED_S = 120.0
 TOLD = 20
 LOOKED_AT = 200
@@ -337,7 +337,7 @@ def restore(
     those that outlived their expiry, dead or alive. ``believe``: asks a person about what nobody known asks for.
     """
     outcome = Outcome()
-    until_s = math.inf  # for all that is done on hearsay together
+    until_s = math.inf  # for all that is done for untrusted journals together
     for orphan in sorted(orphans, key=lambda one: not one.believed):
         now = loop.now()
         if named and orphan.run != named:

@@ -1,4 +1,4 @@
-"""All that an undo may ever say: which resource, and what of it; or one of the few things that a lever takes back.
+"""All that an undo may ever say: which resource, and what of it; or one of the few things that a capability takes back.
 
 Nothing here asks whose word it is (:mod:`killcheck.safety.written`, :mod:`killcheck.safety.untrusted_journal`): what
 is not in this vocabulary is done on nobody's.

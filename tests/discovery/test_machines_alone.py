@@ -14,7 +14,7 @@ from killcheck.clock import VirtualLoop
 from killcheck.cluster import equipment
 from killcheck.executor.cloud_machines import asked, lacks_place
 from killcheck.kube import schedule
-from killcheck.layers.beside import entries
+from killcheck.layers.unnamed_timers import entries
 from killcheck.machine.calendar import as_cron
 from killcheck.machine.scheduled import find
 from killcheck.machine.timers import Kept, Timers

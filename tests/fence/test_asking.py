@@ -8,7 +8,7 @@ from botocore.stub import Stubber
 
 from killcheck.cloud import session
 from killcheck.cloud.iam import Decision
-from killcheck.fence import Account, Ceiling, asking, evaluate
+from killcheck.fence import Account, Ceiling, account_answers, evaluate
 from killcheck.instances.catalogue import shipped
 
 ROLE = "arn:aws:iam::123456789012:role/karpenter"
@@ -122,7 +122,7 @@ def test_the_callers_own_credentials_are_a_door(monkeypatch, code, verdict):
     names = [one.name for one in FAMILY if one.name.startswith("p4d.")]
     aws, stub = stubbed(monkeypatch, "ec2", run=[refusal(code)] * len(names))
     ceiling = Ceiling(forbidden_types=("p4d.*",))
-    door = asking.own_door(aws, "ami-1", "subnet-1", shipped(), ceiling)
+    door = account_answers.own_door(aws, "ami-1", "subnet-1", shipped(), ceiling)
     stub.assert_no_pending_responses()
     report = evaluate([], ceiling, doors=[door])
     assert report.of("Credentials/own").verdict == verdict
@@ -132,7 +132,7 @@ def test_the_callers_own_credentials_are_a_door(monkeypatch, code, verdict):
 
 def test_where_nothing_is_above_the_ceiling_nothing_is_tried_and_nothing_proven(monkeypatch):
     aws, _ = stubbed(monkeypatch, "ec2")
-    door = asking.own_door(aws, "ami-1", "subnet-1", shipped(), Ceiling(max_usd_per_hour=3.0))
+    door = account_answers.own_door(aws, "ami-1", "subnet-1", shipped(), Ceiling(max_usd_per_hour=3.0))
     assert evaluate([], Ceiling(max_usd_per_hour=3.0), doors=[door]).verdict == "unproven"
 
 
@@ -141,6 +141,6 @@ def test_a_simulator_that_may_not_be_asked_leaves_everything_undecided(monkeypat
         stub.add_client_error("simulate_principal_policy", "AccessDenied", "not you", 403)
 
     aws, _ = stubbed(monkeypatch, "iam", simulate=[denied])
-    found = asking._simulated(aws, ROLE, TYPES)
+    found = account_answers._simulated(aws, ROLE, TYPES)
     assert {name: decision.effect for name, decision in found.items()} == dict.fromkeys(TYPES, "undecided")
     assert all("AccessDenied" in decision.reason or "not you" in decision.reason for decision in found.values())

@@ -8,7 +8,7 @@ import pytest
 
 from killcheck import fixtures
 from killcheck.entries import Entry, Status
-from killcheck.layers import beside
+from killcheck.layers import unnamed_timers
 from killcheck.spec import specfile
 
 START = "gcloud compute instances start yoyo-batch\n"
@@ -21,7 +21,7 @@ def _entries(folder: Path, files: dict[str, str], *, units: str = "[.]") -> list
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
-    return beside.entries(specfile.load(folder / "killcheck.yaml"))
+    return unnamed_timers.entries(specfile.load(folder / "killcheck.yaml"))
 
 
 TIMER = {
@@ -98,4 +98,4 @@ def test_targets_that_kubernetes_counts_are_seen_all_night(tmp_path: Path) -> No
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
     (tmp_path / "killcheck.yaml").write_text((fixtures.path("dead-man") / "killcheck.yaml").read_text())
-    assert beside.entries(specfile.load(tmp_path / "killcheck.yaml")) == []
+    assert unnamed_timers.entries(specfile.load(tmp_path / "killcheck.yaml")) == []

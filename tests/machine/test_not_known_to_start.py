@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from killcheck import fixtures
-from killcheck.layers import beside
+from killcheck.layers import unnamed_timers
 from killcheck.lint import asking
 from killcheck.machine import units
 from killcheck.machine.starting import started_by, unread_in
@@ -105,5 +105,5 @@ def test_a_second_timer_is_seen_by_reading(script, severity, unproven, open_, tm
     assert any(one.unproven for one in found) is unproven
     alone = specfile.load(folder / "killcheck.yaml")
     kept = [layer for layer in alone.layers if not layer.sentinel]
-    entries = beside.entries(type(alone)(alone.name, alone.targets, tuple(kept), folder=alone.folder))
+    entries = unnamed_timers.entries(type(alone)(alone.name, alone.targets, tuple(kept), folder=alone.folder))
     assert any("not modelled" in str(one.status) for one in entries) is open_

@@ -253,7 +253,7 @@ class SpotReclaim(_SpotFault):
 class AutoscalerDown(Fault):
     """Reproduces row 48: the GPU pods go, and nobody gives their nodes back.
 
-    With a lever the modelled autoscaler stops; elsewhere its Deployment goes to zero, where its namespace consents.
+    On the embedded cluster the modelled one stops; elsewhere its Deployment goes to zero, where its namespace consents.
     """
 
     name = "autoscaler-down"

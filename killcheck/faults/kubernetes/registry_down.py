@@ -70,7 +70,7 @@ class RegistryQuota(_RegistryFault):
 
 
 class RegistryUnreachable(_RegistryFault):
-    """Reproduces rows 3 and 5: with a lever the registry itself is down, and a cached image starts all the same.
+    """Reproduces rows 3 and 5: on the embedded cluster the registry is down, and a cached image starts all the same.
 
     Elsewhere the drill's own copy asks a registry whose name does not resolve, so that no cached copy can help.
     """

@@ -56,11 +56,11 @@ _MODULES = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): "extensions",
     ("apiextensions.k8s.io", "CustomResourceDefinition"): "extensions",
     ("apiregistration.k8s.io", "APIService"): "aggregation",
-    ("networking.k8s.io", "Ingress"): "beside",
-    ("discovery.k8s.io", "EndpointSlice"): "beside",
-    ("", "PersistentVolume"): "beside",
-    ("node.k8s.io", "RuntimeClass"): "beside",
-    ("storage.k8s.io", "StorageClass"): "beside",
+    ("networking.k8s.io", "Ingress"): "other_kinds",
+    ("discovery.k8s.io", "EndpointSlice"): "other_kinds",
+    ("", "PersistentVolume"): "other_kinds",
+    ("node.k8s.io", "RuntimeClass"): "other_kinds",
+    ("storage.k8s.io", "StorageClass"): "other_kinds",
 }
 
 
