@@ -52,7 +52,7 @@ class Undo(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """One change of a run. ``lever`` entries name a capability of the cluster (a registry, a node) instead of an API call.
+    """One change of a run. ``lever`` entries name a capability of the cluster (a registry) instead of an API call.
 
     ``expires``: when the janitor may undo it (RFC 3339). ``owner``: the fault or step that made it.
     """
