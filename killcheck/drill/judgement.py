@@ -342,8 +342,10 @@ class Judged(Watched):
                 raise Inconclusive(f"{relight.cause}, and that rests on {'; '.join(unknown)}")
         now = self.cluster.loop.now()
         chance = self._layer_run.next_chance(now + timedelta(seconds=1))
-        rate, usd = self.meter.rate(), self.meter.usd(now)
-        until = usd + rate * (chance - now).total_seconds() / 3600.0 if chance and rate and usd else None
+        # What another night leaves on bills from then, and not for the nights between that were played in between.
+        since, seen = (now, now) if isinstance(relight, Relight) else (relight.at, self._settled or now)
+        rate, usd = self.meter.rate(), self.meter.usd(seen)
+        until = usd + rate * (chance - since).total_seconds() / 3600.0 if chance and rate and usd else None
         return self._result(
             Verdict.EXPOSED,
             f"it went off, and did not hold through the night: {relight.cause}"

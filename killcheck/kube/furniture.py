@@ -64,6 +64,8 @@ FURNITURE: Mapping[str, str] = {
 PARTS: Mapping[tuple[str, str], str] = {
     ("cloud.google.com", "BackendConfig"): "a route sends requests and scales nothing",
     ("cloud.google.com", "FrontendConfig"): "a route sends requests and scales nothing",
+    ("velero.io", "Schedule"): "a backup copies, and puts nothing back by itself",
+    ("velero.io", "Backup"): "a backup copies, and puts nothing back by itself",
     ("argoproj.io", "AppProject"): "it bounds Applications and applies nothing by itself",
     ("eks.services.k8s.aws", "PodIdentityAssociation"): "a right in a cloud is none to scale",
 }

@@ -47,7 +47,7 @@ def write_one(manifests: Sequence[Path], unseen: Sequence[Skipped]) -> str:
     faulty = [one for one in unseen if one.cause in (Cause.REFUSED, Cause.BROKEN) and one.may_switch]
     broken = next(iter(sorted(faulty, key=lambda one: not one.names_gpus)), None)
     if broken is not None:
-        return f"next: mend {broken.place}, and drill again: killcheck drill {words}"
+        return f"next: mend {broken.place}, and drill again: killcheck drill {words} --exec host"
     if Path("killcheck.yaml").exists():
         return f"next: killcheck drill killcheck.yaml {words}   (once it names that layer)"
     return f"next: killcheck init {words} -o killcheck.yaml"

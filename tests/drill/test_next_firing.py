@@ -145,6 +145,7 @@ def test_switch_that_leaves_out_a_kind_of_night_is_exposed(guard: str, tmp_path:
     result = _drilled(_path(tmp_path / "path", guard + OFF, zoned, beside=[feasts]))
     assert (str(result.verdict), result.stuck_at) == ("exposed", "scale_written"), result.why
     assert f"its firing on {GUARDS[guard]}" in result.cause
+    assert result.usd_until_next_chance - result.usd <= 26 * result.usd_per_hour  # that night's, and no year's
     assert not result.problems
 
 

@@ -692,6 +692,12 @@ HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
             namespace=a.namespace,
             group="cert-manager.io",
         ),
+        custom(
+            "Schedule",
+            {"schedule": "0 4 * * *", "template": {"includedNamespaces": [a.namespace]}},
+            namespace="velero",
+            group="velero.io",
+        ),
         custom("VMRule", {"groups": [{"rules": [{"labels": a.labels}]}]}, namespace=a.namespace, group=_VM),
         custom("Topic", {"serviceAccount": a.name, "role": {"name": a.name}, "displayName": a.name}, namespace="web"),
     ],
