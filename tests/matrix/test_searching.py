@@ -231,11 +231,7 @@ def test_what_this_machine_did_not_find_is_not_believed(tmp_path, monkeypatch, w
 
 def test_what_the_machine_ended_is_tried_again(tmp_path):
     with Kept.of(tmp_path / "t", SESSION) as kept:
-        kept(
-            Found(
-                Scenario("nightly-off", ("suspended",)), "inconclusive", f"{searching.DIED}, or took longer than 60 s"
-            )
-        )
+        kept(Found(Scenario("nightly-off", ("suspended",)), "inconclusive", "its process died", died=True))
         kept(Found(Scenario("nightly-off", ()), "survived", "why"))
     with Kept.of(tmp_path / "t", SESSION) as kept:
         assert list(kept.known) == [Scenario("nightly-off", ())]

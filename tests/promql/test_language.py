@@ -48,7 +48,6 @@ avg_over_time((util > 50)[10m:30s])
 max_over_time(rate(done[2m])[10m:1m])
 min_over_time(util[5m] offset 10m)
 util offset 10m
-util offset -1m
 sum by (node) (util)
 avg without (pod) (util)
 stddev(util)

@@ -411,7 +411,7 @@ def resealed(world, folder, machine, monkeypatch):
     return folder / "run.jsonl"
 
 
-ACCEPTING = ("--owner", "o", "--reason", "r", "--until", "2090-01-01")
+ACCEPTING = ("--owner", "ops", "--reason", "wanted", "--until", "2090-01-01")
 FORGED = {
     "its chain made anew": lambda world, folder, _: rewritten(world, folder, lambda said: said.update(version="9")),
     "sealed elsewhere": lambda world, folder, patch: resealed(world, folder, folder / "state", patch),

@@ -111,7 +111,7 @@ def test_an_object_that_is_not_taken_is_no_403(log):
 
 def test_an_object_that_may_not_be_written_is_not_called_invalid():
     log = 'Error from server (Forbidden): deployments.apps "vllm" is forbidden: User "x" cannot patch'
-    assert (invalid(log), refusal(log).kind) == ("", RefusalKind.FORBIDDEN)
+    assert (invalid(log), refusal(log).kind) == (None, RefusalKind.FORBIDDEN)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,6 @@ def test_patterns_end() -> None:
     assert not workloads._aims_at(f"{'start' * 20_000} lab/asr2", held)
     assert workloads._aims_at("--wake-target=lab/asr", held)
     fetches = {"command": ["aws", "s3", "cp", *["--quiet"] * 5000, "here"]}
-    assert downloads_anew._fetched(fetches, servers=False) == ""
+    assert downloads_anew._fetched(fetches, servers=False) is None
     expr = f"count({'spot' * 25_000} < {'kueue_' * 20_000}"
     assert no_alarm._deaf(expr[: no_alarm._LONGEST]) is None
