@@ -14,7 +14,7 @@ from pathlib import PurePath
 
 from killcheck.text import lazy_re
 
-__all__ = ["MAKES", "SCRIPTS", "SUFFIXES", "makes"]
+__all__ = ["MAKES", "SCRIPTS", "SUFFIXES", "made_by_lines", "makes"]
 
 #: Files of these are looked at for it, beside YAML and JSON.
 SCRIPTS = frozenset({".sh", ".bash"})
@@ -54,7 +54,12 @@ def makes(file: str, text: str) -> Iterator[str]:
     if name in _PROGRAMS:
         yield _PROGRAMS[name]
     elif PurePath(file).suffix in SCRIPTS:
-        lines = (line.strip() for line in text.replace("\\\n", " ").splitlines())
-        yield from dict.fromkeys(line[:60] for line in lines if not line.startswith("#") and MAKES.search(line))
+        yield from made_by_lines(text)
     else:
         yield from dict.fromkeys([*_TYPES.findall(text), *_MODULES.findall(text)])
+
+
+def made_by_lines(text: str) -> Iterator[str]:
+    """The lines of a script, or of a pipeline's steps, that make machines."""
+    lines = (line.strip() for line in text.replace("\\\n", " ").splitlines())
+    yield from dict.fromkeys(line[:60] for line in lines if not line.startswith("#") and MAKES.search(line))

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from killcheck.kube import machine_texts, outside_schedules, terraform_pools
 from killcheck.kube.manifest_text import is_definition, is_template_of_objects
-from killcheck.kube.passed_over import Cause, Skipped, names_accelerators, outside
+from killcheck.kube.passed_over import Cause, Skipped, names_accelerators, names_pools, outside
 from killcheck.text.files import enclosed, text_of
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import YamlError, documents
@@ -241,13 +241,14 @@ class Folders(Struct):
     def _pipelines(self, files: Iterable[Path]) -> None:
         for file in files:
             if not any(map(self._is_left_out, (file, *file.parents))):
-                self._scheduled(file)
+                self._scheduled(file, pipeline=True)
 
-    def _scheduled(self, file: Path) -> None:
+    def _scheduled(self, file: Path, *, pipeline: bool = False) -> None:
         """Tell of a schedule that acts from outside Kubernetes, where a file has one, and of machines that it keeps."""
         text = _text(file)
         what = None if file.suffix in machine_texts.SUFFIXES else outside_schedules.in_file(file, text)
         kept, makes, costs = self._machines_in(file, text)
+        makes = tuple(machine_texts.made_by_lines(text)) if pipeline else makes
         if what is not None:
             why, cause = outside(what), Cause.OUTSIDE
         elif kept or makes or costs:
@@ -307,7 +308,9 @@ class Folders(Struct):
             _names_accelerators(file) for file in files if file.suffix in _SUFFIXES and not is_definition(_text(file))
         )
         why = f"a Helm chart, which is not rendered here: {helm_command(path)}"
-        self.skipped.append(Skipped(str(path), 0, why, Cause.CHART, named, tuple(map(str, files))))
+        pools = any(names_pools(_text(file)) for file in files)
+        chart = Skipped(str(path), 0, why, Cause.CHART, named, tuple(map(str, files)), names_pools=pools)
+        self.skipped.append(chart)
 
     # -- kustomizations --------------------------------------------------------------------------------------
     def _kustomized(self, file: Path, within: tuple[Path, ...], *, named: bool) -> Iterator[Path]:
@@ -353,7 +356,9 @@ class Folders(Struct):
             used = _used_files(file.parent, {key: spec[key] for key in undone if key not in _NAMING})
             self._parts |= used
             gpus = any(_names_accelerators(one) for one in (file, *used))
-            self.skipped.append(Skipped(str(file), 0, why, Cause.KUSTOMIZATION, gpus, files))
+            pools = any(names_pools(_text(one)) for one in (file, *used, *map(Path, files)))
+            undone_here = Skipped(str(file), 0, why, Cause.KUSTOMIZATION, gpus, files, names_pools=pools)
+            self.skipped.append(undone_here)
 
     def _resource(self, target: Path, within: tuple[Path, ...]) -> Iterator[Path]:
         if target.is_dir():

@@ -38,6 +38,12 @@ _ACCELERATORS = lazy_re.compile(
 )
 
 
+_POOLS = lazy_re.compile(
+    r"\bkarpenter\.|\bNode(?:Pool|Claim|Overlay|Group|group)\b|\bMachine(?:Pool|Set|Deployment)\b|AgentPool\b"
+    r"|\bComputeClass\b|\bClusterConfig\b|\.(?:crossplane|upbound)\.io\b|\bcluster\.x-k8s\.io\b|\bkops\.k8s\.io\b"
+)
+
+
 class Cause(StrEnum):
     """Why something was passed over."""
 
@@ -98,7 +104,7 @@ class Skipped(Struct, frozen=True):
     ``of``: the ``apiVersion`` and ``kind`` of a document that says them; empty: not known. ``document``: itself, where
     it is no object and says which machines a cluster has (eksctl's). ``launching``: what in it makes nodes, and is not
     evaluated (Terraform's, CloudFormation's, a script's); ``costing``: the same of what has no GPUs. ``starts``: what
-    it starts from outside Kubernetes, and by what.
+    it starts from outside Kubernetes, and by what. ``names_pools``: its text names pools of nodes.
     """
 
     file: str
@@ -113,6 +119,7 @@ class Skipped(Struct, frozen=True):
     launching: tuple[str, ...] = ()
     costing: tuple[str, ...] = ()
     starts: str = ""
+    names_pools: bool = False
 
     def __post_init__(self) -> None:
         structs.force_setattr(self, "why", brief(self.why))
@@ -134,8 +141,13 @@ class Skipped(Struct, frozen=True):
 
     @property
     def may_launch(self) -> bool:
-        """Whether it :attr:`undermines` a fence: what launches machines is of no kind that is built in."""
-        return self.undermines and not self._built_in
+        """Whether it :attr:`undermines` a fence: what launches machines is of no kind that is built in.
+
+        Of what is named and not here nobody knows what it is.
+        """
+        if self.cause is Cause.LEFT_OUT or self._built_in:
+            return False
+        return self.undermines or self.cause is Cause.ELSEWHERE or (self.cause.may_hold and self.names_pools)
 
     @property
     def may_switch(self) -> bool:
@@ -161,6 +173,11 @@ def names_accelerators(text: str) -> bool:
     """Whether a text of any form names accelerators."""
     lower = text.lower()
     return any(_ACCELERATORS.search(lower, *span) for word in _WORDS for span in _beside(word, lower))
+
+
+def names_pools(text: str) -> bool:
+    """Whether a text of any form names what launches machines for pods."""
+    return _POOLS.search(text) is not None
 
 
 def _beside(word: str, text: str) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ import pytest
 from killcheck.fence import evaluate
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.verdict import judge_together
-from killcheck.kube.passed_over import Cause, Skipped
+from killcheck.kube.passed_over import Cause, Skipped, names_pools
 
 
 def test_without_pools_and_without_a_ceiling_nothing_is_known():
@@ -46,3 +46,18 @@ def test_a_pool_of_somebody_elses_kind_has_no_figures():
 def test_what_a_document_that_was_not_read_may_be(kind, pool, switch):
     one = Skipped("a.yaml", 1, "why", Cause.REFUSED, of=kind)
     assert (one.may_launch, one.may_switch) == (pool, switch)
+
+
+@pytest.mark.parametrize(
+    ("cause", "text", "pool"),
+    [
+        (Cause.ELSEWHERE, "", True),
+        (Cause.CHART, "kind: NodePool", True),
+        (Cause.CHART, "kind: ConfigMap", False),
+        (Cause.KUSTOMIZATION, "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1", True),
+        (Cause.LEFT_OUT, "kind: NodePool", False),
+        (Cause.NO_MANIFEST, "kind: NodePool", False),
+    ],
+)
+def test_what_was_passed_over_may_be_a_pool_by_what_it_names(cause, text, pool):
+    assert Skipped("a", 0, "why", cause, names_pools=names_pools(text)).may_launch is pool
