@@ -57,7 +57,6 @@ from killcheck.text.values import replace
 from killcheck.verdict import DrillResult, Verdict
 
 __all__ = [
-    "DIED",
     "LIKELIHOOD",
     "Covered",
     "Explored",
@@ -80,8 +79,6 @@ UNMODELLED = frozenset({Capability.WIRE})
 LIMIT_S = 60
 #: So many faults, of all layers together, make a search in which rehearsing costs more than it spares.
 FEW = 4
-#: How it is told of a scenario whose process ended early: that may be the machine's doing.
-DIED = "its process died"
 
 
 def explore(
@@ -457,5 +454,5 @@ def _forked(work: Callable[[], Found], scenario: Scenario) -> Found:
     try:
         answer = json.loads(text)
     except ValueError:
-        return Found(scenario, "inconclusive", f"{DIED}, or took longer than {LIMIT_S} s", died=True)
+        return Found(scenario, "inconclusive", f"its process died, or took longer than {LIMIT_S} s", died=True)
     return Found(scenario, answer["verdict"], answer["why"], answer["off_by"])
