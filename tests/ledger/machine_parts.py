@@ -6,7 +6,6 @@ bills; cron ends a command at its first ``%``; systemd starts no shell and no un
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -199,8 +198,3 @@ class MachineDraw:
 def every() -> list[MachineDraw]:
     """All of them: a few hundred."""
     return [MachineDraw(s, f, a) for s in STOPS for f in FIRES for a in ALONGSIDE]
-
-
-def draw(chance: random.Random) -> MachineDraw:
-    """Any of them."""
-    return chance.choice(every())
