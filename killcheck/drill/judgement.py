@@ -23,6 +23,7 @@ from killcheck.spec.killpath import KillPath, Target
 from killcheck.spec.phases import stuck_before, words_of
 from killcheck.text import lazy_re
 from killcheck.text.durations import format_duration
+from killcheck.text.problems import folded
 from killcheck.verdict import DrillResult, Verdict
 from killcheck.watch.cost import MONTH_H, bill
 from killcheck.watch.noticing import noticed
@@ -164,7 +165,7 @@ class Judged(Watched):
         """What was to run here and did not: pods of killcheck's own, and those of the layer's own run."""
         pods = [{"kind": "Pod", **pod} for pod in self.stage.observations.pods.values()]
         own = [f"{ref_of(pod)}: {why}" for pod in pods if (why := machineless.why_not_run(pod)) is not None]
-        return list(dict.fromkeys([*self.cluster.unknowns(), *own]))
+        return list(folded([*self.cluster.unknowns(), *own]))
 
     def _left_on(self) -> list[Target]:
         """Targets that no layer turns off, that hold GPUs still, and of which nobody says that they are meant to."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
 from killcheck.text.shown import brief
 
-__all__ = ["FileProblems", "Problem", "not_utf8"]
+__all__ = ["FileProblems", "Problem", "folded", "not_utf8"]
+
+#: So many sentences that say the same of their objects are one.
+MANY = 3
 
 
 class Problem(Struct, frozen=True):
@@ -23,6 +26,18 @@ class Problem(Struct, frozen=True):
         where = f"{self.file}:{self.line}" if self.line else self.file
         message = brief(self.message)
         return f"{where}: {brief(self.path)}: {message}" if self.path else f"{where}: {message}"
+
+
+def folded(sentences: Iterable[str]) -> Iterator[str]:
+    """``OBJECT: why``, each once; one for many of the same why, such as a janitor's pods of one night."""
+    alike: dict[str, list[str]] = {}
+    for one in dict.fromkeys(sentences):
+        alike.setdefault(one.partition(": ")[2] or one, []).append(one)
+    for why, said in alike.items():
+        if len(said) < MANY:
+            yield from said
+        else:
+            yield f"{said[0].partition(': ')[0]} and {len(said) - 1} more: {why}"
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

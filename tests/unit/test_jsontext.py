@@ -34,6 +34,13 @@ def test_what_is_no_json_is_refused_in_its_words(text):
     assert said(loads) == said(json.loads) is not None
 
 
+def test_what_a_person_is_told_is_where():
+    with pytest.raises(ValueError, match="no JSON from line 2, column 1"):
+        from_text('{"a":\n}')
+    with pytest.raises(ValueError, match="no text from byte 1"):
+        from_text(b"{\xff}")
+
+
 def test_what_is_nested_without_end_is_an_error_and_no_crash():
     with pytest.raises(RecursionError):
         loads("[" * 100_000)
