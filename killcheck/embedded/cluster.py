@@ -252,7 +252,8 @@ class Cluster:
         """What ``disabled`` takes, by what may be named: a controller, a model, or the program that has several."""
         controllers = sorted(kind.name for kind in ALL if kind is not Scheduler)
         each = {kind.name: (kind.name,) for kind in (*ALL, *MODELS)}
-        return {"kube-scheduler": (Scheduler.name,), "kube-controller-manager": tuple(controllers)} | each
+        keda = {"keda-operator": ("keda-operator", "keda-operator-jobs")}  # one program, which has both
+        return {"kube-scheduler": (Scheduler.name,), "kube-controller-manager": tuple(controllers)} | each | keda
 
     # -- clients -------------------------------------------------------------------------------------------
     def kube_as(self, user: User) -> Kube:

@@ -24,7 +24,8 @@ from killcheck.kube.objects import copy
 class RealCluster:
     """What a ``Replay`` asks of an ``Cluster``, on a kubeconfig's current context."""
 
-    def __init__(self, kubeconfig):
+    def __init__(self, kubeconfig, labels=""):
+        """``labels``: of the nodes that have our kubelets (all of them)."""
         self.loop = WallLoop()
         path = Path(kubeconfig)
         self.kube = connect(yaml.safe_load(path.read_text())["current-context"], kubeconfig=path, loop=self.loop)
@@ -33,7 +34,9 @@ class RealCluster:
         self.kubelets = {}
         self.registry = Registry()
         self.made = []
-        self.nodes = NodeAgents(lambda user: self.kube, self.loop, self.registry, rng=random.Random(3), server=self)
+        self.nodes = NodeAgents(
+            lambda user: self.kube, self.loop, self.registry, rng=random.Random(3), server=self, labels=labels
+        )
 
     def load(self, objects):
         for obj in objects:

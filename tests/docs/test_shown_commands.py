@@ -103,6 +103,7 @@ NOT_HERE = {
     "gcloud container node-pools list ...": "an account; cloud/test_provider_pools.py reads what it prints",
     "az aks nodepool list ...": "an account; cloud/test_provider_pools.py reads what it prints",
     "python tests/conformance/client_suites.py ...": "a real API server, and clones of two clients",
+    "python tests/conformance/operators.py ...": "a cluster on which KEDA or Kueue itself runs",
     "pytest tests/conformance/test_side_by_side.py ...": "a real API server",
 }
 

@@ -181,3 +181,15 @@ def test_what_keda_refuses_turns_nothing_off(stranger):
     result = stranger(change=idle)
     assert result.verdict is Verdict.EXPOSED
     assert result.cause.startswith("KEDA refuses ScaledObject ocr-batch/pages and scales nothing: ")
+
+
+def test_minimum_that_keda_itself_keeps_is_seen(stranger):
+    """Nothing is written where the scaler is the layer: with KEDA itself that was *inconclusive*, for want of a bite."""
+
+    def counting(spec):
+        spec["triggers"] = [{"type": "kubernetes-workload", "metadata": {"podSelector": "app=none", "value": "1"}}]
+        spec["initialCooldownPeriod"] = 600
+
+    result = stranger("keda-minimum", change=counting)
+    assert result.verdict is Verdict.EXPOSED
+    assert "its triggers are not active, and KEDA keeps minReplicaCount 2" in str(result.bites)

@@ -32,6 +32,7 @@ class NamespaceController(Controller):
         self.crds = self.informers.of(r.CRDS, optional=True)
         self.follow(r.APISERVICES, self._ending, optional=True)
         self.apiservices = self.informers.of(r.APISERVICES, optional=True)
+        self._followed: set[Resource] = set(_NAMESPACED)
         for resource in _NAMESPACED:
             self.follow(resource, self._home_of, optional=True)
 
@@ -56,6 +57,7 @@ class NamespaceController(Controller):
         }
         stale = self._stale()
         if left or stale:
+            self._follow_custom(left)
             self._say(key[1], left, stale)
             return  # what ends brings us back, and so does an APIService that comes back
         try:
@@ -65,6 +67,13 @@ class NamespaceController(Controller):
             self.kube.replace(r.NAMESPACES, fresh | {"spec": {"finalizers": finalizers}}, subresource="finalize")
         except (NotFound, Conflict):
             return
+
+    def _follow_custom(self, left: dict[Resource, list[Obj]]) -> None:
+        """Custom resources that others' finalizers hold: their end has to bring us back too."""
+        for resource in left:
+            if resource not in self._followed:
+                self._followed.add(resource)
+                self.follow(resource, self._home_of, optional=True)
 
     def _stale(self) -> list[str]:
         """Groups and versions that nobody can be asked about: what they hold here cannot be known."""

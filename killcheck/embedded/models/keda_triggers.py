@@ -31,6 +31,7 @@ __all__ = [
     "counts",
     "is_zero_of_nothing",
     "live",
+    "metric",
     "only_resources",
     "read",
     "refused",
@@ -62,6 +63,9 @@ _EACH = frozenset(
         "pendingEntriesCount",
     }
 )
+#: How a schedule is spelt in a metric's name (parseCronTimeFormat), and what no name may have (NormalizeString).
+_IN_NAMES = str.maketrans({" ": "", "*": "x", "/": "Sl", "?": "Qm", ",": "Cm"})
+_NORMAL = str.maketrans("/.:%()", "------")
 #: Types of triggers that need no live source.
 KNOWN = frozenset({"cron", _WORKLOAD, *RESOURCES})
 
@@ -139,6 +143,18 @@ def _refused_triggers(found: list[Obj]) -> str:
     return ""
 
 
+def metric(scaled: Obj, number: int) -> str:
+    """What KEDA calls the metric of a trigger, as its events and its HPA have it: exact for those in :data:`KNOWN`."""
+    trigger = triggers(scaled)[number]
+    meta, kind = trigger.get("metadata") or {}, str(trigger.get("type"))
+    if kind == _WORKLOAD:
+        kind = f"workload-{namespace_of(scaled)}"
+    elif kind == "cron":
+        edges = (str(meta.get(edge, "")).translate(_IN_NAMES) for edge in ("start", "end"))
+        kind = "-".join(("cron", str(meta.get("timezone", "")), *edges)).translate(_NORMAL)
+    return f"s{number}-{kind}"
+
+
 def only_resources(scaled: Obj) -> bool:
     """Whether all triggers are cpu or memory: then it never goes to zero."""
     return bool(triggers(scaled)) and all(t.get("type") in RESOURCES for t in triggers(scaled))
@@ -169,14 +185,17 @@ def read(scaled: Obj, now: datetime, pods: Iterable[Obj] = ()) -> Reading:
     said = annotations_of(scaled).get(VALUE, "")
     error = error or said == "error"
     by += [str(t.get("type")) for t in triggers(scaled) if t.get("type") not in KNOWN and _above(said or ACTIVE, t)]
+    counted = 0
     for trigger in _workloads(scaled):
+        found = str(_pods(trigger, scaled, pods))
         if _selector(trigger) is None:
             error = True
-        elif _above(str(_pods(trigger, scaled, pods)), trigger):
+        elif _above(found, trigger):
             by.append(_WORKLOAD)
+            counted = max(counted, _called(found, trigger))
     active = bool(by) or (only_resources(scaled) and not error)
     assumed = () if said else tuple(live(scaled))
-    called = max((_called(said, t) for t in triggers(scaled) if t.get("type") not in KNOWN), default=0)
+    called = max(counted, *(_called(said, t) for t in triggers(scaled) if t.get("type") not in KNOWN), 0)
     return Reading(active, error, tuple(by), assumed, min(edges, default=None), desired, called)
 
 

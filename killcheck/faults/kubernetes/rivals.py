@@ -12,7 +12,7 @@ from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, name
 from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import retry
-from killcheck.spec.killpath import KillPath, Layer, Target
+from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
 from killcheck.watch.scene import event_time
 
 __all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor"]
@@ -140,7 +140,21 @@ class KedaMinimum(_RivalFault):
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """KEDA said that it scaled for our ScaledObject, or its hand is on the replicas."""
         ours = f"killcheck-minimum-{stage.run[-6:]}"
-        return _said_of(stage, "ScaledObject", ours, "KEDAScaleTargetActivated") or self._relit(stage, layer, "keda")
+        said = _said_of(stage, "ScaledObject", ours, "KEDAScaleTargetActivated") or self._relit(stage, layer, "keda")
+        if said or layer.layer.type is not LayerType.SCALE_TO_ZERO:
+            return said
+        return next(filter(None, (_kept_at_least(stage, target) for target in _targets(stage, layer))), None)
+
+
+def _kept_at_least(stage: Stage, target: Target) -> str | None:
+    """That KEDA finds a target's triggers idle, and its minimum keeps it: without one it would cool down (recorded)."""
+    scaled = _scaler_of(stage, target) or {}
+    least, active = int(dig(scaled, "spec", "minReplicaCount", default=0) or 0), condition(scaled, "Active") or {}
+    idle = (active.get("status"), active.get("reason")) == ("False", "ScalerNotActive")
+    if not idle or not least or not stage.scene.replicas(target):
+        return None
+    name = f"{namespace_of(scaled)}/{name_of(scaled)}"
+    return f"ScaledObject {name}: its triggers are not active, and KEDA keeps minReplicaCount {least}"
 
 
 def _scaler_of(stage: Stage, target: Target) -> Obj | None:

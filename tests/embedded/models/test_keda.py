@@ -65,6 +65,7 @@ def test_pause_that_a_switch_left_is_taken_off_and_one_that_was_there_stays():
     quiet = {"type": "cron", "metadata": {"timezone": "UTC", "start": "0 6 * * *", "end": "0 23 * * *"}}
     target = Target("encoder", "apps/v1", "Deployment", NS, "encoder")
     with cluster(_deployment("encoder", 1, 1), _scaled(quiet)) as made:
+        made.advance(1)
         for before, after in ((None, "0"), ("3", "0"), ("3", None)):
             _annotate(made, before)
             pauses = Pauses(made.kube, [target])
@@ -72,7 +73,7 @@ def test_pause_that_a_switch_left_is_taken_off_and_one_that_was_there_stays():
             pauses.take_off()
             assert annotations_of(named(made, r.SCALEDOBJECTS, "encoder", NS)).get(PAUSED_AT) == before
         made.advance(5)
-        assert _told(made) == ("", 1, "True ScaledObjectPaused", False)  # the HPA goes with a pause
+        assert _told(made) == ("keda-hpa-encoder", 1, "True ScaledObjectPaused", False)  # the HPA goes with a pause
         _annotate(made, None)
         made.advance(5)
         assert _told(made) == ("keda-hpa-encoder", 1, "False ScaledObjectUnpaused", True)
@@ -161,3 +162,14 @@ def test_what_is_refused_is_not_scaled():
         status = named(made, r.SCALEDOBJECTS, "encoder", NS)["status"]
         assert [one["reason"] for one in status["conditions"][:2]] == ["ScaledObjectCheckFailed", "UnknownState"]
         assert named(made, r.HPAS, "keda-hpa-encoder", NS) is None
+
+
+def test_namespace_goes_when_a_finalizer_of_a_custom_resource_has_gone():
+    """KEDA puts its finalizer on each ScaledObject: seen with KEDA itself, whose namespaces stayed Terminating here."""
+    scaled = _scaled(_counting("app=nobody"))
+    scaled["metadata"]["finalizers"] = ["finalizer.keda.sh"]
+    with cluster(scaled) as made:
+        made.kube.delete(r.NAMESPACES, NS)
+        assert not made.loop.run_until(lambda: named(made, r.NAMESPACES, NS) is None, 60)
+        made.kube.patch(r.SCALEDOBJECTS, "encoder", {"metadata": {"finalizers": None}}, NS)
+        until(made, lambda: named(made, r.NAMESPACES, NS) is None, 60)

@@ -133,7 +133,7 @@ def test_a_check_that_rejects_deactivates_for_good():
         assert active(made) == []
         assert workload(made)["spec"]["active"] is False
         assert state(made, "Evicted")[1:] == (
-            "Deactivated",
+            "DeactivatedDueToAdmissionCheck",
             'The workload is deactivated due to AdmissionCheck in Rejected state: "capacity" (over budget)',
         )
         assert 'Deactivated due to AdmissionCheck in Rejected state: "capacity" (over budget)' in events(

@@ -13,10 +13,10 @@ from killcheck.embedded.models.kueue import names as n
 from killcheck.embedded.models.kueue.assignment import quantity
 from killcheck.embedded.models.kueue.preemption import Holder
 from killcheck.embedded.models.kueue.quota import Quotas
-from killcheck.embedded.models.kueue.shelf import Part, is_pending, stop_policy
+from killcheck.embedded.models.kueue.shelf import Part, has_reservation, is_pending, stop_policy
 from killcheck.kube.errors import NotFound
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, copy, dig, format_time, name_of, namespace_of
+from killcheck.kube.objects import Obj, condition, copy, dig, format_time, name_of, namespace_of
 from killcheck.kube.resources import Resource
 
 __all__ = ["Queues"]
@@ -46,7 +46,7 @@ class Queues(Part):
         """Bring every queue's status up to date."""
         holders = self.shelf.holders()
         books = self.shelf.quotas(holders)
-        waiting = [one for one in self.shelf.workloads() if is_pending(one)]
+        waiting = [one for one in self.shelf.workloads() if is_pending(one) or _waits_for_its_queue(one)]
         for queue in self.shelf.queues.values():
             mine = [one for one in holders if one.queue == name_of(queue)]
             pending = sum(1 for one in waiting if self.shelf.queue_of(one) is queue)
@@ -89,6 +89,13 @@ class Queues(Part):
             )
         except NotFound:
             return
+
+
+def _waits_for_its_queue(workload: Obj) -> bool:
+    """Put aside because its ClusterQueue was stopped: Kueue counts it as pending all the same (recorded)."""
+    requeued = condition(workload, "Requeued")
+    aside = requeued is not None and (requeued["status"], requeued["reason"]) == ("False", "ClusterQueueStopped")
+    return aside and not has_reservation(workload) and "deletionTimestamp" not in workload["metadata"]
 
 
 def _counts(queue: Obj | None, holders: list[Holder], pending: int, books: Quotas) -> Obj:

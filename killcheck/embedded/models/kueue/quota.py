@@ -145,6 +145,14 @@ class Quotas:
     def _children(self, cohort: str) -> list[str]:
         return [child for child, parent in self._parents.items() if parent == cohort]
 
+    def path(self, queue: str) -> str:
+        """A queue below the cohorts that it is in, from the root on: ``/cohort/queue``."""
+        found, cohort = [queue], "" if self.cyclic(queue) else self.cohorts.get(queue, "")
+        while cohort:
+            found.append(cohort)
+            cohort = self._parents.get(cohort, "")
+        return "".join(f"/{name}" for name in reversed(found))
+
     def _root(self, cohort: str) -> str:
         while cohort in self._parents:
             cohort = self._parents[cohort]

@@ -99,8 +99,9 @@ class Workloads(Part):
     def _deactivated(self, workload: Obj) -> None:
         if has_reservation(workload) and not is_true(workload, "Evicted"):
             target = condition(workload, "DeactivationTarget")
-            why = f" due to {target['message']}" if target is not None and target["status"] == "True" else ""
-            self._evict(workload, "Deactivated", f"The workload is deactivated{why}")
+            due = target is not None and target["status"] == "True"
+            by, why = (f"DueTo{target['reason']}", f" due to {target['message']}") if target and due else ("", "")
+            self._evict(workload, f"Deactivated{by}", f"The workload is deactivated{why}")
         elif not has_reservation(workload):
             self._blocked(workload, "Deactivated", "The workload is deactivated")
 
@@ -211,7 +212,7 @@ class Workloads(Part):
                 self.queue.add(key_of(workload), left)
                 return
             opened, word = "BackoffFinished", ""
-        elif why == "Deactivated":
+        elif why.startswith("Deactivated"):
             opened, word = "WorkloadReactivated", ""
         if opened:
             said = f"The {word} was restarted after being stopped" if word else _BACK[opened][1]
@@ -244,7 +245,7 @@ class Workloads(Part):
             or selector is None
             or not selectors.from_match_labels(selector).matches(labels_of(namespace))
         ):
-            return "Misconfigured", "Workload namespace doesn't match ClusterQueue selector"
+            return "Misconfigured", "workload namespace doesn't match ClusterQueue selector"
         return None
 
     def _blocked(self, workload: Obj, reason: str, message: str, event: bool = False) -> None:
@@ -324,13 +325,19 @@ class Workloads(Part):
         return False
 
     def _preempt(self, workload: Obj, queue: Obj, holder: Holder, reason: str) -> None:
-        paths = f"preemptor path: /{name_of(queue)}; preemptee path: /{holder.queue}"
+        books = self.shelf.quotas(())
+        paths = f"preemptor path: {books.path(name_of(queue))}; preemptee path: {books.path(holder.queue)}"
         message = (
             f"Preempted to accommodate a workload (UID: {uid_of(workload)}, JobUID: "
             f"{labels_of(workload).get(n.JOB_UID, 'UNKNOWN')}) due to {REASONS[reason]}; {paths}"
         )
         self._evict(holder.workload, "Preempted", message, preempted=reason)
-        self.admission.emit(holder.workload, "Normal", "Preempted", message)
+        mine = int(dig(workload, "spec", "priority", default=0))
+        told = (
+            f"; {who} effective priority: {p} (base: {p}, boost: 0)"
+            for who, p in (("preemptor", mine), ("preemptee", holder.priority))
+        )
+        self.admission.emit(holder.workload, "Normal", "Preempted", message + "".join(told))
 
     def _admit(self, workload: Obj, queue: Obj, found: Assignment) -> None:
         obj, now, name = self.changed_status(workload), format_time(self.loop.now()), name_of(queue)
