@@ -206,7 +206,12 @@ class Cluster:
         self._bootstrap(start)
         self.informers = Informers(self.kube_as(CONTROLLERS), self.loop, self.release)
         self.controllers: dict[str, Component] = start_all(
-            self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=disabled, ca_pem=self.pki.ca_pem
+            self.kube_as(CONTROLLERS),
+            self.loop,
+            self.informers,
+            disabled=disabled,
+            ca_pem=self.pki.ca_pem,
+            acting=self._controller_as,
         )
         self.nodes = self._node_agents(exec_mode, seed, disabled)
         self.cloud.listeners.append(self._machine_changed)
@@ -260,6 +265,12 @@ class Cluster:
         """A client with somebody's identity."""
         return Kube(InProcessTransport(self.server, self.loop, user), field_manager=user.name.rpartition(":")[2])
 
+    def _controller_as(self, account: str) -> Kube:
+        """A client of a controller's own, as policies and webhooks know it; what it writes has its manager's mark."""
+        groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", *CONTROLLERS.groups)
+        user = User(f"system:serviceaccount:kube-system:{account}", groups)
+        return Kube(InProcessTransport(self.server, self.loop, user), field_manager="kube-controller-manager")
+
     def kubeconfig(self) -> str:
         """A kubeconfig for kubectl and any other client; starts the TLS server."""
         self.wire.start()
@@ -299,7 +310,12 @@ class Cluster:
             if len(others) == len(ALL):
                 raise KeyError(name)
             self.controllers |= start_all(
-                self.kube_as(CONTROLLERS), self.loop, self.informers, disabled=others, ca_pem=self.pki.ca_pem
+                self.kube_as(CONTROLLERS),
+                self.loop,
+                self.informers,
+                disabled=others,
+                ca_pem=self.pki.ca_pem,
+                acting=self._controller_as,
             )
         self.stopped.discard(name)
 

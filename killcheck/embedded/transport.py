@@ -64,6 +64,7 @@ class InProcessTransport(Transport):
         body: Any,
         headers: Mapping[str, str],
     ) -> Response:
-        request = Request(method, path, {k: [v] for k, v in query.items()}, dict(headers), body, self.user)
+        lower = {name.lower(): value for name, value in headers.items()}  # as the wire has them
+        request = Request(method, path, {k: [v] for k, v in query.items()}, lower, body, self.user)
         with self.loop.entered():
             return self.server.handle(request)

@@ -81,7 +81,8 @@ class ApiServer(Core):
         at = route(request.path)
         revision = self.limits.version()
         try:
-            user = user or self.authenticator.authenticate(request)
+            if user is None or "impersonate-user" in request.headers:
+                user = self.authenticator.authenticate(request)
             response = self._answer(request, user, at)
         except StatusError as error:
             response = Response(error.code, error.status, dict(error.headers))

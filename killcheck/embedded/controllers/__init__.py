@@ -6,7 +6,7 @@ What may not live here: anything that reaches into the API server or its store. 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from killcheck.clock import Loop
@@ -68,6 +68,27 @@ ALL: tuple[type[Component], ...] = (
     Scheduler,
 )
 
+#: The accounts of controllers that have another name than they. With ``--use-service-account-credentials``, as kubeadm
+#: and the clouds have it, each acts as one of its own (the roles ``system:controller:NAME`` are theirs).
+_ACCOUNTS = {
+    "daemonset-controller": "daemon-set-controller",
+    "garbage-collector-controller": "generic-garbage-collector",
+    "horizontal-pod-autoscaler-controller": "horizontal-pod-autoscaler",
+    "node-lifecycle-controller": "node-controller",
+    "node-ipam-controller": "node-controller",
+    "taint-eviction-controller": "node-controller",
+    "persistentvolume-binder-controller": "persistent-volume-binder",
+    "persistentvolume-protection-controller": "pv-protection-controller",
+    "persistentvolumeclaim-protection-controller": "pvc-protection-controller",
+    "pod-garbage-collector-controller": "pod-garbage-collector",
+    "replicationcontroller-controller": "replication-controller",
+    "resourceclaim-controller": "resource-claim-controller",
+    "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "serviceaccount-controller": "service-account-controller",
+    "endpoints-controller": "endpoint-controller",
+    "endpointslice-mirroring-controller": "endpointslicemirroring-controller",
+}
+
 
 def start_all(
     kube: Kube,
@@ -76,10 +97,12 @@ def start_all(
     disabled: Collection[str] = (),
     *,
     ca_pem: str = "",
+    acting: Callable[[str], Kube] | None = None,
 ) -> dict[str, Component]:
     """Start every controller but those whose names are in ``disabled``; returns them by name.
 
-    ``ca_pem`` is the certificate that pods verify the API server with.
+    ``ca_pem`` is the certificate that pods verify the API server with. ``acting``: a client with the identity of an
+    account of kube-system's, by name; None: all of them use ``kube``.
     """
     started: dict[str, Component] = {}
     given = {"ca_pem": ca_pem}
@@ -88,7 +111,8 @@ def start_all(
         if kind.name in disabled:
             continue
         extra: dict[str, Any] = {name: given[name] for name in kind.takes}
-        controller = kind(scheduler if kind is Scheduler else kube, loop, informers, **extra)
+        own = kube if acting is None else acting(_ACCOUNTS.get(kind.name, kind.name))
+        controller = kind(scheduler if kind is Scheduler else own, loop, informers, **extra)
         controller.start()
         started[controller.name] = controller
     return started
