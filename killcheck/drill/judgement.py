@@ -102,7 +102,9 @@ class Judged(Watched):
         if left:
             return self._stays_on(left, hand)
         if hand.layer:
-            doubts = self._layer_run.doubts()
+            doubts = list(self._layer_run.doubts())
+            if hand.layer in self._bystanders.runs:  # what covers is no surer than it is by itself
+                doubts += self._bystanders.runs[hand.layer].doubts()
             by = next((one for one in self.kill_path.layers if one.name == hand.layer), None)
             self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer, doubts, by=by)
         if self.ledger.open:

@@ -16,10 +16,11 @@ from msgspec import Struct
 
 from killcheck import executor
 from killcheck.clock import VirtualLoop
-from killcheck.drill import other_nights
+from killcheck.drill import left_behind, other_nights
 from killcheck.drill.attribution import author
 from killcheck.drill.held_loops import Resting
 from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, NotTried, WorksOnce
+from killcheck.executor.calendar import Asked
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import (
@@ -242,8 +243,11 @@ class Night:
             return None
         kinds = other_nights.nights(cron, self.stage.cluster.kube, self.runner.next_chance, self.loop.now())
         not_tried: list[str] = []
+        kept: list[left_behind.Left] = []
         for due in kinds.due:
             left = self._again(firing, due)
+            if Asked.LEFT in kinds.looks_at:
+                kept = [*kept[-1:], self._left(cron)]
             if isinstance(left, NotTried):
                 not_tried.append(left.why)
             elif isinstance(left, WorksOnce):
@@ -251,7 +255,15 @@ class Night:
             elif left is not None:
                 return left
         self.told += other_nights.told(cron, kinds, not_tried, tried=len(kinds.due) - len(not_tried))
+        if len(kept) > 1:
+            kube = self.stage.cluster.kube
+            self.runner.later += left_behind.unsettled(cron, other_nights.texts(cron, kube), kube, *kept)
         return None
+
+    def _left(self, cron: Obj) -> left_behind.Left:
+        """What is kept now of what its program may go by."""
+        targets = [obj for target in self.targets for obj in self.scene.objects_of(target)]
+        return left_behind.left(cron, targets, self.stage.cluster.kube)
 
     def not_seen(self) -> list[str]:
         """That other nights may differ, where none but this one can be seen. What is not known is said."""

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
+from killcheck.drill import left_behind
 from killcheck.drill.next_firing import WorksOnce
 from killcheck.executor.calendar import Asked, asked, dates_named, days_named
 from killcheck.kube import resources as r
@@ -21,7 +22,7 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.layers import slots
 
-__all__ = ["Nights", "NotEachNight", "nights", "told"]
+__all__ = ["Nights", "NotEachNight", "nights", "texts", "told"]
 
 #: The next chance of a layer to act by itself.
 Chance = Callable[[datetime], datetime | None]
@@ -31,6 +32,8 @@ AHEAD = timedelta(days=366)
 TRIED = 48
 #: So many weeks in a row are tried of a program that counts them, and so many days of one that tosses a coin.
 WEEKS = 7
+#: So many firings in a row are tried of one that may meet what earlier ones left, beyond the Jobs that are kept of it.
+MORE_THAN_KEPT, MOST_IN_A_ROW = 2, 12
 
 
 class NotEachNight(WorksOnce, frozen=True):
@@ -63,12 +66,13 @@ class Nights(Struct, frozen=True):
     @property
     def countable(self) -> bool:
         """Whether the kinds of nights are known to their last."""
-        return self.looks_at <= {Asked.WEEKDAY, Asked.HOUR}
+        return self.looks_at <= {Asked.WEEKDAY, Asked.HOUR, Asked.LEFT}
 
 
 def nights(cron_job: Obj, kube: Kube, chance: Chance, after: datetime) -> Nights:
     """One firing of each kind that the program of a CronJob may tell apart. Raises KubeError."""
-    what = asked([*_words(cron_job), *_mounted(cron_job, kube)])
+    said = texts(cron_job, kube)
+    what = asked(said) | ({Asked.LEFT} if left_behind.is_met(cron_job, said, kube) else frozenset())
     found: dict[datetime, None] = {}  # those that say most come first, and stay where there are too many
     if what & {Asked.WEEKDAY, Asked.DATE, Asked.CHANCE}:
         found |= dict.fromkeys(_each_weekday(_zones(cron_job), chance, after))
@@ -78,6 +82,10 @@ def nights(cron_job: Obj, kube: Kube, chance: Chance, after: datetime) -> Nights
         found |= dict.fromkeys(_each_week(chance, after))
     if Asked.CHANCE in what:
         found |= dict.fromkeys(_each_day(chance, after, WEEKS))
+    if Asked.LEFT in what:
+        found |= dict.fromkeys(_in_a_row(cron_job, chance, after))
+    if Asked.AGE in what:
+        found |= dict.fromkeys(filter(None, [chance(after + AHEAD)]))
     if Asked.DATE in what:
         found |= dict.fromkeys(_on_dates(cron_job, kube, chance, after))
     kept = sorted(list(found)[:TRIED])
@@ -110,6 +118,18 @@ def _each_day(chance: Chance, after: datetime, days: int) -> Iterator[datetime]:
             yield due
 
 
+def _in_a_row(cron_job: Obj, chance: Chance, after: datetime) -> Iterator[datetime]:
+    """The next firings, until more than all the Jobs that are kept of it are there."""
+    kept = int(dig(cron_job, "spec", "successfulJobsHistoryLimit", default=3))
+    due = after
+    for _ in range(min(kept + MORE_THAN_KEPT, MOST_IN_A_ROW)):
+        following = chance(due + timedelta(seconds=1))
+        if following is None:
+            return
+        due = following
+        yield due
+
+
 def _each_weekday(zones: Iterable[tzinfo], chance: Chance, after: datetime) -> Iterator[datetime]:
     """The first firing in the year on each weekday that has one, by any of the clocks."""
     missing = {(zone, weekday) for zone in zones for weekday in range(7)}
@@ -133,7 +153,7 @@ def _each_week(chance: Chance, after: datetime) -> Iterator[datetime]:
 
 def _on_dates(cron_job: Obj, kube: Kube, chance: Chance, after: datetime) -> Iterator[datetime]:
     """Firings on every date that is named to the program, on the first of each month, and on days that it may count."""
-    words = [*_words(cron_job), *_mounted(cron_job, kube)]
+    words = texts(cron_job, kube)
     named = dates_named([*words, *_data(kube.list(r.CONFIGMAPS, namespace_of(cron_job)).items)])
     year = [after.date() + timedelta(days=day) for day in range(AHEAD.days + 1)]
     month, counted = year[:32], days_named(words)
@@ -165,6 +185,11 @@ def _other_clocks(cron_job: Obj, chance: Chance, after: datetime) -> Iterator[da
 
 
 # -- what a program is made of -----------------------------------------------------------------------------------
+def texts(cron_job: Obj, kube: Kube) -> list[str]:
+    """The words of a CronJob's program, of its environment, and of the ConfigMaps that it names. Raises KubeError."""
+    return [*_words(cron_job), *_mounted(cron_job, kube)]
+
+
 def _containers(cron_job: Obj) -> Iterator[Obj]:
     for template in templates(cron_job):
         yield from (*dig(template.spec, "initContainers", default=[]), *dig(template.spec, "containers", default=[]))

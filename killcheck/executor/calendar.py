@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import islice
 
 from killcheck.text import lazy_re
 
-__all__ = ["Asked", "asked", "dates_named", "days_named", "own_clock"]
+__all__ = ["Asked", "asked", "dates_named", "days_named", "own_clock", "tossed"]
 
 
 class Asked(StrEnum):
@@ -23,6 +24,8 @@ class Asked(StrEnum):
     WEEK = "the week"
     DATE = "the date"
     CHANCE = "chance"
+    AGE = "how old things are"
+    LEFT = "what its firings leave"
 
 
 #: What tells a program the time: date(1), Python, JavaScript, Go, PowerShell, bash's own printf.
@@ -55,6 +58,11 @@ _STAMPED = lazy_re.compile(
 _NOW = lazy_re.compile(_CLOCK.pattern + r"|\btime\.time\(|\bstrptime\b|\bnow\b")
 #: A part of a moment: its day, its hour.
 _PART = lazy_re.compile(r"\bcut\b|\bsubstr|\[\d*:\d*\]|\$\{\w+:\d|strftime|weekday|\.(hour|day|month)\b|%[aAdHjuw]")
+#: What compares numbers, or words: with a clock, a day or an age.
+_YEARS = lazy_re.compile(
+    r"%[-_0^#]?[sYGyF]|EPOCH|\btime\(\)|\.year\b|timestamp|iso(?:format|-8601)|\.(?:utc)?now\(|getTime|getFullYear"
+)
+_OLDER = lazy_re.compile(r"\s-(?:eq|ne|gt|ge|lt|le)\s|[!=<>]=|\s[=<>]\s")
 #: What tosses a coin, with or without a clock.
 _CHANCE = lazy_re.compile(
     r"\bRANDOM\b|\brand\(\)|/dev/u?random|\bshuf\b|\brandom\b|\brandint\b|Math\.random|Get-Random"
@@ -74,6 +82,11 @@ def asked(texts: Iterable[str]) -> frozenset[Asked]:
     chance = frozenset({Asked.CHANCE} if any(map(_CHANCE.search, known)) else ())
     clocked = [_STAMPS.sub("+", text) for text in known if _CLOCK.search(text)]
     stamped = frozenset({Asked.DATE} if _by_stamps(known) else ())
+    aged = any(
+        _CLOCK.search(text) and (_STAMPED.search(text) or (_YEARS.search(text) and _OLDER.search(text)))
+        for text in known
+    )
+    stamped |= {Asked.AGE} if aged and not stamped else frozenset()
     return chance | stamped | frozenset(what for what, words in _ASKING.items() if any(map(words.search, clocked)))
 
 
@@ -83,6 +96,55 @@ def _by_stamps(texts: list[str]) -> bool:
     """
     lines = [line for text in texts for line in text.splitlines() if _STAMPED.search(line)]
     return any(map(_PART.search, lines)) or (bool(lines) and not any(map(_NOW.search, texts)))
+
+
+#: What else is another one for each pod: its name, a process' number, a clock's least digits.
+_OWN = lazy_re.compile(_CHANCE.pattern + r"|\bHOSTNAME\b|\bhostname\b|\buuid(?:gen|4)?\b|\$\$|%\d?N\b")
+#: What is left of a division: days that are counted off. Of weekdays and weeks by a small number each is tried.
+_MODULO = lazy_re.compile(r"(?<=[\s)\w])%\s*(\d{1,9})(?=[\s)\]:=!<>]|$)", re.M)
+_FEW = 7
+#: What a line does with what was tossed: it compares it, or counts it off.
+_COMPARES = lazy_re.compile(
+    r"\bif\b|\bcase\b|\btest\s|\[\s|\s[<>]=?\s+[\d.]|(?<=[\s)\w])%\s*\d{1,9}(?=[\s)\]:=!<>]|$)|[!=]=|\s-(?:eq|ne|gt|ge|lt|le)\s"
+)
+#: ...or takes one of several.
+_CHOOSES = lazy_re.compile(r"\bchoices?\(|\bsample\(|\bshuf\b(?!.*\s-i)|\bsort -R\b|Get-Random -InputObject")
+_SLEEPS = lazy_re.compile(r"\bsleep\b")
+_ASSIGNED = lazy_re.compile(r"(?:^|[;&|\s])(\w{1,60})\s{0,9}=(?!=)")
+_NUMBER = lazy_re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
+#: Where a command ends, and how many lines that toss are looked at.
+_ENDED, _MOST_TOSSES = lazy_re.compile(r"[\n;]"), 200
+#: The most that bash's RANDOM is.
+_RANDOM_AT_MOST = 32767
+
+
+def tossed(texts: Iterable[str], most_s: float) -> str | None:
+    """The line by which a program goes by chance; None: it goes by none, or only waits for less than ``most_s``."""
+    for text in texts:
+        lines = [line for line in _ENDED.split(text) if line.strip()]
+        counted = [line for line in lines if _counts_off(line)] if _CLOCK.search(text) else []
+        if counted:
+            return counted[0].strip()[:_SHOWN]
+        for line in islice(filter(_OWN.search, lines), _MOST_TOSSES):
+            given = _ASSIGNED.search(line) if not _SLEEPS.search(line) else None
+            used = [line] if given is None else [one for one in lines if re.search(rf"(?<![\w-]){given[1]}\b", one)]
+            waits = any(map(_SLEEPS.search, used))
+            if _CHOOSES.search(line) or any(
+                _COMPARES.search(one) for one in used if one is not line and not _SLEEPS.search(one)
+            ):
+                return line.strip()[:_SHOWN]
+            if waits and max(map(int, _NUMBER.findall(line)), default=_RANDOM_AT_MOST) > most_s:
+                return line.strip()[:_SHOWN]
+            if not waits and given is None and _COMPARES.search(line):
+                return line.strip()[:_SHOWN]
+    return None
+
+
+def _counts_off(line: str) -> bool:
+    """Whether a line takes what is left of a division, other than to wait and of the few days or weeks of a round."""
+    rest = _MODULO.search(line)
+    tried = any(_ASKING[one].search(line) for one in (Asked.WEEK, Asked.WEEKDAY))
+    return rest is not None and not _SLEEPS.search(line) and not (tried and int(rest[1]) <= _FEW)
 
 
 #: Characters of a program's own words that are shown.

@@ -207,6 +207,8 @@ class LayerRun(ABC):
         self.job_name = ""
         #: How the program that the drill started has ended; None: it has not, or there is none.
         self.ran: Ran | None = None
+        #: What playing further nights left open of it.
+        self.later: list[Entry] = []
 
     @staticmethod
     @abstractmethod
@@ -278,7 +280,7 @@ class LayerRun(ABC):
         """What it could not read or try and its outcome rests on, for the ledger."""
         untried = self.untried()
         own = [Entry(f"layer {self.layer.name}", Status.ASSUMED, untried)] if untried else []
-        return [*own, *unnamed_timers.entries(self.stage.kill_path)]
+        return [*own, *self.later, *unnamed_timers.entries(self.stage.kill_path)]
 
     def untried(self) -> str | None:
         """What a layer of its type must do as well and this drill did not try, and why; None: nothing."""

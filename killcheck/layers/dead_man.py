@@ -31,7 +31,7 @@ from killcheck.kube.objects import (
     uid_of,
 )
 from killcheck.kube.permissions import Permission
-from killcheck.layers import carried, firing, job_refused, seldom, slots, unfired
+from killcheck.layers import carried, firing, job_refused, seldom, slots, unfired, unlike
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.layers.manual_job import job_from
@@ -492,11 +492,15 @@ class DeadMan(LayerRun):
 
     def doubts(self) -> Sequence[Entry]:
         """Also what its executor keeps where no drill here sees it, and weeks in which its schedule does not fire."""
-        kube, home = self.stage.cluster.kube, self.ref.namespace
         seen = self.stage.cluster.real  # there its volumes are what they are
-        lying = () if seen else carried.on_volumes(self._declared, lambda name: kube.find(r.CONFIGMAPS, name, home))
+        lying = () if seen else carried.on_volumes(self._declared, self._config_map)
+        late_s = self.stage.kill_path.deadlines_for(self.layer).pods_gone_s
+        lying = (*lying, *unlike.entries(self._declared, self._config_map, late_s))
         rests = seldom.entry(self._declared, self.stage.kill_path, self.layer, self.stage.cluster.loop.now())
         return [*super().doubts(), *lying, *self._out_of_memory(), *([rests] if rests is not None else [])]
+
+    def _config_map(self, name: str) -> Obj | None:
+        return self.stage.cluster.kube.find(r.CONFIGMAPS, name, self.ref.namespace)
 
     def _out_of_memory(self) -> Iterator[Entry]:
         """That its executor's memory ran out, if only after it had written: on another night it may be before."""

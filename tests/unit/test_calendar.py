@@ -65,9 +65,10 @@ def test_clock_that_nobody_here_sets_is_found() -> None:
     assert own_clock(["awk " * 20_000]) is None
     stamp = "kubectl get pod $HOSTNAME -o jsonpath={.metadata.creationTimestamp}"
     assert asked([stamp]) == asked([f"date\nday=$({stamp} | cut -c1-10)"]) == {Asked.DATE}
-    assert asked([f"age=$(( $(date +%s) - $(date -d $({stamp}) +%s) ))"]) == frozenset()
+    assert asked([f"age=$(( $(date +%s) - $(date -d $({stamp}) +%s) ))"]) == {Asked.AGE}
     monitor = 'datetime.now(UTC) - datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) > limit'
-    assert asked([monitor]) == frozenset()
+    assert asked([monitor]) == {Asked.AGE}
+    assert asked(["[ $(date +%s) -gt $(cat /l/until) ] && exit"]) == {Asked.AGE}
 
 
 def test_dates_are_found_in_any_text() -> None:
@@ -124,6 +125,13 @@ def test_a_rota_of_weeks_is_tried() -> None:
 
 def test_days_that_a_program_counts_are_tried() -> None:
     assert {due.day for due in _nights("[ $(date +%d) -eq 13 ] && exit")} >= {12, 13, 14, 31, 1}
+
+
+def test_firings_in_a_row_and_one_far_away_are_tried_of_what_may_have_grown_or_be_left() -> None:
+    left = _nights("n=$(kubectl get jobs -o name | wc -l); [ $n -gt 3 ] && exit")
+    assert [due.day for due in left] == [16, 17, 18, 19, 20]  # one more than the Jobs that are kept, and this one's
+    (far,) = _nights('[ "$(date +%Y)" = 2026 ] || exit')
+    assert far.year == 2027
 
 
 def test_a_year_is_tried_of_a_program_that_goes_by_the_date() -> None:
