@@ -48,8 +48,8 @@ _PREFIX = "downscaler/"
 PERIODS = ("upscale-period", "downscale-period")
 _DAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _SPAN = lazy_re.compile(r"([a-zA-Z]{3})-([a-zA-Z]{3}) (\d\d):(\d\d)-(\d\d):(\d\d) ([a-zA-Z/_]+)")
-#: ``--include-resources``: those that hold pods and are scaled.
-_PLURALS = {"Deployment": "deployments", "StatefulSet": "statefulsets", "Rollout": "rollouts"}
+#: ``--include-resources``: those that hold pods and are scaled, or suspended.
+_PLURALS = {"Deployment": "deployments", "StatefulSet": "statefulsets", "Rollout": "rollouts", "CronJob": "cronjobs"}
 _BY_DEFAULT = "py-kube-downscaler,kube-downscaler,downscaler"
 
 
@@ -75,11 +75,19 @@ def _at(sleep_info: Obj, field: str) -> schedule.Schedule:
     return schedule.parse(f"{minutes} {hours} * * {spec.get('weekdays', '')}", str(spec.get("timeZone") or "UTC"))
 
 
+#: By kind: the field that says so, and what it is where it is not said.
+_SUSPENDED = {
+    "Deployment": ("suspendDeployments", True),
+    "StatefulSet": ("suspendStatefulSets", True),
+    "CronJob": ("suspendCronJobs", False),
+}
+
+
 def puts_to_sleep(sleep_info: Obj, obj: Obj) -> bool:
-    """Whether it takes a workload of its namespace to zero."""
+    """Whether it takes a workload of its namespace to zero, or suspends a CronJob of it."""
     spec = sleep_info.get("spec") or {}
-    wanted = {"Deployment": "suspendDeployments", "StatefulSet": "suspendStatefulSets"}.get(str(obj.get("kind")))
-    if wanted is None or spec.get(wanted) is False or controller_of(obj) is not None:
+    wanted = _SUSPENDED.get(str(obj.get("kind")))
+    if wanted is None or spec.get(wanted[0], wanted[1]) is False or controller_of(obj) is not None:
         return False
     if (namespace_of(obj) or "default") != (namespace_of(sleep_info) or "default"):
         return False

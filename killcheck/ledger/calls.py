@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from killcheck.executor import ApiCall, Reading
 from killcheck.kube.furniture import is_gitops
 from killcheck.kube.objects import Obj, labels_of, name_of, ref_of
+from killcheck.kube.workloads import templates
 from killcheck.ledger import gitops
 from killcheck.ledger.rights import CUTS_OFF, LEANT_ON, MAKERS, STARTS
 from killcheck.ledger.stakes import Stakes, group_of, home_of, plural_of
@@ -52,6 +53,8 @@ def _stops(call: ApiCall, stakes: Stakes) -> bool:
         return True
     if not (gone or _holds(call)) and any(_same(call, one) for one in stakes.leaned_on if not one.writes):
         return True
+    if call.resource == "nodes" and not (made or call.marks) and _is_where(call.name, stakes):
+        return True
     for ref in stakes.switches:
         if gone and call.resource == "namespaces" and call.name in ("", ref.namespace):
             return True
@@ -68,6 +71,21 @@ def _stops(call: ApiCall, stakes: Stakes) -> bool:
         if call.namespace in {ref.namespace, *stakes.namespaces} and call.resource in leant_on and not made:
             return True
     return gone and any(_about(call, one) for one in stakes.scalers if ref_of(one) in stakes.scaling)
+
+
+def _is_where(node: str, stakes: Stakes) -> bool:
+    """Whether a switch can run on few nodes only, and that is one of them, or any: who cordons it holds it up."""
+    for switch in stakes.switching():
+        for template in templates(switch):
+            wanted = {k: str(v) for k, v in (template.spec.get("nodeSelector") or {}).items() if k not in _ANYWHERE}
+            alone = str(template.spec.get("nodeName") or wanted.get("kubernetes.io/hostname") or "")
+            if (alone or wanted) and node in ("", alone or node):
+                return True
+    return False
+
+
+#: Labels by which a pod can go to most nodes still.
+_ANYWHERE = frozenset({"kubernetes.io/arch", "kubernetes.io/os"})
 
 
 def _holds(call: ApiCall) -> bool:

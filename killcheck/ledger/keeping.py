@@ -35,8 +35,10 @@ from killcheck.ledger import (
     lint_errors,
     network_policies,
     outside,
+    outsiders,
     placing,
     pulls,
+    taken_away,
     unrendered,
     unseen,
     workloads,
@@ -131,10 +133,19 @@ def keep(
         *left_on.entries(inventory, stakes),
         *outside.entries(inventory, stakes, book.now),
         *unrendered.entries(inventory, stakes),
-        *(() if inventory.live else (*injection.entries(stakes), *unseen.entries(stakes), *pulls.entries(stakes))),
+        *(() if inventory.live else _beyond(stakes, book.now)),
         *_unread(inventory),
     ]
     return Ledger(tuple(dict.fromkeys(settled(entries, kill_path.assume, today))))
+
+
+def _beyond(stakes: Stakes, now: datetime) -> Iterator[Entry]:
+    """What only a real cluster has."""
+    yield from injection.entries(stakes)
+    yield from unseen.entries(stakes)
+    yield from pulls.entries(stakes)
+    yield from outsiders.entries(stakes)
+    yield from taken_away.entries(stakes, now)
 
 
 def told_by_cluster(assumptions: Iterable[str]) -> Iterator[Entry]:

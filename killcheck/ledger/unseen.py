@@ -45,6 +45,7 @@ def entries(stakes: Stakes) -> Iterator[Entry]:
             yield from _meshed(stakes, obj)
             yield from _left_out(stakes, obj)
             yield from _queued(stakes, obj)
+            yield from _shares_a_volume(stakes, obj)
             yield from _renewed(stakes, obj)
             yield from _by_own_clock(stakes, obj)
             yield from _logged_in(stakes, obj)
@@ -119,6 +120,51 @@ def _queued(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
     if queue and (home_of(switch), queue) not in held:
         because = f"its Jobs wait for LocalQueue {home_of(switch)}/{queue}, which is not among the manifests"
         yield Entry(ref_of(switch), Status.NOT_MODELLED, because, _LET_GO)
+
+
+def _shares_a_volume(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
+    """A volume that one node alone may have, and that a target, or whatever else runs on, has already.
+
+    Pods here come to it wherever they are: kubelets ask no driver, and nothing is attached (kubernetes.io, Persistent
+    Volumes, access modes; ``Multi-Attach error`` of the attach/detach controller).
+    """
+    wanted = {name for template in templates(switch) for name in _claims(template)}
+    for obj in stakes.objects if wanted else ():
+        stays = obj.get("kind") not in ("CronJob", "Job") or stakes.is_target(obj)
+        if obj is switch or home_of(obj) != home_of(switch) or not stays:
+            continue
+        for name in sorted(wanted & {one for template in templates(obj) for one in _claims(template, obj)}):
+            modes = _modes(stakes, home_of(obj), name)
+            if not set(modes or ()) & {"ReadWriteMany", "ReadOnlyMany"}:
+                said = ", ".join(modes) if modes else "of which no manifest tells how many nodes may have it"
+                because = (
+                    f"it waits for PersistentVolumeClaim {home_of(obj)}/{name} ({said}), which {ref_of(obj)} has on "
+                    "its own node: that it may be had on another one too was not seen"
+                )
+                yield Entry(ref_of(switch), Status.NOT_MODELLED, because, _OWN_VOLUME)
+
+
+def _claims(template: PodTemplate, obj: Obj | None = None) -> Iterator[str]:
+    """The names of the claims that its pods wait for; of a StatefulSet also those that it makes for its first ones."""
+    yield from (
+        str(dig(one, "persistentVolumeClaim", "claimName", default=""))
+        for one in template.spec.get("volumes") or ()
+        if "persistentVolumeClaim" in one
+    )
+    for made in dig(obj or {}, "spec", "volumeClaimTemplates", default=[]):
+        yield from (
+            f"{dig(made, 'metadata', 'name')}-{name_of(obj or {})}-{number}" for number in range(template.count)
+        )
+
+
+def _modes(stakes: Stakes, home: str, name: str) -> list[str]:
+    found = (o for o in stakes.objects if o.get("kind") == "PersistentVolumeClaim" and name_of(o) == name)
+    return next((list(dig(o, "spec", "accessModes", default=[])) for o in found if home_of(o) == home), [])
+
+
+_OWN_VOLUME = (
+    "give the switch no volume of others, or one of accessModes ReadWriteMany; or say under assume: why it gets it"
+)
 
 
 def _by_own_clock(stakes: Stakes, switch: Obj) -> Iterator[Entry]:

@@ -15,12 +15,12 @@ from msgspec import Struct
 from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.executor import Reading
 from killcheck.kube import downtimes
-from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger import conditions, identities, images, kinds, orders
 from killcheck.ledger.calls import making, raising, stopping
 from killcheck.ledger.rights import may_create, may_write
-from killcheck.ledger.stakes import Held, Stakes, home_of
+from killcheck.ledger.stakes import Held, Stakes, home_of, plural_of
 from killcheck.rehearsal import loops
 from killcheck.spec.killpath import KillPath, Ref
 from killcheck.text.values import replace
@@ -51,6 +51,10 @@ _STUCK = (
 _MEANT = (
     "name it under starts: in the spec where it is meant, drill it on a cluster where it fires (--on CONTEXT), or say "
     "under assume: why it turns nothing on"
+)
+_HOLD = (
+    "name it under layers: (idle-monitor, with busy:) and drill it under work-comes, let the switch end it too, or say "
+    "under assume: why nothing comes in at night"
 )
 _UP = "bring it up and drill again, take the right from its account, or say under assume: why it turns nothing on"
 
@@ -97,11 +101,14 @@ def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, l
     return _by_reading(obj, stakes, power, meant=seen.meant)
 
 
-@leaves("worker fleets", "work that comes while a fleet's own scaler runs beside a switch", Becomes.SAID)
+@leaves(
+    "worker fleets", "work that comes while a fleet's own scaler, which is no layer, runs beside a switch", Becomes.OPEN
+)
 def _executed(obj: Obj, stakes: Stakes, seen: Seen) -> Entry:
-    """Its program ran. What goes on all night and puts targets up saw a night on which nothing came in: that is said.
+    """Its program ran. What goes on all night and puts targets up saw a night on which nothing came in: on another it
+    may, as a schedule may that waits for something, unless a switch ends it too.
 
-    A fleet's own scaler, beside a switch: KEDA's triggers are taken to be idle in the same way.
+    Of one that is a layer itself that is said: what work does is tried there (the fault ``work-comes``).
     """
     ref = ref_of(obj)
     own = any(
@@ -115,8 +122,7 @@ def _executed(obj: Obj, stakes: Stakes, seen: Seen) -> Entry:
     if condition is not None:
         because = f"its program ran, and {condition}; on another night it may turn targets on"
         return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
-    readings = [stakes.reading(obj, template) for template in templates(obj)] if goes_on or seen.waits else []
-    raised = next((found for found in (raising(one, stakes) for one in readings) if found), None)
+    raised = _own_words(obj, stakes) if goes_on or seen.waits else None
     if raised is None:
         return Entry(ref, Status.EXECUTED, "its own program ran in this drill")
     round_s = loops.round_s(obj) or 0.0
@@ -129,10 +135,23 @@ def _executed(obj: Obj, stakes: Stakes, seen: Seen) -> Entry:
         because = f"its program says '{raised}', and no manifest gives its account any right: here it was refused"
         return Entry(ref, Status.NOT_MODELLED, because, _RIGHTS)
     because = (
-        f"its own program ran in this drill, and may put targets up when work comes ('{raised}'): what it looks at "
-        "stood still, and is taken to be no work"
+        f"its own program ran in this drill, and may put targets up when work comes, or as a pod of it begins or ends "
+        f"('{raised}'): what it looks at stood still"
     )
-    return Entry(ref, Status.ASSUMED, because)
+    if _is_ended(obj, stakes):
+        return Entry(ref, Status.EXECUTED, f"{because}, and the switch ends it too", told=True)
+    if _is_layer(obj, stakes.kill_path):
+        return Entry(ref, Status.ASSUMED, f"{because}, and is taken to be no work")
+    return Entry(ref, Status.NOT_MODELLED, because, _HOLD)
+
+
+def _is_ended(obj: Obj, stakes: Stakes) -> bool:
+    """Whether a switch puts a workload to no replicas."""
+    own = plural_of(str(obj.get("apiVersion")), str(obj.get("kind")))
+    return any(
+        call.replicas == 0 and call.resource == own and call.about(home_of(obj), name_of(obj), labels_of(obj))
+        for call in stakes.written_by_switches
+    )
 
 
 def _has_rights(obj: Obj, stakes: Stakes) -> bool:
@@ -295,11 +314,21 @@ def _in_hooks(found: Sequence[PodTemplate], obj: Obj, stakes: Stakes) -> str | N
     return next((call for call in (raising(reading, stakes) for reading in readings) if call), None)
 
 
+#: What a kubelet runs in a container beside its program, by where its spec has it.
+_BESIDE = (
+    ("lifecycle", "postStart"),
+    ("lifecycle", "preStop"),
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+)
+
+
 def _hooks(template: PodTemplate) -> Iterator[PodTemplate]:
-    """A template for each ``postStart`` and ``preStop``: its container with that command."""
-    for container in dig(template.spec, "containers", default=[]):
-        for hook in ("postStart", "preStop"):
-            command = dig(container, "lifecycle", hook, "exec", "command")
+    """A template for each hook and probe that runs a command: its container, a sidecar too, with that command."""
+    for container in (*dig(template.spec, "initContainers", default=[]), *dig(template.spec, "containers", default=[])):
+        for where in _BESIDE:
+            command = dig(container, *where, "exec", "command")
             if command:
                 alone = {**container, "command": command, "args": []}
                 yield replace(template, spec={**template.spec, "initContainers": [], "containers": [alone]})

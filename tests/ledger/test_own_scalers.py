@@ -1,4 +1,4 @@
-"""A fleet's own scaler beside a switch: it runs, and that it saw a night without work is said."""
+"""A fleet's own scaler beside a switch: it runs, and on a night with work it may do more than was seen."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from killcheck.ledger import workloads
 from killcheck.ledger.keeping import keep
 from killcheck.ledger.stakes import Stakes
 from killcheck.run.session import NothingToDrill, Session
+from killcheck.spec.killpath import Ref
+from killcheck.text.values import replace
 
 GROWS = "kubectl -n inference scale deployment vllm --replicas=$((now + 1))"
 SHRINKS = "kubectl -n inference scale deployment vllm --replicas=0"
@@ -35,16 +37,36 @@ def scaler(line: str, kind: str = "Deployment") -> Any:
 
 
 @pytest.mark.parametrize(
-    ("line", "status"), [(GROWS, Status.ASSUMED), (SHRINKS, Status.EXECUTED)], ids=["grows", "only-shrinks"]
+    ("line", "ends", "status"),
+    [
+        (GROWS, False, Status.NOT_MODELLED),
+        (GROWS, True, Status.EXECUTED),
+        (SHRINKS, False, Status.EXECUTED),
+    ],
+    ids=["grows", "grows-and-is-ended", "only-shrinks"],
 )
-def test_one_that_ran_is_said_where_it_may_grow(line: str, status: Status) -> None:
+def test_one_that_ran_is_open_where_it_may_grow_and_nobody_ends_it(line: str, ends: bool, status: Status) -> None:
     session = Session(fixture="dead-man")
     obj = scaler(line)
     objects = [*(copy(one) for one in session.objects), obj]
+    for cron in (one for one in objects if ends and one["kind"] == "CronJob"):
+        (container,) = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+        container["args"] = ["kubectl scale deployment/fleet --replicas=0; kubectl scale deployment/vllm --replicas=0"]
     stakes = Stakes(objects, session.kill_path, session.kill_path.layers[0])
     entry = workloads.entry_of(obj, stakes, workloads.Seen(ran=True), (), live=False)
     assert entry.status is status, entry
-    assert ("taken to be no work" in entry.because) is (status is Status.ASSUMED)
+    assert ("when work comes" in entry.because) is (line is GROWS)
+
+
+def test_one_that_is_a_layer_itself_is_tried_there_and_said_here() -> None:
+    session = Session(fixture="dead-man")
+    obj, layer = scaler(GROWS), session.kill_path.layers[0]
+    own = replace(layer, name="fleet", cron_job=None, workload=Ref("apps/v1", "Deployment", "inference", "fleet"))
+    path = replace(session.kill_path, layers=(layer, own))
+    stakes = Stakes([*(copy(one) for one in session.objects), obj], path, layer)
+    entry = workloads.entry_of(obj, stakes, workloads.Seen(ran=True), (), live=False)
+    assert entry.status is Status.ASSUMED, entry
+    assert "taken to be no work" in entry.because
 
 
 def test_one_that_did_not_run_stays_open() -> None:
