@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.images.reference import InvalidReference, Reference, parse
-from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
 from killcheck.ledger.stakes import Stakes, home_of
 
@@ -40,7 +40,8 @@ _SETTLES = (
 
 @leaves("credentials", "logins of registries: whether one lets in who pulls without", Becomes.OPEN)
 def entries(stakes: Stakes) -> Iterator[Entry]:
-    """An open entry for each switch that pulls without a login what others of its owner are pulled with."""
+    """An open entry for each switch that pulls without a login what others of its owner are pulled with, or with one
+    that is in another namespace."""
     with_logins = dict(_pulled_with_logins(stakes))
     for obj in stakes.switching():
         images = [one for template in templates(obj) if not _logins(stakes, obj, template) for one in _images(template)]
@@ -52,6 +53,23 @@ def entries(stakes: Stakes) -> Iterator[Entry]:
                 f"{secret}: no registry was asked"
             )
             yield Entry(ref_of(obj), Status.NOT_MODELLED, because, _SETTLES)
+        else:
+            yield from _elsewhere(stakes, obj)
+
+
+def _elsewhere(stakes: Stakes, obj: Obj) -> Iterator[Entry]:
+    """A switch whose logins are Secrets of other namespaces alone: the kubelet passes over what is not in the pod's."""
+    for name in {name for template in templates(obj) for name in _logins(stakes, obj, template)}:
+        homes = {
+            home_of(one) for one in stakes.objects if str(one.get("kind")).endswith("Secret") and name_of(one) == name
+        }
+        if homes and home_of(obj) not in homes:
+            because = (
+                f"it pulls with Secret {name}, which is in namespace {min(homes)} and not in {home_of(obj)}: without "
+                "a login, and no registry was asked"
+            )
+            yield Entry(ref_of(obj), Status.NOT_MODELLED, because, _SETTLES)
+            return
 
 
 def _pulled_with_logins(stakes: Stakes) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -51,3 +51,14 @@ def test_registry_was_not_asked_whether_it_lets_a_switch_in(
     kept = keep(Inventory(objects), session.kill_path, session.kill_path.layers[0], today=date(2026, 1, 1))
     said = [str(entry) for entry in kept.open if "without a login" in str(entry)]
     assert bool(said) is (is_open and own == "none"), said
+
+
+@pytest.mark.parametrize(("home", "is_open"), [("elsewhere", True), ("inference", False)])
+def test_a_login_of_another_namespace_lets_nobody_in(home: str, is_open: bool) -> None:
+    session = Session(fixture="dead-man")
+    objects = [copy(obj) for obj in session.objects]
+    cron = next(obj for obj in objects if obj["kind"] == "CronJob")
+    cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["imagePullSecrets"] = LOGIN
+    objects.append({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "acme", "namespace": home}})
+    kept = keep(Inventory(objects), session.kill_path, session.kill_path.layers[0], today=date(2026, 1, 1))
+    assert any("namespace elsewhere and not in inference" in str(entry) for entry in kept.open) is is_open

@@ -13,15 +13,18 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 from click.testing import CliRunner
+from killcheck.fixtures import zoo
 
 from killcheck import fixtures
 from killcheck.cli import main
+from killcheck.lint import asking
 from killcheck.machine import rehearsed as machines
 from killcheck.rehearsal.programs import programs
-from killcheck.rehearsal.stage import rehearse_one
+from killcheck.rehearsal.stage import rehearse, rehearse_one
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
+from killcheck.spec.killpath import LayerType
 
 NOW = datetime(2026, 1, 14, 12, 0, tzinfo=UTC)
 #: The types of layers that are no program of their own.
@@ -66,6 +69,28 @@ def test_a_drill_confirms_it(name, layer, tmp_path):
     (drill,) = Run(session, [PlannedDrill(layer, under)], folder=tmp_path).execute().drills
     survived = str(drill.verdict) == "survived"  # a program is rehearsed alone: what covers it is not there
     assert claimed is survived, (seen.to_json(), drill.verdict, drill.cause)
+
+
+ZOO = [pytest.param(case, part, id=f"{case.name}-{part}") for case in zoo.cases() for part in ("broken", "mended")]
+
+
+@pytest.mark.parametrize(("case", "part"), ZOO)
+@pytest.mark.weekly
+def test_a_drill_confirms_it_of_the_zoo(case, part, tmp_path, monkeypatch):
+    """Where it claims that all goes off, and lint has no other error, that is survived; where not, it is not."""
+    monkeypatch.chdir(tmp_path)
+    session = Session(manifests=case.files(part), exec_mode="host")
+    rehearsed = rehearse(session.objects, NOW)
+    world, _ = asking.world_of(session.objects, NOW, rehearsed=rehearsed)
+    errors = [finding for finding in asking.lint(world).findings if finding.severity == "error"]
+    for layer in session.kill_path.layers:
+        seen = rehearsed.get(_ref(layer) or "")
+        if layer.type is not LayerType.DEAD_MAN or seen is None or not seen.known:
+            continue
+        claimed = _claim(seen, session.kill_path.covered_by(layer))
+        (drill,) = Run(session, [PlannedDrill(layer.name)], sinks=[]).execute().drills
+        wrong = {True: "exposed", False: "survived"}.get(claimed if not errors or not claimed else None)
+        assert str(drill.verdict) != wrong, (seen.to_json(), drill.cause or drill.why)
 
 
 def test_every_other_layer_is_no_program():
