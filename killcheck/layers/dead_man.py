@@ -147,9 +147,10 @@ class DeadMan(LayerRun):
         return f"layer {self.layer.name}: no CronJob {self.ref.name} in namespace {self.ref.namespace}{hint}"
 
     def permissions(self) -> Sequence[Permission]:
-        """Reading the CronJob, making and removing the Job, reading its log."""
+        """Reading the CronJob, and what counts the Jobs of its nights; making and removing the Job, reading its log."""
         ns = self.ref.namespace
         return [
+            Permission("list", "", "resourcequotas", namespace=ns),
             Permission("get", "batch", "cronjobs", namespace=ns),
             Permission("list", "batch", "cronjobs", namespace=ns),
             Permission("create", "batch", "jobs", namespace=ns),

@@ -21,13 +21,15 @@ from killcheck.kube.errors import (
     ApiError,
     Conflict,
     Expired,
+    Forbidden,
     KubeError,
     NotFound,
     ServerFault,
     TooManyRequests,
     Unreachable,
 )
-from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
+from killcheck.kube.objects import Obj, copy, dig, labels_of, name_of, uid_of
+from killcheck.kube.resources import Resource
 from killcheck.safety.changes import FORESEEN, LABEL, MARK, Entry, Undo
 from killcheck.safety.marks import carries
 from killcheck.safety.owners import as_before
@@ -58,6 +60,8 @@ PATIENCE_S = 45.0
 FINALIZERS = ("metadata", "finalizers")
 TAINTS = ("spec", "taints")
 _SHARED = (FINALIZERS, TAINTS)
+#: What a controller copies labels to and never takes them from (KEDA 2.20, controllers/keda/hpa.go).
+_COPIED: Mapping[str, Resource] = {"scaledobjects": r.HPAS}
 
 _T = TypeVar("_T")
 
@@ -300,6 +304,7 @@ def _merge_back(kube: Kube, entry: Entry) -> TakenBack:
                 raise UndoProblem("the object has gone meanwhile") from None
             undo = replace(undo, owners=None)
     _give_back(kube, undo, found)
+    _forget_copies(kube, entry)
     if theirs and entry.owner == FORESEEN:  # whose it is the account tells
         return TakenBack(f"left alone: {entry.what} ({'; '.join(theirs)})", left_alone=True)
     if theirs:
@@ -325,6 +330,22 @@ def _give_back(kube: Kube, undo: Undo, found: Obj) -> None:
         raise
     except ApiError:
         return
+
+
+def _forget_copies(kube: Kube, entry: Entry) -> None:
+    """Takes the mark from what a controller copied it to. Raises UndoProblem with what a person can run."""
+    _, namespace, plural, _ = entry.undo.path.rsplit("/", 3)
+    resource = _COPIED.get(plural)
+    labels = dig(entry.undo.left or {}, "metadata", "labels", default={})
+    for mark in [key for key in labels if key.startswith(MARK)] if resource is not None else ():
+        try:
+            for found in kube.list(resource, namespace, labels=mark).items:
+                kube.patch(resource, name_of(found), {"metadata": {"labels": {mark: None}}}, namespace)
+        except NotFound:
+            continue
+        except Forbidden as error:
+            command = f"kubectl label {resource.plural} -n {namespace} -l {mark} {mark}-"
+            raise UndoProblem(f"its mark was copied to {resource.plural} ({error}): {command}") from error
 
 
 def _changed_object(kube: Kube, entry: Entry) -> Obj | None:

@@ -29,6 +29,7 @@ from killcheck.kube.objects import (
     dig,
     format_time,
     key_of,
+    labels_of,
     name_of,
     namespace_of,
     parse_time,
@@ -275,43 +276,42 @@ class Keda(Controller):
             "scaleTargetRef": {key: workload[key] for key in ("apiVersion", "kind")} | {"name": name_of(workload)},
         }
         metric = _metric(scaled, workload, reading)
-        notes = {METRIC: metric}
+        notes, labels = {METRIC: metric}, _hpa_labels(scaled)
         known = self.kube.find(r.HPAS, name, namespace)
         if known is None:
-            metrics = [
-                {
-                    "type": "External",
-                    "external": {
-                        "metric": {"name": keda_triggers.metric(scaled, number)},
-                        "target": {"type": "AverageValue", "averageValue": "1"},
-                    },
-                }
-                for number in range(len(keda_triggers.triggers(scaled)))
-            ]
-            body = {
-                "apiVersion": "autoscaling/v2",
-                "kind": "HorizontalPodAutoscaler",
-                "metadata": {
-                    "name": name,
-                    "namespace": namespace,
-                    "annotations": notes,
-                    "labels": {
-                        "app.kubernetes.io/managed-by": "keda-operator",
-                        "scaledobject.keda.sh/name": name_of(scaled),
-                        "app.kubernetes.io/part-of": name_of(scaled),
-                    },
-                    "ownerReferences": [controller_ref(scaled, r.SCALEDOBJECTS)],
+            self._make_hpa(scaled, wanted, {"annotations": notes, "labels": labels})
+            return
+        had = labels_of(known)
+        differs = any(known["spec"].get(part) != value for part, value in wanted.items())
+        if differs or not labels.items() <= had.items():  # it is written whole then, and not for a label too many
+            change: Obj = {"labels": dict.fromkeys(had.keys() - labels.keys()) | labels, "annotations": notes}
+            self.kube.patch(r.HPAS, name, {"metadata": change, "spec": wanted}, namespace)
+        elif annotations_of(known).get(METRIC, "") != metric:
+            self.kube.patch(r.HPAS, name, {"metadata": {"annotations": notes}}, namespace)
+
+    def _make_hpa(self, scaled: Obj, spec: Obj, meta: Obj) -> None:
+        namespace = namespace_of(scaled)
+        metrics = [
+            {
+                "type": "External",
+                "external": {
+                    "metric": {"name": keda_triggers.metric(scaled, number)},
+                    "target": {"type": "AverageValue", "averageValue": "1"},
                 },
-                "spec": wanted | {"metrics": metrics},
             }
-            try:
-                self.kube.create(r.HPAS, body, namespace)
-            except Conflict:
-                return
-        elif annotations_of(known).get(METRIC, "") != metric or any(
-            known["spec"].get(part) != value for part, value in wanted.items()
-        ):
-            self.kube.patch(r.HPAS, name, {"metadata": {"annotations": notes}, "spec": wanted}, namespace)
+            for number in range(len(keda_triggers.triggers(scaled)))
+        ]
+        owner = controller_ref(scaled, r.SCALEDOBJECTS)
+        body = {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": meta | {"name": _hpa(scaled), "namespace": namespace, "ownerReferences": [owner]},
+            "spec": spec | {"metrics": metrics},
+        }
+        try:
+            self.kube.create(r.HPAS, body, namespace)
+        except Conflict:
+            return
 
     def _drop_hpa(self, scaled: Obj) -> None:
         try:
@@ -508,3 +508,13 @@ def _target(scaled: Obj) -> tuple[str, str, str]:
 
 def _group(workload: Obj) -> str:
     return str(workload["apiVersion"]).rpartition("/")[0]
+
+
+def _hpa_labels(scaled: Obj) -> dict[str, str]:
+    """KEDA 2.20, controllers/keda/hpa.go: the ScaledObject's own labels too, but for those that it excludes."""
+    excluded = annotations_of(scaled).get("scaledobject.keda.sh/hpa-excluded-labels", "").split(",")
+    return {
+        "app.kubernetes.io/managed-by": "keda-operator",
+        "scaledobject.keda.sh/name": name_of(scaled),
+        "app.kubernetes.io/part-of": name_of(scaled),
+    } | {key: value for key, value in labels_of(scaled).items() if key not in excluded}
