@@ -336,8 +336,10 @@ def _forget_copies(kube: Kube, entry: Entry) -> None:
     """Takes the mark from what a controller copied it to. Raises UndoProblem with what a person can run."""
     _, namespace, plural, _ = entry.undo.path.rsplit("/", 3)
     resource = _COPIED.get(plural)
+    if resource is None:
+        return
     labels = dig(entry.undo.left or {}, "metadata", "labels", default={})
-    for mark in [key for key in labels if key.startswith(MARK)] if resource is not None else ():
+    for mark in [key for key in labels if key.startswith(MARK)]:
         try:
             for found in kube.list(resource, namespace, labels=mark).items:
                 kube.patch(resource, name_of(found), {"metadata": {"labels": {mark: None}}}, namespace)
