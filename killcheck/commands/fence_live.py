@@ -45,6 +45,8 @@ def run(subject: Subject, report: FenceReport, options: dict[str, Any]) -> int:
         namespace=canary.namespace,
         catalogue=subject.catalogue,
         account=subject.account,
+        doubts=subject.doubts,
+        nodes=subject.nodes,
     )
     try:
         result = fly(

@@ -36,6 +36,9 @@ class Subject(Struct):
     unread: tuple[str, ...] = ()
     #: ...and of what makes machines without GPUs.
     costing: tuple[str, ...] = ()
+    #: What a live cluster has and keeps to itself, a sentence each, and the nodes that stand there.
+    doubts: tuple[str, ...] = ()
+    nodes: tuple[Obj, ...] = ()
 
 
 def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
@@ -65,6 +68,8 @@ def report_on(subject: Subject, options: dict[str, Any]) -> FenceReport:
         named=named,
         unread=subject.unread,
         costing=subject.costing,
+        doubts=subject.doubts,
+        nodes=subject.nodes,
     )
 
 
@@ -110,17 +115,20 @@ def chosen(options: dict[str, Any]) -> Iterator[Subject]:
         say(f"killcheck: {source(session)}, no spec", err=options["as_json"])
     if options["on"]:
         from killcheck.cluster.kubeconfig import KubeconfigCluster
-        from killcheck.fence.live import gather
+        from killcheck.fence.gathered import gather
 
         cluster = KubeconfigCluster(options["on"], kubeconfig=options["kubeconfig"])
         try:
+            found = gather(cluster.kube)
             yield Subject(
                 kill_path,
-                gather(cluster.kube),
+                found.objects,
                 _ceiling(kill_path, options),
                 catalogue_for(kill_path, options["catalogues"]),
                 account,
                 cluster,
+                doubts=tuple(found.unread),
+                nodes=tuple(found.nodes),
             )
         finally:
             cluster.close()

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from killcheck.fence.pools import Pool
 from killcheck.kube import resources as r
-from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.kube.objects import Obj, dig, mappings, name_of, ref_of
 from killcheck.kube.selectors import parse_labels
 from killcheck.spec.killpath import NodePool
 
-__all__ = ["NO_POOL", "unread"]
+__all__ = ["NO_POOL", "autoscaled", "unread"]
 
 #: Doors beside the pools, and what Karpenter makes: neither is what a node group of a cloud is made by.
 _NO_GROUPS = ("RBAC/", "NodeClaim/", "NodePool/", "Credentials/")
@@ -36,6 +36,16 @@ def unread(named: Iterable[NodePool], objects: Sequence[Obj], pools: Sequence[Po
         of = "pool" if len(lost) == 1 else f"{len(lost)} pools:"
         more = f", and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
         yield f"nothing that was read launches the nodes of {of} {', '.join(lost[:_SHOWN])}{more}: {_ADD}"
+
+
+def autoscaled(objects: Iterable[Obj], pools: Sequence[Pool]) -> Iterator[str]:
+    """The cluster autoscalers that scale groups of which none was read."""
+    if any(not pool.name.startswith(_NO_GROUPS) for pool in pools):
+        return
+    for obj in objects:
+        containers = dig(obj, "spec", "template", "spec", "containers", default=[]) if obj.get("spec") else []
+        if any("cluster-autoscaler" in str(one.get("image")) for one in mappings(containers)):
+            yield f"{ref_of(obj)} scales node groups, and none was read: {_ADD}"
 
 
 def _launches(obj: Obj, pool: NodePool) -> bool:

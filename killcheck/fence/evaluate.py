@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from killcheck.fence import absent, authority, automode, awsgroups, makers, otherclouds, policies
+from killcheck.fence import absent, authority, automode, awsgroups, foreign_nodes, makers, otherclouds, policies
 from killcheck.fence.account import Account
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.ceilings import ceilings
@@ -82,6 +82,8 @@ def evaluate(
     named: Sequence[NodePool] = (),
     unread: Iterable[str] = (),
     costing: Iterable[str] = (),
+    doubts: Iterable[str] = (),
+    nodes: Sequence[Obj] = (),
 ) -> FenceReport:
     """What could be launched at worst by everything in ``objects`` and ``account``, against ``ceiling``.
 
@@ -89,7 +91,8 @@ def evaluate(
     role that Karpenter launches with (default: its ServiceAccount's), whose policies are those in ``account``;
     ``doors`` are further pools to judge; ``named`` those of a spec, of which nothing is proven where none was read.
     ``unread``: places of manifests that were not read: any of them may be a pool. ``costing``: those that may be one
-    without GPUs, which counts where dollars or nodes have a ceiling.
+    without GPUs, which counts where dollars or nodes have a ceiling. Of a live cluster: ``doubts``, a sentence for each
+    kind that could not be listed, and the ``nodes`` that stand there: what launched them has to be among the pools.
     """
     found = list(objects)
     catalogue = shipped() if catalogue is None else catalogue
@@ -98,12 +101,14 @@ def evaluate(
     results = [close(judge(pool, ceiling), pool, ceiling, world.context) for pool in world.pools]
     every_node = ceiling.max_usd_per_hour is not None or ceiling.max_nodes is not None
     places = (*unread, *(costing if every_node else ()))
-    passed_over = _not_read(places)
+    stand = foreign_nodes.unread(nodes, world.pools, asked=account is not None)
+    passed_over = [*doubts, *(one.said for one in stand if one.devices or every_node), *_not_read(places)]
     unknown = (*world.unknown, *absent.unread(named, found, world.pools), *passed_over)
     unknown += () if world.pools or account is not None else (absent.NO_POOL,)
+    unknown += () if account is not None else tuple(absent.autoscaled(found, world.pools))
     cluster = _together(results, judge_together(world.pools, ceiling, unknown))
     standing = [pool for pool in world.pools if not pool.name.startswith("RBAC/")]
-    findings = tuple(queues(found, [] if places or any(pool.blind for pool in standing) else standing))
+    findings = tuple(queues(found, [] if passed_over or any(pool.blind for pool in standing) else standing))
     notes = (*world.notes, *authority.moved_by(found), *ceilings(found, world.pools))
     return FenceReport(tuple(results), cluster, notes, catalogue.sources, findings)
 
@@ -137,11 +142,17 @@ def would(
     catalogue: Catalogue | None = None,
     account: Account | None = None,
     role: str = "",
+    doubts: Iterable[str] = (),
+    nodes: Sequence[Obj] = (),
 ) -> Ask:
     """Whether a pod that asks for so many devices would be refused, stay Pending, or launch something."""
     found = list(objects)
-    pools = [one for one in pools_of(found, catalogue, account=account, role=role) if not one.name.startswith("RBAC/")]
-    return ask(found, pools, devices, namespace=namespace, resource=resource)
+    world = _read(found, shipped() if catalogue is None else catalogue, account or Account(), role)
+    pools = [one for one in world.pools if not one.name.startswith("RBAC/")]
+    answer = ask(found, pools, devices, namespace=namespace, resource=resource)
+    stand = foreign_nodes.unread(nodes, world.pools, asked=account is not None)
+    unknown = (*world.unknown, *doubts, *(one.said for one in stand if one.devices))
+    return Ask("unproven", unknown[0], answer.reasons) if unknown and answer.outcome == "pending" else answer
 
 
 def _read(objects: list[Obj], catalogue: Catalogue, account: Account, role: str) -> _World:

@@ -1,4 +1,4 @@
-"""Fences on a live cluster: reading what the evaluation needs, and a canary that must stay Pending.
+"""Fences on a live cluster: a canary that must stay Pending.
 
 The canary is one pod that asks for more devices than may ever be launched. It is deleted at the first sign that
 something launches for it, with the NodeClaim that was made for it, and in any case at its deadline. What may *not* live
@@ -24,64 +24,7 @@ from killcheck.kube.resources import Resource
 from killcheck.safety.changes import Undo
 from killcheck.text.values import replace
 
-__all__ = ["Canary", "CanaryRefused", "CanaryResult", "Ledger", "gather"]
-
-_OVERLAYS = Resource("karpenter.sh", "v1alpha1", "nodeoverlays", "NodeOverlay", False)
-_AUTO_CLASSES = Resource("eks.amazonaws.com", "v1", "nodeclasses", "NodeClass", False)
-_FLAVORS = Resource("kueue.x-k8s.io", "v1beta1", "resourceflavors", "ResourceFlavor", False)
-_QUEUES = Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False)
-_POLICIES = Resource(
-    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False
-)
-_MACHINES = tuple(
-    Resource(group, version, plural, kind, namespaced)
-    for group, version, plural, kind, namespaced in (
-        ("cluster.x-k8s.io", "v1beta1", "machinedeployments", "MachineDeployment", True),
-        ("cluster.x-k8s.io", "v1beta1", "machinepools", "MachinePool", True),
-        ("cloud.google.com", "v1", "computeclasses", "ComputeClass", False),
-        ("container.cnrm.cloud.google.com", "v1beta1", "containernodepools", "ContainerNodePool", True),
-        ("containerservice.azure.com", "v1api20240901", "managedclustersagentpools", "ManagedClustersAgentPool", True),
-        ("eks.services.k8s.aws", "v1alpha1", "nodegroups", "Nodegroup", True),
-    )
-)
-
-#: What is read whole, and what only by a label (everything of it would be too much).
-_WHOLE = (
-    r.NODEPOOLS,
-    r.NODECLAIMS,
-    r.EC2NODECLASSES,
-    _OVERLAYS,
-    _AUTO_CLASSES,
-    r.CLUSTERROLES,
-    r.CLUSTERROLEBINDINGS,
-    r.RESOURCEQUOTAS,
-    r.LIMITRANGES,
-    _FLAVORS,
-    _QUEUES,
-    _POLICIES,
-    r.NODES,
-    *_MACHINES,
-)
-_LABELLED = (
-    (r.CONFIGMAPS, "killcheck.dev/node-groups=true"),
-    (r.DEPLOYMENTS, "app.kubernetes.io/name=karpenter"),
-    (r.SERVICEACCOUNTS, "app.kubernetes.io/name=karpenter"),
-)
-
-
-def gather(kube: Kube) -> list[Obj]:
-    """Everything on a cluster that the evaluation looks at; kinds that it does not serve are left out.
-
-    Raises KubeError where something could not be listed: an evaluation without it would not be one.
-    """
-    found: list[Obj] = []
-    for resource, labels in [*((one, "") for one in _WHOLE), *_LABELLED]:
-        try:
-            found += kube.list(resource, labels=labels).items
-        except NotFound:
-            continue
-    return found
-
+__all__ = ["Canary", "CanaryRefused", "CanaryResult", "Ledger"]
 
 #: How long Karpenter has to say for whom a NodeClaim is, and a NodeClaim to go once it is deleted, in seconds.
 ATTRIBUTION_S = 10.0

@@ -43,6 +43,8 @@ _NO_MACHINES = (
         "kubecost.com",
         "kruise.io",
     ),
+    *("auto.gke.io", "internal.autoscaling.gke.io", "nodemanagement.gke.io", "warden.gke.io", "hub.gke.io"),
+    *("monitoring.googleapis.com", "networking.k8s.aws", "acn.azure.com"),  # what GKE, EKS and AKS bring themselves
     *("kubernetes-client.io", "secrets-store.csi.x-k8s.io", "pkg.crossplane.io", "jaegertracing.io", "sigstore.dev"),
     # judged here, each by its own reader
     *("karpenter.sh", "karpenter.k8s.aws", "karpenter.azure.com", "eks.amazonaws.com", "eksctl.io"),

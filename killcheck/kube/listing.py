@@ -20,7 +20,7 @@ from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import devices_of, templates
 from killcheck.text.values import replace
 
-__all__ = ["Listed", "read", "starters"]
+__all__ = ["Listed", "programs", "read", "served", "served_groups", "starters"]
 
 #: Without these nobody can say what holds GPUs.
 _NEEDED = (r.NODES, r.PODS, r.DEPLOYMENTS, r.STATEFULSETS, r.REPLICASETS, r.DAEMONSETS, r.JOBS, r.CRONJOBS)
@@ -120,12 +120,12 @@ def read(kube: Kube, also: Iterable[tuple[str, str]] = ()) -> Listed:
         return (_namespace(obj), name_of(obj)) in used
 
     for resource in _HELPFUL:
-        served = _served(resource, groups)
-        if served is None:
+        one = served(resource, groups)
+        if one is None:
             found.kinds.add(resource.kind)  # not installed: there is none of it
             continue
         only = mounted if resource is r.CONFIGMAPS else None
-        _helped(found, resource.kind, partial(_listed, kube, served, only))
+        _helped(found, resource.kind, partial(_listed, kube, one, only))
     _helped(found, "EndpointSlice", partial(_api_slices, kube))
     for api_version, kind in also:
         if kind not in found.kinds and kind not in found.unread:
@@ -139,27 +139,41 @@ def starters(kube: Kube) -> Listed:
     found = Listed()
     groups = _groups(kube)
     for resource in _STARTERS:
-        served = _served(resource, groups)
-        if served is not None:
-            _helped(found, resource.kind, partial(_listed, kube, served))
+        one = served(resource, groups)
+        if one is not None:
+            _helped(found, resource.kind, partial(_listed, kube, one))
     return found
 
 
+def programs(kube: Kube) -> Iterator[Obj]:
+    """Who runs programs of its own, pods without an owner too, and the ConfigMaps that they use. Raises KubeError."""
+    found = list[Obj]()
+    for resource in (r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS, r.CRONJOBS, r.JOBS, r.PODS):
+        found += _listed(kube, resource, lambda obj: not dig(obj, "metadata", "ownerReferences"))
+    used = set(_config_maps(found))
+    yield from found
+    yield from _listed(kube, r.CONFIGMAPS, lambda obj: (_namespace(obj), name_of(obj)) in used)
+
+
 def _groups(kube: Kube) -> dict[str, list[str]] | None:
-    """The versions that are served of each API group, the preferred first; None where discovery does not say."""
+    """The same; None where discovery does not say."""
     try:
-        groups = kube.call("GET", "/apis").body.get("groups")
+        return served_groups(kube) or None
     except KubeError:
         return None
+
+
+def served_groups(kube: Kube) -> dict[str, list[str]]:
+    """The versions that are served of each API group, the preferred first. Raises KubeError."""
     found: dict[str, list[str]] = {}
-    for group in groups or ():
+    for group in kube.call("GET", "/apis").body.get("groups") or ():
         versions = [str(entry.get("version")) for entry in group.get("versions") or ()]
         preferred = str(dig(group, "preferredVersion", "version", default=""))
         found[str(group.get("name"))] = [preferred, *(v for v in versions if v != preferred)] if preferred else versions
-    return found or None
+    return found
 
 
-def _served(resource: Resource, groups: dict[str, list[str]] | None) -> Resource | None:
+def served(resource: Resource, groups: dict[str, list[str]] | None) -> Resource | None:
     """The resource in a version that is served: ours where it can be had; None where its group is not there."""
     if groups is None or not resource.group:
         return resource

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from killcheck import fence
 from killcheck.clock import wall_now
 from killcheck.fence import AccountError, FenceReport
-from killcheck.fence.live import gather
+from killcheck.fence.gathered import Gathered, gather
 from killcheck.instances.catalogue import Catalogue, CatalogueError, load
 from killcheck.kube import listing
 from killcheck.kube.objects import Obj
@@ -65,10 +65,11 @@ def findings(session: Session) -> LintResult:
 
 def fences(session: Session) -> FenceReport:
     """Against the spec's ceiling. Raises KubeError, ManifestError, AccountError for a catalogue that cannot be read."""
-    kill_path, objects = session.kill_path, [] if session.real else [*session.objects, *session.configured]
+    kill_path, live = session.kill_path, Gathered()
     if session.real and kill_path.in_kubernetes:
         with session.cluster() as (cluster, _):
-            objects = gather(cluster.kube)
+            live = gather(cluster.kube)
+    objects = live.objects if session.real else [*session.objects, *session.configured]
     with session.reading():
         named = kill_path.nodes if kill_path.in_kubernetes else ()
         return fence.evaluate(
@@ -78,6 +79,8 @@ def fences(session: Session) -> FenceReport:
             named=named,
             unread=session.unevaluated,
             costing=session.costing,
+            doubts=live.unread,
+            nodes=live.nodes,
         )
 
 

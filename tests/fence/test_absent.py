@@ -50,6 +50,16 @@ GROUP = {
 }
 
 
+def test_an_autoscaler_scales_groups_that_nobody_read():
+    container = {"name": "c", "image": "registry.k8s.io/autoscaling/cluster-autoscaler:v1.33.0"}
+    spec = {"template": {"spec": {"containers": [container]}}}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "ca"}, "spec": spec}
+    report = evaluate([karpenter_pool(), deployment], Ceiling(max_devices_per_node=1))
+    assert report.cluster.verdict == "unproven"
+    assert "Deployment/ca scales node groups, and none was read" in "; ".join(report.cluster.reasons)
+    assert evaluate([karpenter_pool()], Ceiling(max_devices_per_node=1)).cluster.verdict == "safe"
+
+
 @pytest.mark.parametrize(
     ("named", "there"),
     [

@@ -6,9 +6,11 @@ from model_world import World, pod, pool
 from killcheck.embedded.models.clusterautoscaler import ClusterAutoscaler
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.fence import Ask, Ceiling, evaluate, would
-from killcheck.fence.live import Canary, CanaryRefused, gather
+from killcheck.fence.gathered import gather
+from killcheck.fence.live import Canary, CanaryRefused
 from killcheck.kube import resources as r
-from killcheck.kube.errors import Forbidden, KubeError, Unreachable, api_error
+from killcheck.kube.client import Kube
+from killcheck.kube.errors import Forbidden, Unreachable, api_error
 from killcheck.kube.objects import dig
 from killcheck.safety.journal import Journal
 
@@ -20,7 +22,7 @@ def canary(world, devices=8, **more):
 
 
 def expected(world, devices=8):
-    return would(gather(world.kube), devices, namespace="default")
+    return would(gather(world.kube).objects, devices, namespace="default")
 
 
 def fly(world, ask=None, **more):
@@ -202,7 +204,7 @@ def test_what_a_live_cluster_says_is_evaluated_as_its_manifests_are():
     manifest = pool("large", (TYPE, "In", "p5.48xlarge"))
     world.kube.create(r.NODEPOOLS, manifest)
     ceiling = Ceiling(max_devices_per_node=1)
-    live, said = evaluate(gather(world.kube), ceiling), evaluate([manifest], ceiling)
+    live, said = evaluate(gather(world.kube).objects, ceiling), evaluate([manifest], ceiling)
     assert live.of("NodePool/large").verdict == said.of("NodePool/large").verdict == "exposed"
 
 
@@ -223,12 +225,21 @@ def test_who_moved_a_pools_limits_is_told_by_the_api_servers_own_record():
     assert note.startswith("NodePool/large: spec.limits was last written by kubectl-edit at 20")
 
 
-def test_a_list_that_cannot_be_had_is_never_an_empty_one(monkeypatch):
-    world = World()
+@pytest.mark.parametrize(("code", "kind"), [(403, "nodepools"), (403, "mutatingwebhookconfigurations"), (503, "jobs")])
+def test_a_list_that_cannot_be_had_is_never_an_empty_one(monkeypatch, code, kind):
+    world, call = World(), Kube.call
+    world.kube.create(r.NODEPOOLS, pool("small", (TYPE, "In", "g6.xlarge"), limits={"nvidia.com/gpu": 1}))
+    ceiling = Ceiling(max_devices_per_node=1)
 
-    def refuse(resource, **kwargs):
-        raise api_error(403, {"message": "nodepools is forbidden"})
+    def refuse(kube, method, path, **kwargs):
+        if path.endswith(f"/{kind}"):
+            raise api_error(code, {"message": f"{kind} is forbidden"})
+        return call(kube, method, path, **kwargs)
 
-    monkeypatch.setattr(world.kube, "list", refuse)
-    with pytest.raises(KubeError, match="forbidden"):
-        gather(world.kube)
+    assert evaluate(gather(world.kube).objects, ceiling).cluster.verdict == "safe"
+    monkeypatch.setattr(Kube, "call", refuse)
+    found = gather(world.kube)
+    report = evaluate(found.objects, ceiling, doubts=found.unread)
+    assert report.cluster.verdict == "unproven"
+    assert any(f"{kind} is forbidden" in reason for reason in report.cluster.reasons)
+    assert would(found.objects, 8, namespace="default", doubts=found.unread).outcome == "unproven"
