@@ -17,7 +17,7 @@ from killcheck.executor import Reading
 from killcheck.kube import downtimes
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
-from killcheck.ledger import conditions, identities, images, kinds, orders
+from killcheck.ledger import conditions, identities, images, kinds, orders, own_programs
 from killcheck.ledger.calls import making, raising, stopping
 from killcheck.ledger.rights import may_create, may_write
 from killcheck.ledger.stakes import Held, Stakes, home_of, plural_of
@@ -84,6 +84,9 @@ def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, l
             return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
         return Entry(ref, Status.MODELLED, "a target: its pods are counted")
     power = power_of(obj, stakes)
+    own = None if power else _own_program(obj, stakes)
+    if own:
+        return Entry(ref, Status.HARMLESS, own, told=True)
     if not power:
         return Entry(ref, Status.HARMLESS, f"its account may not turn a target on ({_account(obj)})")
     controller = downtimes.DOWNSCALER if downtimes.is_downscaler(obj) else _controller(obj, models)
@@ -214,6 +217,8 @@ def _is_down(obj: Obj) -> bool:
 def power_of(obj: Obj, stakes: Stakes) -> str | None:
     """How its pods could turn a target on, or stop what turns it off, in a phrase; None where they could not."""
     for template in templates(obj):
+        if own_programs.of_template(template, stakes.reading(obj, template)):
+            continue
         for home, account in identities.of_pod(template.spec, home_of(obj), stakes):
             written = may_write(stakes, account, home)
             if not written and not images.is_furniture(template):
@@ -231,6 +236,15 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
         if elsewhere:
             return elsewhere
     return None if kinds.is_builtin(obj) else power_of_pods(obj, stakes)
+
+
+def _own_program(obj: Obj, stakes: Stakes) -> str | None:
+    """Why killcheck's own programs turn nothing on, where they are all that its pods run; None: another program."""
+    found = templates(obj)
+    said = [own_programs.of_template(template, stakes.reading(obj, template)) for template in found]
+    if not found or not all(said):
+        return None
+    return f"it is killcheck {said[0]}, which turns on only what a drill of killcheck has turned off"
 
 
 def power_of_pods(obj: Obj, stakes: Stakes) -> str | None:

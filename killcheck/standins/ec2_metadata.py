@@ -1,7 +1,7 @@
 """A stand-in of EC2's instance metadata for handlers that poll it: version 2's token dance, and spot notices.
 
 404 while there is no notice; the time of a notice is fixed when it is given. Runs as a sidecar or DaemonSet
-(``ci/imds.yaml``), as a process (``python -m killcheck.standins.ec2_metadata --port 1338``), or in a test.
+(``ci/imds/daemonset.yaml``), as a process (``python -m killcheck.standins.ec2_metadata --port 1338``), or in a test.
 ``--cloud azure`` and ``--cloud gcp`` serve the other clouds' (:mod:`.azure_metadata`, :mod:`.gce_metadata`).
 
 Source: EC2 user guide "Spot Instance interruption notices" (``spot/instance-action``, ``spot/termination-time``),

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from datetime import date
 from functools import partial
 from pathlib import Path
 
@@ -16,9 +17,11 @@ import pytest
 import yaml
 
 from killcheck import fixtures
+from killcheck.capabilities.inventory import Inventory
 from killcheck.cli import COMMANDS
 from killcheck.embedded.cluster import Cluster
 from killcheck.kube.permissions import Permissions
+from killcheck.ledger.keeping import keep
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.rights import rights_for
 from killcheck.run.session import Session
@@ -110,6 +113,22 @@ def test_the_chart_says_the_same_as_the_manifests(kustomized, values):
         elif at != ("CronJob", "killcheck", "killcheck-drill"):  # its ConfigMap's name has no hash in the chart
             assert chart[at] == obj, at
     assert chart["CronJob", "killcheck", "killcheck-drill"]["spec"] == documents(CI / "drill.yaml")[0]["spec"]
+
+
+@pytest.mark.parametrize("path", ["dead-man", "two-switches"])
+def test_beside_a_kill_path_they_are_known_and_open_nothing(path, values):
+    """Committed with the manifests that are drilled: killcheck's own programs may write targets, and light none."""
+    found = [file for file in sorted(CI.rglob("*.yaml")) if "helm" not in file.parts]
+    plain = [obj for file in found for obj in documents(file) if isinstance(obj, dict) and "apiVersion" in obj]
+    session = Session(fixture=path)
+    for beside in (plain, list(rendered(values).values())):
+        inventory = Inventory([*session.objects, *beside])
+        kept = keep(inventory, session.kill_path, session.kill_path.layers[0], today=date(2026, 1, 1))
+        told = {entry.object: (str(entry.status), entry.because) for entry in kept.telling}
+        for name, command in (("drill", "drill"), ("janitor", "restore")):
+            status, because = told[f"CronJob/killcheck/killcheck-{name}"]
+            assert (status, because.split(",")[0]) == ("harmless", f"it is killcheck {command}")
+        assert not [entry for entry in kept.open if "killcheck" in entry.object], kept.open
 
 
 def test_the_chart_gives_the_rights_of_what_it_is_told_to_do(values):

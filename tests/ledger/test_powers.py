@@ -214,6 +214,33 @@ def test_furniture_is_known_by_who_publishes_it_and_by_its_program(
 
 
 @pytest.mark.parametrize(
+    ("more", "opens"),
+    [
+        ({"command": ["killcheck", "restore", "--expired"]}, False),
+        ({"command": ["/opt/killcheck/bin/killcheck", "drill", "spec.yaml"]}, False),
+        (
+            {"command": ["sh", "-c", "killcheck drill spec.yaml; code=$?; killcheck report run.jsonl; exit $code"]},
+            False,
+        ),
+        ({"command": ["killcheck"], "args": ["fleet", "drill", "fleet.yaml"]}, False),
+        ({"command": ["killcheck", "wake"]}, True),
+        ({"command": ["killcheck"]}, True),
+        ({"command": ["/scripts/killcheck", "restore"]}, True),
+        ({"command": ["sh", "-c", "killcheck restore && /wake"]}, True),
+        ({"command": ["sh", "-c", "killcheck restore; kubectl -n serving scale deploy/llama --replicas=1"]}, True),
+        ({"command": ["killcheck", "restore"], "env": [{"name": "PATH", "value": "/scripts"}]}, True),
+        ({"command": ["killcheck", "restore"], "lifecycle": {"preStop": {"exec": {"command": ["/wake"]}}}}, True),
+        ({}, True),
+    ],
+)
+def test_killcheck_is_known_by_its_program_and_its_command(tmp_path: Path, more: Obj, opens: bool) -> None:
+    rules = [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]}]
+    named = workload("killcheck", "killcheck", "killcheck", image="registry.example.com/killcheck:1", **more)
+    beside = [*account("killcheck", "killcheck", rules, cluster=True), named]
+    assert ("Deployment/killcheck/killcheck" in {entry.object for entry in _kept(beside, tmp_path).open}) is opens
+
+
+@pytest.mark.parametrize(
     ("line", "opens"),
     [
         ("kubectl -n serving create quota none --hard=pods=0", True),
