@@ -2,8 +2,9 @@
 
 The rules are the cluster's own PrometheusRules, with what they record; the series are what kube-state-metrics and
 dcgm-exporter would have said of the pods, nodes and Jobs that the drill saw. Where the GPUs went off, they are taken to
-have stayed on: an alarm is for that night. GPUs count as busy until the trigger and as idle from then on. That
-Alertmanager would deliver it to anybody is not seen here, and so not claimed.
+have stayed on: an alarm is for that night. GPUs count as busy until the trigger and as idle from then on. Whom
+Alertmanager tells is read where its configuration is (:mod:`killcheck.witnesses.routing`); that it arrives is not seen
+here, and so not claimed.
 
 Where ``promtool`` is on the PATH, Prometheus' own engine is asked what a rule does that is not understood here.
 """
@@ -43,7 +44,11 @@ _SCRAPED = lazy_re.compile(r"[{(,]\s*((?:exported_)?(?:namespace|pod|container))
 _DISCOVERED = lazy_re.compile(r"\blabel_(?:nvidia_com|feature_node_kubernetes_io)_\w+")
 
 
-@leaves("alerts", "whether Alertmanager tells anybody", Becomes.SAID)
+@leaves(
+    "alerts",
+    "whether what Alertmanager sends arrives, and silences; its routes where no manifest has them",
+    Becomes.SAID,
+)
 @leaves("alerts", "series of exporters other than kube-state-metrics and dcgm-exporter", Becomes.UNPROVEN)
 def evaluate(
     rules: Iterable[Rule],
@@ -67,7 +72,8 @@ def _evaluate(rule: Rule, source: _Recorded, within_s: float) -> Evaluated:
         lacking = sorted(set(unseen) - source.history.label_names()) if unseen else []
         if lacking:
             raise UnknownSeries(f"{lacking[0]}: nothing here gives nodes such a label")
-        fires_s = _fires(rule, expr, source, within_s)
+        fired = _fires(rule, expr, source, within_s)
+        fires_s, labels = fired or (None, frozenset[tuple[str, str]]())
         if fires_s is None and (several := _indistinct(rule, expr, source, within_s)):
             return Evaluated(rule, silent=several)
         if fires_s is not None and _always(expr, source):
@@ -80,7 +86,7 @@ def _evaluate(rule: Rule, source: _Recorded, within_s: float) -> Evaluated:
             rule, unproven=f"not evaluated here: {error}"
         )
     silent = "" if fires_s is not None else next(_silent(expr, source), "")
-    return Evaluated(rule, fires_s, silent=silent, taken=tuple(_taken(rule, expr, source)))
+    return Evaluated(rule, fires_s, silent=silent, taken=tuple(_taken(rule, expr, source)), labels=labels)
 
 
 def _silent(expr: Expr, source: _Recorded) -> Iterator[str]:
@@ -94,16 +100,17 @@ def _silent(expr: Expr, source: _Recorded) -> Iterator[str]:
             yield f"kube-state-metrics makes no {name} without --metric-labels-allowlist"
 
 
-def _fires(rule: Rule, expr: Expr, source: _Recorded, within_s: float) -> float | None:
-    """When it first has held for as long as it must, at the moments at which its group is evaluated."""
+def _fires(rule: Rule, expr: Expr, source: _Recorded, within_s: float) -> tuple[float, Labels] | None:
+    """When, of the moments at which its group is evaluated, it first has held for long enough; and by which series."""
     since: dict[Labels, float] = {}
     for at in _moments(rule, within_s):
         found = expr.evaluate(source, at - rule.offset_s)
         if _failed(rule, found):
             found = Vector()
         since = {labels: since.get(labels, at) for labels in found}
-        if any(at - begun >= rule.for_s for begun in since.values()):
-            return at
+        held = next((labels for labels, begun in since.items() if at - begun >= rule.for_s), None)
+        if held is not None:
+            return at, held
     return None
 
 

@@ -182,13 +182,32 @@ def _of_node(node: Obj, exporters: Exporters) -> Iterator[Sample]:
 
 def _of_job(job: Obj) -> Iterator[Sample]:
     labels = {"namespace": namespace_of(job), "job_name": name_of(job)}
-    for key in ("active", "succeeded", "failed"):
+    yield "kube_job_info", labels, 1.0
+    yield from _moment("kube_job_created", labels, dig(job, "metadata", "creationTimestamp"))
+    yield from _moment("kube_job_status_start_time", labels, dig(job, "status", "startTime"))
+    yield from _moment("kube_job_status_completion_time", labels, dig(job, "status", "completionTime"))
+    for metric, field in _SPEC_OF_JOBS.items():
+        if dig(job, "spec", field) is not None:
+            yield metric, labels, float(job["spec"][field])
+    for key in ("active", "succeeded", "ready"):
         yield f"kube_job_status_{key}", labels, float(dig(job, "status", key, default=0) or 0)
+    yield from _failures(job, labels)
     states = {str(one.get("type")): str(one.get("status")) for one in dig(job, "status", "conditions", default=[])}
     for metric, kind in (("kube_job_failed", "Failed"), ("kube_job_complete", "Complete")):
         if kind in states:
             for status in ("true", "false", "unknown"):
                 yield metric, labels | {"condition": status}, float(states[kind].lower() == status)
+
+
+def _failures(job: Obj, labels: dict[str, str]) -> Iterator[Sample]:
+    """How many pods failed; of a Job that failed by a known reason, whether by this one, and not how many."""
+    failed, known = float(dig(job, "status", "failed", default=0) or 0), False
+    for one in dig(job, "status", "conditions", default=[]) if failed else ():
+        for reason in _REASONS if one.get("type") == "Failed" else ():
+            known = known or one.get("reason") == reason
+            yield "kube_job_status_failed", labels | {"reason": reason}, float(one.get("reason") == reason)
+    if not known:
+        yield "kube_job_status_failed", labels, failed
 
 
 def _of_target(obj: Obj, exporters: Exporters) -> Iterator[Sample]:
@@ -253,6 +272,19 @@ ABOUT_GPUS = frozenset(
         "kube_statefulset_replicas",
     }
 )
-_JOBS = ("kube_job_status_active", "kube_job_status_succeeded", "kube_job_status_failed", "kube_job_failed")
+#: Why a Job fails, of the reasons that kube-state-metrics knows (internal/store/job.go).
+_REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "Evicted")
+_SPEC_OF_JOBS = {
+    "kube_job_spec_parallelism": "parallelism",
+    "kube_job_spec_completions": "completions",
+    "kube_job_spec_active_deadline_seconds": "activeDeadlineSeconds",
+}
+_JOBS = (
+    *("kube_job_info", "kube_job_created", "kube_job_failed", "kube_job_complete", *_SPEC_OF_JOBS),
+    *(
+        f"kube_job_status_{what}"
+        for what in ("active", "succeeded", "failed", "ready", "start_time", "completion_time")
+    ),
+)
 #: Every metric of which :func:`samples` says something.
-KNOWN = ABOUT_GPUS | {*_JOBS, "kube_job_complete"}
+KNOWN = ABOUT_GPUS | {*_JOBS}

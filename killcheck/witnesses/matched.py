@@ -20,6 +20,16 @@ __all__ = ["known", "nowhere", "taken"]
 
 #: What the scrape of an exporter is called by everybody's recipes: kube-prometheus', and the rules made for it.
 _JOBS = {("job", "=", "kube-state-metrics")}
+#: Why no drill produces series that are known, by how their names begin.
+_ANOTHERS = {
+    **dict.fromkeys(
+        ("kube_cronjob_", "kube_job_owner"),
+        "a drill fires a copy that its CronJob does not own, so what they say here is not what they say at night",
+    ),
+    "karpenter_": "Karpenter's own figures, whose names and labels change with its version, are not made here",
+    "kueue_": "Kueue's own figures are not made here",
+    "keda_": "KEDA's own figures are not made here",
+}
 _OF_THE_SCRAPE = frozenset({"job", "instance"})
 _SHOWN = 3
 
@@ -27,12 +37,19 @@ _SHOWN = 3
 class Known(Protocol):
     """What is known of series."""
 
+    def known(self, name: str) -> bool:
+        """Whether a drill says whether such a series is there."""
+
     def labels(self, name: str) -> Mapping[str, set[str]] | None:
         """The values of every label of a metric's series; None where nobody can say."""
 
 
 def known(expr: Expr, source: Known) -> None:
     """Raises UnknownSeries where an expression turns on a label of which nothing is known."""
+    for name in sorted(expr.metrics):
+        why = next((why for begins, why in _ANOTHERS.items() if name.startswith(begins)), "")
+        if why and not source.known(name):
+            raise UnknownSeries(f"{name}: {why}")
     there = {name: source.labels(name) for name in expr.metrics}
     for name, matchers in expr.selectors:
         strange = next((one[0] for one in matchers if _unknown(name, one, there[name])), "")

@@ -30,6 +30,7 @@ from killcheck.watch.timeline import Timeline
 from killcheck.witnesses.alarms import evaluate
 from killcheck.witnesses.exported import Exporters, allowed_labels, dcgm_monitor, samples
 from killcheck.witnesses.loading import as_loaded, selected
+from killcheck.witnesses.routing import Routing, delivered, routings
 from killcheck.witnesses.rules import Evaluated, Record, Rule, records_of, rules_of
 from killcheck.witnesses.series import History
 
@@ -76,6 +77,7 @@ class Witnesses:
         self._wanted = kill_path.alarm or Alarm()
         self._rules: list[Rule] | None = None
         self._records: list[Record] = []
+        self._routings: list[Routing] = []
         #: Whether it was seen who loads the rules.
         self._loads = False
         self._exporters = Exporters(discovered=cluster.real)
@@ -143,6 +145,7 @@ class Witnesses:
         rules = rules_of(objects, self._wanted)
         servers = self._custom("Prometheus", "ThanosRuler") if objects else []
         self._loads = bool(servers)
+        self._routings = routings(() if self.cluster.real else self.cluster.inventory().objects)
         namespaces = self._listed(r.NAMESPACES) if servers else []
         self._records = records_of(selected(objects, servers, namespaces))
         expressions = [*(one.expr for one in rules), *(one.expr for one in self._records)]
@@ -337,7 +340,8 @@ class Witnesses:
                 yield f"alert {one.rule.alert}: {one.unproven}"
             elif one.fires_s is not None:
                 night = "" if stayed_on else ", had the GPUs stayed on and idle"
-                unseen = f"whether {'' if self._loads else 'a Prometheus loads it, and '}anybody would be told"
+                whom = f"receiver {one.receiver} gets through" if one.receiver else "anybody would be told"
+                unseen = f"whether {'' if self._loads else 'a Prometheus loads it, and '}{whom}"
                 taken = "".join(f"; taken: {what}" for what in one.taken)
                 yield (
                     f"alert {one.rule.alert} fires {one.fires_s / 60:.0f} min after the trigger{night} (evaluated; "
@@ -355,7 +359,8 @@ class Witnesses:
         if not self._histories:
             return []
         history = self._histories[0 if stayed_on else 1]
-        return evaluate(self._rules or (), history, self._wanted.within_s, self._records)
+        found = evaluate(self._rules or (), history, self._wanted.within_s, self._records)
+        return [delivered(one, self._routings) for one in found]
 
     def _silent(self) -> Lack | None:
         told = self._evaluated(stayed_on=False)

@@ -52,7 +52,8 @@ class Record(Struct, frozen=True):
 class Evaluated(Struct, frozen=True):
     """What became of a rule: seconds after the trigger at which it fires (None: it does not), or why nobody knows.
 
-    ``silent``: why it can never fire, where that is known. ``taken``: what it rests on that nobody saw.
+    ``silent``: why it can never fire, where that is known. ``taken``: what it rests on that nobody saw. ``labels``: of
+    the first alert that fires, without those that a rule makes by a template. ``receiver``: whom Alertmanager tells.
     """
 
     rule: Rule
@@ -60,6 +61,8 @@ class Evaluated(Struct, frozen=True):
     unproven: str = ""
     silent: str = ""
     taken: tuple[str, ...] = ()
+    labels: frozenset[tuple[str, str]] = frozenset()
+    receiver: str = ""
 
 
 def rules_of(objects: Iterable[Obj], wanted: Alarm) -> list[Rule]:

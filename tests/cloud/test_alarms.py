@@ -1,5 +1,6 @@
 """P5: alert rules evaluated on what a drill produced; what PromQL is understood, and what is not is said to be not."""
 
+import json
 import math
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from killcheck.spec import specfile
 from killcheck.spec.cloud_access import Alarm
 from killcheck.spec.killpath import Proof
 from killcheck.text.values import replace
-from killcheck.witnesses import alarms, exported, loading, rules
+from killcheck.witnesses import alarms, exported, loading, routing, rules
 from killcheck.witnesses.series import History
 
 
@@ -246,6 +247,25 @@ def test_it_is_told_whose_labels_a_scrape_is_taken_to_keep(expr, taken):
     assert [said in one for said, one in zip(taken, told.taken, strict=True)] == [True] * len(taken)
 
 
+@pytest.mark.parametrize(
+    ("status", "failures"),
+    [
+        ({}, {"": 0.0}),
+        ({"failed": 2}, {"": 2.0}),
+        (
+            {"failed": 2, "conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]},
+            {"BackoffLimitExceeded": 0.0, "DeadlineExceeded": 1.0, "Evicted": 0.0},
+        ),
+    ],
+)
+def test_why_a_job_failed_is_a_label_and_how_often_is_not_said_then(status, failures):
+    job = {"metadata": {"name": "off", "namespace": "x"}, "spec": {"activeDeadlineSeconds": 60}, "status": status}
+    said = list(exported.samples([], [], [job], []))
+    assert failures == {of.get("reason", ""): n for name, of, n in said if name == "kube_job_status_failed"}
+    assert ("kube_job_spec_active_deadline_seconds", 60.0) in {(name, n) for name, _, n in said}
+    assert {name for name, _, _ in said} <= exported.KNOWN
+
+
 def test_a_mistyped_metric_never_fires_and_its_name_is_told():
     (told,) = alarms.evaluate(rule("DCGM_FI_DEV_GPU_UTILISATION < 5"), history(), 3600.0)
     assert (told.fires_s, told.unproven) == (None, "")
@@ -351,6 +371,8 @@ def grouped(expr, *others, labels=None, **group):
         (grouped(f"{IDLES} < 5", query_offset="2h"), None, ""),
         # Labels that nobody knows, and values that nothing has.
         (grouped(f"{IDLES} offset -1h < 5"), "yet to come", None),
+        (grouped(f"kube_cronjob_status_active > 0 or {IDLES} < 5"), "a copy that its CronJob does not own", None),
+        (grouped('karpenter_nodepools_usage{resource_type="nvidia.com/gpu"} > 0'), "change with its version", None),
         (grouped(IDLES + '{job="nvidia-dcgm-exporter"} < 5'), "what the scrape calls its job", None),
         (grouped(IDLES + '{modelName=~".*H100.*"} < 5'), "a label modelName is not known", None),
         (grouped(IDLES + '{exported_namepace="inference"} < 5'), "it has exported_namespace", None),
@@ -428,6 +450,54 @@ def test_the_monitor_of_the_exporter_says_what_its_labels_are_called(ends, expr,
     made.record(START, exported.samples([POD], [], [], [], exporters))
     (told,) = alarms.evaluate(rule(expr), made, 3600.0)
     assert told.fires_s == fires
+
+
+RECEIVERS = [{"name": "null"}, {"name": "ops", "slack_configs": [{"channel": "#ops"}]}]
+
+
+def alertmanager(*routes, receiver="ops", **more):
+    config = {"route": {"receiver": receiver, "routes": list(routes)}, "receivers": RECEIVERS, **more}
+    metadata = {"namespace": "monitoring", "name": "alertmanager-main"}
+    return {"kind": "Secret", "metadata": metadata, "stringData": {"alertmanager.yaml": json.dumps(config)}}
+
+
+def sent(route, receiver="null", **more):
+    return {"receiver": receiver, "matchers": [route], **more}
+
+
+@pytest.mark.parametrize(
+    ("config", "receiver", "silent", "unproven"),
+    [
+        (alertmanager(), "ops", "", ""),
+        (alertmanager(receiver="null"), "", "receiver null, which tells nobody", ""),
+        (alertmanager(receiver="lost"), "", "receiver lost, which tells nobody", ""),
+        (alertmanager(sent("alertname=GPUIdle")), "", "receiver null", ""),
+        (alertmanager(sent('alertname=~"GPU.+"'), receiver="ops"), "", "receiver null", ""),
+        (alertmanager({"receiver": "null", "match": {"severity": "info"}}), "", "receiver null", ""),
+        (alertmanager({"receiver": "null", "match_re": {"severity": "none|info"}}), "", "receiver null", ""),
+        (alertmanager(sent('{alertname="GPUIdle",namespace="x"}')), "ops", "", ""),
+        (alertmanager(sent('namespace=~"inference,x|inference"')), "", "receiver null", ""),
+        (alertmanager(sent("severity=info", **{"continue": True}), sent("severity=info", "ops")), "ops", "", ""),
+        (alertmanager({"matchers": ["severity=info"], "routes": [sent("team=ml")]}), "", "", "its label team"),
+        (alertmanager(sent("cluster=staging")), "", "", "its label cluster"),
+        (alertmanager(sent("severity=info", "ops", mute_time_intervals=["nights"])), "", "", "by the clock (nights)"),
+        (
+            alertmanager(inhibit_rules=[{"target_matchers": ["severity=info"], "source_matchers": ["alertname=X"]}]),
+            "",
+            "",
+            "inhibits it while an alert of alertname=X fires",
+        ),
+        (alertmanager(inhibit_rules=[{"target_match": {"severity": "warning"}}]), "ops", "", ""),
+    ],
+)
+def test_an_alert_that_alertmanager_tells_nobody_of_is_none(config, receiver, silent, unproven):
+    (made,) = rules.rules_of([grouped(IDLES, labels={"severity": "info", "team": "{{ $labels.team }}"})], Alarm())
+    fired = rules.Evaluated(made, 0.0, labels=frozenset({("namespace", "inference")}))
+    assert routing.delivered(fired, []) == fired
+    told = routing.delivered(fired, routing.routings([config, POD]))
+    assert (told.receiver, told.fires_s is None) == (receiver, not receiver)
+    assert (bool(told.silent), bool(told.unproven)) == (bool(silent), bool(unproven))
+    assert (silent in told.silent, unproven in told.unproven) == (True, True)
 
 
 def test_a_wait_that_cannot_be_read_is_unproven():
