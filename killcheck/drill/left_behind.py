@@ -52,6 +52,8 @@ _MARKED = lazy_re.compile(
     r"\b(?:annotate|label)\b[^\n;&|]{0,400}|\"(?:annotations|labels)\"\s{0,9}:\s{0,9}\{[^}]{0,400}\}"
 )
 _KEY = lazy_re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,100})(?:=|\"\s{0,9}:)")
+#: So many keys of a program are looked for elsewhere in it; more of them are taken to be there.
+_MOST_KEYS = 50
 _SETTLES = "let it go by what is on now, and not by what it kept, or say under assume: why it acts every night"
 
 #: (what it is of, which) -> what is kept there.
@@ -137,5 +139,6 @@ def _is_of(word: str, plural: str) -> bool:
 def _read_back(texts: Sequence[str]) -> set[str]:
     """The keys of labels and annotations that a program sets, and names other than to set or take off."""
     plain = "\n".join(texts).replace("\\", "")
-    keys = {key for marked in _MARKED.findall(plain) for key in _KEY.findall(marked)}
-    return {key for key in keys if re.search(rf"(?<![\w/-]){re.escape(key)}(?![\w/=-]|\"\s*:)", plain)}
+    keys = sorted({key for marked in _MARKED.findall(plain) for key in _KEY.findall(marked)})
+    read = (key for key in keys[:_MOST_KEYS] if re.search(rf"(?<![\w/-]){re.escape(key)}(?![\w/=-]|\"\s*:)", plain))
+    return {*read, *keys[_MOST_KEYS:]}

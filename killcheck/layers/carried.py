@@ -28,7 +28,8 @@ def on_volumes(cron_job: Obj, config_map: Callable[[str], Obj | None]) -> Iterat
     for template in templates(cron_job):
         lasting = dict(_lasting(template.spec))
         scripts = list(_scripts(template.spec, config_map)) if lasting else []
-        for container in (*dig(template.spec, "initContainers", default=[]), *dig(template.spec, "containers")):
+        spec = template.spec
+        for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
             said = " ".join(map(str, (*(container.get("command") or ()), *(container.get("args") or ()), *scripts)))
             for mount in container.get("volumeMounts") or ():
                 if mount.get("name") in lasting and _looked_at(str(mount.get("mountPath")), said):
@@ -37,8 +38,8 @@ def on_volumes(cron_job: Obj, config_map: Callable[[str], Obj | None]) -> Iterat
 
 def _scripts(spec: Obj, config_map: Callable[[str], Obj | None]) -> Iterator[str]:
     for volume in spec.get("volumes") or ():
-        found = config_map(str(dig(volume, "configMap", "name", default="")))
-        yield from map(str, ((found or {}).get("data") or {}).values())
+        name = dig(volume, "configMap", "name")
+        yield from map(str, dig(config_map(str(name)) if name else None, "data", default={}).values())
 
 
 def _entry(cron_job: Obj, mount: Obj, kind: str) -> Entry:

@@ -16,7 +16,7 @@ from killcheck.entries import Entry, Status
 from killcheck.executor.arming import armed_by
 from killcheck.kube import container_logs, schedule
 from killcheck.kube import resources as r
-from killcheck.kube.errors import ApiError, KubeError, NotFound
+from killcheck.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import (
     Obj,
@@ -495,10 +495,18 @@ class DeadMan(LayerRun):
         """Also what its executor keeps where no drill here sees it, and weeks in which its schedule does not fire."""
         seen = self.stage.cluster.real  # there its volumes are what they are
         lying = () if seen else carried.on_volumes(self._declared, self._config_map)
-        late_s = self.stage.kill_path.deadlines_for(self.layer).pods_gone_s
-        lying = (*lying, *unlike.entries(self._declared, self._config_map, late_s))
         rests = seldom.entry(self._declared, self.stage.kill_path, self.layer, self.stage.cluster.loop.now())
-        return [*super().doubts(), *lying, *self._out_of_memory(), *([rests] if rests is not None else [])]
+        mine = [*lying, *self._unlike(), *self._out_of_memory(), *([rests] if rests is not None else [])]
+        return [*super().doubts(), *mine]
+
+    def _unlike(self) -> list[Entry]:
+        """What makes its firings differ, also by its scripts in ConfigMaps; said where these may not be read."""
+        late_s = self.stage.kill_path.deadlines_for(self.layer).pods_gone_s
+        try:
+            return list(unlike.entries(self._declared, self._config_map, late_s))
+        except Forbidden as error:
+            said = f"its scripts are taken to do the same in every firing: they may not be read ({error})"
+            return [Entry(str(self.ref), Status.ASSUMED, said)]
 
     def _config_map(self, name: str) -> Obj | None:
         return self.stage.cluster.kube.find(r.CONFIGMAPS, name, self.ref.namespace)

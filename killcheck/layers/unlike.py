@@ -26,11 +26,20 @@ _ALIKE = "let it do the same in every firing, or say under assume: why it turns 
 def _words(cron_job: Obj, config_map: Callable[[str], Obj | None]) -> Iterator[str]:
     """What the program of a CronJob is made of: its own words, and scripts that lie in ConfigMaps of its namespace."""
     for template in templates(cron_job):
-        for container in (*dig(template.spec, "initContainers", default=[]), *dig(template.spec, "containers")):
+        spec = template.spec
+        for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
             yield "\n".join(map(str, (*(container.get("command") or ()), *(container.get("args") or ()))))
-        for volume in template.spec.get("volumes") or ():
-            found = config_map(str(dig(volume, "configMap", "name", default="")))
-            yield from map(str, ((found or {}).get("data") or {}).values())
+        for name in dict.fromkeys(_mounted(spec)):
+            yield from map(str, dig(config_map(name), "data", default={}).values())
+
+
+def _mounted(spec: Obj) -> Iterator[str]:
+    """The ConfigMaps that the volumes of a pod are made of."""
+    for volume in spec.get("volumes") or ():
+        for source in (volume, *dig(volume, "projected", "sources", default=[])):
+            name = dig(source, "configMap", "name")
+            if name:
+                yield str(name)
 
 
 def entries(cron_job: Obj, config_map: Callable[[str], Obj | None], late_s: float) -> Iterator[Entry]:

@@ -104,13 +104,30 @@ def _not_there(source: str, switch: Obj, *, heard: bool) -> Entry:
 
 def _heeds(stakes: Stakes, switch: Obj, template: PodTemplate, container: Obj, texts: list[str]) -> bool:
     """Whether a program may go by a variable that nothing here sets: its words name one, or are not all known."""
-    script = "\n".join(texts)
     reading = stakes.reading(switch, template)
     programs = {basename(words[0]) for words in reading.commands if words}
-    if reading.not_understood or not programs or not programs <= _KNOWN:
+    if reading.not_understood or not programs or not programs <= _KNOWN or any(map(_ASKS_FOR_MORE.search, texts)):
         return True
-    named = {*_VARIABLE.findall(script), *_EXPANDED.findall(script)}
-    return bool(named - _own(container, script))
+    given = {str(one.get("name")) for one in container.get("env") or () if "value" in one}
+    return any(set(_named(text)) - given - set(_set_before(text)) for text in texts)
+
+
+def _named(text: str) -> dict[str, int]:
+    """The variables that a script names, and where each is first."""
+    found: dict[str, int] = {}
+    for one in (*_VARIABLE.finditer(text), *_EXPANDED.finditer(text)):
+        found[one[1]] = min(one.start(), found.get(one[1], len(text)))
+    return found
+
+
+def _set_before(text: str) -> Iterator[str]:
+    """The variables that a script sets before it names them, on every way through it."""
+    named, branch = _named(text), _BRANCHES.search(text)
+    straight = branch.start() if branch else len(text)
+    for one in _SETS.finditer(text):
+        name = one["name"] or one["each"]
+        if name in named and named[name] >= one.end() and (one["each"] or one.start() < straight):
+            yield name
 
 
 def _queued(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
@@ -178,7 +195,8 @@ def _by_own_clock(stakes: Stakes, switch: Obj) -> Iterator[Entry]:
 
 def _texts(stakes: Stakes, switch: Obj, template: PodTemplate) -> Iterator[str]:
     """The words that its containers are started with, and those of the ConfigMaps that it names: scripts lie there."""
-    yield from (word for one in dig(template.spec, "containers", default=[]) for word in _spoken(one))
+    for kind in ("initContainers", "containers"):
+        yield from (word for one in dig(template.spec, kind, default=[]) for word in _spoken(one))
     named = str(template.spec)
     for (home, name), one in stakes.config_maps.items():
         if home == home_of(switch) and repr(name) in named:
@@ -213,10 +231,22 @@ _SEARCHED = lazy_re.compile(
 #: What Python compares of its environment, there and then or by the name that it gave it.
 _ENVIRON = r"""(?:environ(?:\.get)?\s{0,9}[\[(]|getenv\()\s{0,9}["'](\w+)["']"""
 _COMPARED = lazy_re.compile(_ENVIRON + r"[^\n]{0,80}?(?:==|!=|\bin\b|\bis\b)")
-_NAMED = lazy_re.compile(r"(?m)^[ \t]*(\w+)[ \t]*=[^\n=]{0,80}?" + _ENVIRON)
+_CALLED = lazy_re.compile(r"(?m)^[ \t]*(\w+)[ \t]*=[^\n=]{0,80}?" + _ENVIRON)
 _VARIABLE = lazy_re.compile(r"\$\{?([A-Za-z_]\w*)")
 #: ...as a manifest's own words have it.
 _EXPANDED = lazy_re.compile(r"\$\(([A-Za-z_]\w*)\)")
+#: What a program hears besides: lengths, indirections, arithmetic, all that is set, and what bash and jq do by names.
+_ASKS_FOR_MORE = lazy_re.compile(
+    r"\$\{[#!]|\(\(|\[\[|\s-v\b|\benv\b|environ|(?<!kubectl )\bset\b(?![-\w]|\s+[-+])"
+    r"|\b(?:export|declare|typeset|local)\s+-p"
+)
+#: Where a variable is set: by itself, or one after the other of several.
+_SETS = lazy_re.compile(
+    r"(?:^|;)[ \t]*(?:export[ \t]+)?(?P<name>\w+)=(?:[^\s;&|\"'$(]{0,200}|\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'"
+    r"|\$\([^\n]{0,400}\))[ \t]*(?=;|$)|\b(?:for|read|read -r)[ \t]+(?P<each>\w+)\b",
+    re.MULTILINE,
+)
+_BRANCHES = lazy_re.compile(r"\b(?:if|case|while|until|for|function|trap)\b|&&|\|\||\(\)|[{]\s")
 _MADE = lazy_re.compile(r"\b(?:read(?: -r)?|for|local|export|printf -v) +(\w+)|(?:^|[;&|\s])(\w+)=", re.MULTILINE)
 
 
@@ -227,17 +257,12 @@ def _sealed(obj: Obj) -> bool:
 def _compared(container: Obj, texts: Iterable[str]) -> list[str]:
     """The variables that scripts compare with something, apart from those that they, or a manifest, set."""
     script = "\n".join(texts)
-    own = _own(container, script)
+    own = {str(one.get("name")) for one in container.get("env") or () if "value" in one}
+    own |= {name for pair in _MADE.findall(script) for name in pair}
     asked = [name for said in _tested(script) for name in _VARIABLE.findall(said)]
-    given = list(dict.fromkeys(_NAMED.findall(script)))[:_MOST_NAMED]
+    given = list(dict.fromkeys(_CALLED.findall(script)))[:_MOST_NAMED]
     asked += [*_COMPARED.findall(script), *(variable for name, variable in given if _asks(script, name))]
     return [name for name in dict.fromkeys(asked) if name not in own]
-
-
-def _own(container: Obj, script: str) -> set[str]:
-    """The variables that a container's manifest, or its script, sets."""
-    own = {str(one.get("name")) for one in container.get("env") or () if "value" in one}
-    return own | {name for pair in _MADE.findall(script) for name in pair}
 
 
 def _tested(script: str) -> Iterator[str]:

@@ -196,6 +196,18 @@ def test_target_that_may_make_pods_as_it_ends_is_open_unless_its_program_runs(
         ("/opt/off.sh; {off}=0", True, False, Status.NOT_MODELLED),
         ("{off}=0", True, False, Status.ASSUMED),
         ("N=0; {off}=$N", True, False, Status.ASSUMED),
+        ("for N in 0; do {off}=$N; done", True, False, Status.ASSUMED),
+        ("N=${N:-0}; {off}=$N", True, False, Status.NOT_MODELLED),
+        ("{off}=$N; N=0", True, False, Status.NOT_MODELLED),
+        ("true || N=0; {off}=$N", True, False, Status.NOT_MODELLED),
+        ("N=0 true; {off}=$N", True, False, Status.NOT_MODELLED),
+        ("kubectl get pods -l N=0; {off}=$N", True, False, Status.NOT_MODELLED),
+        ("test ${#N} = 0 && {off}=0", True, False, Status.NOT_MODELLED),
+        ("test $((N)) = 0 && {off}=0", True, False, Status.NOT_MODELLED),
+        ("set | grep -q ^N= || {off}=0", True, False, Status.NOT_MODELLED),
+        ("set -eu; {off}=0", True, False, Status.ASSUMED),
+        ("jq -ne env.N || {off}=0", True, False, Status.NOT_MODELLED),
+        ("grep -q N= /proc/self/environ || {off}=0", True, False, Status.NOT_MODELLED),
     ],
 )
 def test_word_that_would_keep_a_switch_from_acting_is_open_where_it_may_be_elsewhere(

@@ -170,6 +170,22 @@ GENERATION = "kubectl get deploy x -o jsonpath='{.metadata.generation}'"
         ("sleep $((RANDOM % 1800))", "left to chance"),
         ("sleep $((RANDOM % 60))", ""),
         ("n=$((RANDOM % 60)); echo $n\nsleep $n", ""),
+        ("sleep $((RANDOM / 10))", "left to chance"),
+        ("sleep $((RANDOM / 1000))", ""),
+        ("sleep $((RANDOM % 30 * 60))", "left to chance"),
+        ("sleep $((RANDOM % 30))m", "left to chance"),
+        ("sleep ${RANDOM:0:4}", "left to chance"),
+        ("sleep ${RANDOM:0:2}", ""),
+        ("n=$((RANDOM % 30))\nsleep $((n * 60))", "left to chance"),
+        ("n=$((RANDOM % 30))\nsleep ${n}m", "left to chance"),
+        ("until kubectl get ns; do sleep $((2 ** i + RANDOM % 3)); done", ""),
+        ("import random\ntime.sleep(random.randint(0, 30) * 60)", "left to chance"),
+        ("import random\ntime.sleep(random.random() * 60)", ""),
+        ("if ! kubectl get ns > /tmp/out.$$; then exit 1; fi", ""),
+        ('if ! curl -fsS -d "host=$HOSTNAME" http://x; then exit 1; fi', ""),
+        ('[ "$(hostname)" = leader ] || exit', "left to chance"),
+        ("me=$HOSTNAME\n[ $me = leader ] || exit", "left to chance"),
+        ("t=$(date +%s%N); kubectl get ns; [ $(( $(date +%s%N) - t )) -gt 5 ] && echo slow", ""),
         ("kubectl create job off-$RANDOM --from=cronjob/x || exit 1", ""),
         ("case $HOSTNAME in *x) exit;; esac", "left to chance"),
         ("date; curl $API/pods?labelSelector=app%3Dworker&x=a%20b", ""),
@@ -186,6 +202,19 @@ GENERATION = "kubectl get deploy x -o jsonpath='{.metadata.generation}'"
 def test_what_no_number_of_nights_settles_is_open(line: str, words: str) -> None:
     found = [str(entry) for entry in unlike.entries(_cron(line), lambda _: None, 300.0)]
     assert (len(found) == 1 and words in found[0]) if words else not found, found
+
+
+def test_script_that_a_pod_is_given_beside_others_is_read_and_nothing_else_is_asked_for() -> None:
+    job, asked = _cron("/opt/off.sh"), []
+    volumes = [{"name": "tmp", "emptyDir": {}}, {"projected": {"sources": [{"configMap": {"name": "off"}}]}}]
+    job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["volumes"] = volumes
+
+    def config_map(name: str) -> Obj:
+        asked.append(name)
+        return {"data": {"off.sh": "[ $((RANDOM % 2)) = 0 ] && exit"}}
+
+    assert len([*unlike.entries(job, config_map, 300.0)]) == 1
+    assert asked == ["off"]
 
 
 class _Kept:
