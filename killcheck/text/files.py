@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,6 +23,8 @@ __all__ = ["enclosed", "fetch_ahead", "opened", "own", "put", "text_of"]
 LONGEST = 32 << 20
 #: Of a file that no other can take the place of: a mount, or a folder that may not be written.
 _STAYS = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
+#: So long a named pipe's writer may take to come, in milliseconds.
+_WRITER_MS = 5000
 #: Of the files that become others once they are whole.
 _numbers = count()
 
@@ -41,18 +44,42 @@ def enclosed(file: Path, folder: Path) -> bool:
 def text_of(file: Path | str, encoding: str = "utf-8", *, errors: str = "strict") -> str:
     """The text of a file, its lines ended by ``\\n``. ``errors``: as ``bytes.decode`` has it.
 
-    Raises OSError, EFBIG where it is longer than :data:`LONGEST`, and UnicodeDecodeError. Read and decoded in one
-    piece: as text, a folder of CustomResourceDefinitions takes four times as long.
+    Raises OSError, EFBIG where it is longer than :data:`LONGEST`, EPIPE for a named pipe that nobody writes to, and
+    UnicodeDecodeError. Read and decoded in one piece: as text, a folder of CustomResourceDefinitions takes four times
+    as long.
     """
-    with open(file, "rb") as source:  # noqa: PTH123 - a path made of each of ten thousand costs as much as reading it
+    with open(file, "rb", opener=_at_once) as source:  # a Path of each of ten thousand costs as much
         # Room for the longest would be asked for each time. What is no file, or one of the system's, says no size.
         about = os.fstat(source.fileno())
+        begun = b"" if stat.S_ISREG(about.st_mode) else _begun(source.fileno(), about, file)
         length = about.st_size if stat.S_ISREG(about.st_mode) and about.st_size else LONGEST
-        content = source.read(min(length, LONGEST) + 1)
+        content = begun + source.read(min(length, LONGEST) + 1)
     if len(content) > LONGEST:
         raise OSError(errno.EFBIG, f"larger than {LONGEST >> 20} mebibytes", os.fspath(file))
     text = content.decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def _at_once(file: str, flags: int) -> int:
+    """Open without waiting for who writes to a pipe: it may be nobody."""
+    return os.open(file, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _begun(descriptor: int, about: os.stat_result, file: Path | str) -> bytes:
+    """The first byte of a pipe, where it took that to see that somebody writes to it. Raises OSError, EPIPE: nobody."""
+    first: bytes | None = b""
+    if stat.S_ISFIFO(about.st_mode):
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        if not waiting.poll(_WRITER_MS):
+            with suppress(BlockingIOError):  # somebody has it open, and takes his time
+                first = None
+                first = os.read(descriptor, 1)
+            if first == b"":
+                why = f"is a pipe that nobody writes to, after {_WRITER_MS / 1000:g} s: name a file, or start who does"
+                raise OSError(errno.EPIPE, why, os.fspath(file))
+    os.set_blocking(descriptor, True)
+    return first or b""
 
 
 def fetch_ahead(files: Iterable[Path]) -> None:

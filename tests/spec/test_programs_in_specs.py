@@ -49,6 +49,7 @@ def problems(text: str) -> list[str]:
         (layer("command", "command: {argv: [a], timeout: 5}"), "layers[0].command.timeout: expected a duration"),
         (layer("command", "schedule: '0 3 * * *'"), ":6: layers[0]: a command layer needs command, found none"),
         (layer("command", "command: {argv: [a]}, timeZone: Etc/UTC"), "a timeZone without a schedule says nothing"),
+        (layer("dead-man", "container: {name: cron}"), ":6: layers[0]: no container tells when it is fired"),
         (layer("command", "command: {argv: [a]}, schedule: nightly"), "layers[0].schedule: expected a cron schedule"),
         (layer("command", "command: {argv: [a]}, idle: 5m"), ":6: layers[0].idle: a command layer has no idle"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,23 @@ def test_what_is_no_file_is_not_waited_for(tmp_path, kind):
         file.symlink_to("pipe")
     with pytest.raises(OSError, match="is no regular file"):
         opened(file)
+
+
+def test_a_pipe_is_read_as_long_as_somebody_writes_to_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_WRITER_MS", 20)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="nobody writes to") as refused:
+        text_of(pipe)
+    assert refused.value.errno == errno.EPIPE
+    reading, writing = os.pipe()
+    late = threading.Timer(0.1, lambda: (os.write(writing, b"a: 1\n"), os.close(writing)))
+    late.start()
+    try:
+        assert text_of(f"/dev/fd/{reading}") == "a: 1\n"
+    finally:
+        late.join()
+        os.close(reading)
 
 
 @pytest.mark.parametrize("brought", ["link", "file"])

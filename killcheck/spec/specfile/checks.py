@@ -149,6 +149,8 @@ def _layer(path: Path, layer: dict[str, Any], targets: list[str]) -> Iterator[Pr
         yield (*path, "timeZone"), "a timeZone without a schedule says nothing"
     if kind in ("idle-monitor", "dead-man") and "cronJob" in layer and "schedule" in layer:
         yield (*path, "schedule"), "the schedule of a CronJob is read from the CronJob"
+    if kind == "dead-man" and "container" in layer and "schedule" not in layer:
+        yield path, "no container tells when it is fired: give the schedule that its cron goes by ('0 20 * * *')"
     if kind == "idle-monitor" and "cronJob" not in layer and "idle" not in layer:
         yield path, "an idle-monitor that is no CronJob needs idle: how long a target must be idle before it acts"
     yield from _schedule((*path, "schedule"), layer.get("schedule"), layer.get("timeZone"))
