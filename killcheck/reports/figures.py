@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["money", "span", "still_on", "who_notices"]
+__all__ = ["is_late", "money", "span", "still_on", "who_notices"]
 
 
 def span(seconds: float | None) -> str:
@@ -44,6 +44,11 @@ def still_on(result: Mapping[str, Any]) -> str:
     if result.get("stuck_at") in ("alarm", "results"):
         return f"GPUs off after {span(zero)}, and what else must be proven is not so"
     return f"GPUs off after {span(zero)}, and not for good"
+
+
+def is_late(result: Mapping[str, Any]) -> bool:
+    """Whether a drill that left a path exposed saw its GPUs go off, and only too late."""
+    return result["verdict"] == "exposed" and still_on(result).endswith("too late")
 
 
 def who_notices(result: Mapping[str, Any]) -> list[str]:

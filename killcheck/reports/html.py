@@ -42,6 +42,7 @@ def html(story: RunStory, comparison: Comparison | None = None) -> str:
     layers = list(dict.fromkeys(drill.started.layer for drill in story.drills))
     columns = list(dict.fromkeys(_column(drill) for drill in story.drills))
     cells = {(drill.started.layer, _column(drill)): number for number, drill in enumerate(story.drills)}
+    mends = mend.first(drill.result for drill in story.drills if drill.result)
     order = {"error": 0, "warning": 1, "note": 2}
     return template.render(
         story=story,
@@ -50,7 +51,9 @@ def html(story: RunStory, comparison: Comparison | None = None) -> str:
         columns=columns,
         cells=cells,
         comparison=comparison,
-        mends=mend.first(drill.result for drill in story.drills if drill.result),
+        mends=mends,
+        most_mends=mend.HANDFUL,
+        mends_left=mend.rest(mends),
         findings=sorted(story.findings, key=lambda f: (bool(f.get("unproven")), order.get(f["severity"], 3))),
         style=_text("report.css"),
         script=_text("report.js"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from killcheck.reports.figures import money, span
-from killcheck.reports.story import RunStory
+from killcheck.reports.figures import is_late, money, span
+from killcheck.reports.story import DrillStory, RunStory
 
 __all__ = ["sentence"]
 
@@ -21,7 +21,7 @@ def sentence(story: RunStory) -> str:
     if exposed:
         usd = [drill.result.get("usd") for drill in exposed]
         known = None if None in usd else sum(value or 0.0 for value in usd)
-        return f"{len(exposed)} of {len(story.drills)} drill(s) left GPUs on: {money(known)} while they were watched."
+        return f"{_exposed(exposed, len(story.drills))}: {money(known)} while they were watched."
     unsure = [drill for drill in story.drills if drill.standing not in ("survived", "covered", "accepted")]
     if unsure:
         return f"{len(unsure)} of {len(story.drills)} drill(s) prove nothing."
@@ -29,5 +29,14 @@ def sentence(story: RunStory) -> str:
     slowest, accepted = max(times, default=0.0), len(story.drills) - len(times)
     if accepted:
         others = f" Every other turned the GPUs off; the slowest took {span(slowest)}." if times else ""
-        return f"{accepted} of {len(story.drills)} drill(s) left GPUs on, which the policy accepts.{others}"
+        return f"{accepted} of {len(story.drills)} drill(s) are exposed, which the policy accepts.{others}"
     return f"Every drill turned the GPUs off; the slowest took {span(slowest)}."
+
+
+def _exposed(exposed: list[DrillStory], many: int) -> str:
+    """What the GPUs did in drills that left a path exposed."""
+    late = sum(is_late(drill.result) for drill in exposed)
+    if late == len(exposed):
+        return f"{late} of {many} drill(s) turned the GPUs off too late"
+    too = f", {late} turned them off too late" if late else ""
+    return f"{len(exposed) - late} of {many} drill(s) left GPUs on{too}"

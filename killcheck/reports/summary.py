@@ -56,8 +56,9 @@ def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
         lines += ["", "### Mend first", ""]
         lines += [
             f"{number}. **{_md(one.cause)}** ({money(one.usd)}; {_md(', '.join(one.drills))})  \n   {_md(one.remedy)}"
-            for number, one in enumerate(causes, 1)
+            for number, one in enumerate(causes[: mend.HANDFUL], 1)
         ]
+        lines += [f"\n{left}"] if (left := mend.rest(causes)) else []
     errors = [f for f in story.findings if f["severity"] == "error"]
     if errors:
         lines += ["", "### Found by reading", ""]

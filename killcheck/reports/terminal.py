@@ -211,18 +211,20 @@ class Terminal:
             self.console.print("\nThe record ends here: the run was cut short; nothing is proven", style="bold magenta")
 
     def mend_first(self, results: list[dict[str, Any]]) -> None:
-        """The causes that left GPUs on, each once, the most expensive first."""
+        """What one change would mend of what is exposed, the most expensive first."""
         causes = mend.first(results)
         if not causes:
             return
         self.console.print("\nMend first", style="bold")
-        for number, one in enumerate(causes, 1):
+        for number, one in enumerate(causes[: mend.HANDFUL], 1):
             text = Text(f"  {number}. ")
             text.append(_short(one.cause, 200), style="bold")
             text.append(f"  {money(one.usd)}, {len(one.drills)} drill(s)", style="dim")
             if one.remedy:
                 text.append(f"\n     {one.remedy}")
             self.console.say(text, 5)
+        if left := mend.rest(causes):
+            self.console.say(Text(f"  {left}", style="dim"), 5)
 
     def _changes(self, comparison: Comparison) -> None:
         self.console.print(f"\nSince run {comparison.earlier.started.run}", style="bold", markup=False)

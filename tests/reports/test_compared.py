@@ -11,7 +11,7 @@ from report_worlds import FINDING, record, result, story
 from killcheck.cli import main
 from killcheck.reports.compare import compare
 from killcheck.reports.html import html
-from killcheck.reports.mend import first
+from killcheck.reports.mend import HANDFUL, first, rest
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,25 @@ def test_one_cause_of_many_drills_is_mended_once_and_the_dearest_first():
         ]
     )
     assert [(one.usd, len(one.drills)) for one in causes] == [(100.0, 1), (12.0, 2)]
+
+
+def test_what_one_change_mends_is_told_once_and_beyond_a_handful_counted():
+    def exposed(fault, usd, remedy):
+        return result(verdict="exposed", faults=[fault], usd=usd, cause=fault, remedy=remedy)
+
+    second = "add a second layer that covers the same targets"
+    causes = first(
+        [
+            exposed("token-dead", 9.0, f"to survive token-dead: {second} with an identity of its own, and alert"),
+            exposed("egress-denied", 9.0, f"to survive egress-denied: try again, or {second} and acts from elsewhere"),
+            exposed("pdb-blocks", 2.0, "to survive pdb-blocks: expireAfter, or add a layer that ends the machines"),
+            *(exposed(f"f{number}", 1.0, f"to survive f{number}: mend {number}") for number in range(HANDFUL)),
+        ]
+    )
+    assert [(one.usd, len(one.drills)) for one in causes[:3]] == [(18.0, 2), (2.0, 1), (1.0, 1)]
+    assert causes[0].cause == "2 causes, such as token-dead"
+    assert causes[0].remedy == f"{second}. For all of these it has an identity of its own; acts from elsewhere"
+    assert rest(causes) == "and 2 more, $2.00, 2 drill(s): each says its remedy"
 
 
 def test_a_price_nobody_knows_is_no_zero():

@@ -1,8 +1,10 @@
 """Figures as a tired person reads them."""
 
 import pytest
+import report_worlds
 
 from killcheck.reports.figures import still_on
+from killcheck.reports.outcome import sentence
 
 
 def result(gone, drained, *, zero=None):
@@ -23,3 +25,11 @@ def result(gone, drained, *, zero=None):
 )
 def test_an_exposed_drill_says_what_the_gpus_did(drill, said):
     assert still_on(drill) == said
+
+
+def test_what_was_only_late_is_not_told_as_left_on():
+    late = report_worlds.result(verdict="exposed", **result(400.0, 500.0, zero=400.0))
+    on = report_worlds.result(layer="other", verdict="exposed", **result(None, None))
+    assert sentence(report_worlds.story([late])).startswith("1 of 1 drill(s) turned the GPUs off too late: $")
+    both = "1 of 2 drill(s) left GPUs on, 1 turned them off too late: $"
+    assert sentence(report_worlds.story([late, on])).startswith(both)
