@@ -33,10 +33,11 @@ def is_cluster(obj: Obj) -> bool:
 
 def _said(obj: Obj) -> Obj:
     """What a cluster says of Auto Mode; eksctl has both pools where nobody names any."""
-    if is_cluster(obj):
-        return {"nodePools": [], **dig(obj, "spec", "computeConfig", default={})}
     eksctl = str(obj.get("apiVersion", "")).partition("/")[0] == "eksctl.io" and obj.get("kind") == "ClusterConfig"
-    return dig(obj, "autoModeConfig", default={}) if eksctl else {}
+    said = dig(obj, "spec", "computeConfig") if is_cluster(obj) else obj.get("autoModeConfig") if eksctl else None
+    if not isinstance(said, dict):
+        return {}
+    return said if eksctl else {"nodePools": [], **said}
 
 
 def _pool(name: str, architectures: list[str]) -> Obj:

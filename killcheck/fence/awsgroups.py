@@ -14,7 +14,7 @@ from killcheck.fence import attributes
 from killcheck.fence.pools import Pool
 from killcheck.fence.templates import Chosen, Templates, named
 from killcheck.instances.launchable import Launchable
-from killcheck.kube.objects import Obj, dig, items, labels_of, name_of
+from killcheck.kube.objects import Obj, dig, items, labels_of, mappings, name_of
 
 __all__ = ["PAST_SCPS", "auto_scaling_group", "eks_node_group", "from_manifest", "owned_by_node_group"]
 
@@ -130,7 +130,7 @@ def from_manifest(obj: Obj, templates: Templates) -> Iterator[Pool]:
     if kind == "ClusterConfig" and group == "eksctl.io":
         yield from _eksctl(obj, templates)
     elif kind == "AWSManagedMachinePool":
-        template = spec.get("awsLaunchTemplate") or {}  # its text, not a template of the account
+        template: Obj = dict(*mappings(spec.get("awsLaunchTemplate"))[:1])  # its text, not a template of the account
         types = [one for one in (spec.get("instanceType"), template.get("instanceType")) if one]
         yield eks_node_group(
             {

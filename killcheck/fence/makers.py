@@ -16,7 +16,7 @@ from typing import Any
 from killcheck.entries import Becomes, leaves
 from killcheck.executor import ApiCall, Reading, read
 from killcheck.kube.furniture import FURNITURE, PARTS, is_gitops
-from killcheck.kube.machine_texts import MAKES
+from killcheck.kube.machine_texts import MAKES, made_by_lines
 from killcheck.kube.objects import Obj, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
@@ -50,7 +50,7 @@ _NO_MACHINES = (
     *("karpenter.sh", "karpenter.k8s.aws", "karpenter.azure.com", "eks.amazonaws.com", "eksctl.io"),
 )
 #: ...but these below them.
-_MACHINES = ("machine.openshift.io", "hive.openshift.io", "hypershift.openshift.io")
+_MACHINES = ("machine.openshift.io", "autoscaling.openshift.io", "hive.openshift.io", "hypershift.openshift.io")
 #: Services of clouds without any machine of one's own, as Crossplane, ACK and Config Connector call their groups.
 _SERVICES = lazy_re.compile(
     r"(s3|iam|kms|sqs|sns|rds|route53\w*|dynamodb|secretsmanager|ecr\w*|cloudwatch\w*|elasticache|acm|efs|lambda|ssm"
@@ -58,14 +58,27 @@ _SERVICES = lazy_re.compile(
     r"|bigquery|serviceusage|resourcemanager|cloudplatform|keyvault|managedidentity|authorization|insights)"
     r"(\.\w+)*\.(upbound\.io|crossplane\.io|services\.k8s\.aws|cnrm\.cloud\.google\.com|azure\.com)"
 )
-#: Kinds that launch nothing in groups that have others: networks, rights, configuration.
+#: Groups of clouds, and kinds in them that launch nothing beside others that do: networks, rights, configuration.
+_CLOUDS = (
+    ".upbound.io",
+    ".crossplane.io",
+    ".services.k8s.aws",
+    ".cnrm.cloud.google.com",
+    ".azure.com",
+    "cluster.x-k8s.io",
+)
 _KINDS = lazy_re.compile(
     r"VPC\w*|Subnet\w*|SecurityGroup\w*|RouteTable\w*|Route|InternetGateway|N[Aa][Tt]Gateway|Elastic[Ii][Pp]\w*|\w*Network"
     r"|Addon|AccessEntry|PodIdentityAssociation|FargateProfile|IdentityProviderConfig|\w*ProviderConfig(Usage)?"
     r"|CompositeResourceDefinition|EnvironmentConfig|Function|ResourceGroup|ComputeAddress|ComputeFirewall|ComputeDisk"
 )
-#: What Karpenter launches by.
-_POOLS = frozenset({"nodepools", "nodeclaims", "nodeoverlays", "ec2nodeclasses", "aksnodeclasses"})
+#: What Karpenter, Cluster API and OpenShift launch by.
+_POOLS = frozenset(
+    {"nodepools", "nodeclaims", "nodeoverlays", "ec2nodeclasses", "aksnodeclasses", "nodeclasses", "gcenodeclasses"}
+    | {"machinedeployments", "machinepools", "machinesets", "machines", "machineautoscalers", "awsmanagedmachinepools"}
+)
+#: Groups whose objects are programs, and hold them in ways of their own.
+_FIRED = ("argoproj.io", "tekton.dev")
 
 
 def launches_nothing(obj: Obj) -> bool:
@@ -78,7 +91,11 @@ def launches_nothing(obj: Obj) -> bool:
     if group.endswith(_MACHINES):
         return False
     below = any(group == one or group.endswith(f".{one}") for one in _NO_MACHINES)
-    return below or _SERVICES.fullmatch(group) is not None or _KINDS.fullmatch(kind) is not None
+    return (
+        below
+        or _SERVICES.fullmatch(group) is not None
+        or (group.endswith(_CLOUDS) and _KINDS.fullmatch(kind) is not None)
+    )
 
 
 @leaves("fences", "custom resources of groups that are not known, charts and folders from elsewhere", Becomes.UNPROVEN)
@@ -103,11 +120,23 @@ def _programs(objects: Sequence[Obj]) -> Iterator[str]:
     """What pods run that writes pools, or makes them by a cloud's command line."""
     maps = {(namespace_of(one), name_of(one)): one for one in objects if one.get("kind") == "ConfigMap"}
     for obj in objects:
-        for template in templates(obj):
-            found = next(_widens(read(template.spec, namespace_of(obj), maps)), "")
-            if found:
-                yield f"{ref_of(obj)} may widen a pool ({found}), and what it makes of it is not evaluated"
-                break
+        read_of = (read(template.spec, namespace_of(obj), maps) for template in templates(obj))
+        found = next((said for reading in read_of for said in _widens(reading)), None) or next(_steps(obj), None)
+        if found is not None:
+            yield f"{ref_of(obj)} may widen a pool ({found}), and what it makes of it is not evaluated"
+
+
+def _steps(obj: Obj) -> Iterator[str]:
+    """The lines of workflows and pipelines that make pools, wherever in them these are."""
+    fired = str(obj.get("apiVersion", "")).partition("/")[0].endswith(_FIRED) and not is_gitops(obj)
+    waiting, seen = [obj.get("spec")] if fired else [], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            yield from made_by_lines(node)
+        elif isinstance(node, (dict, list)) and id(node) not in seen:
+            seen.add(id(node))
+            waiting += node.values() if isinstance(node, dict) else [*node, " ".join(map(str, node))]
 
 
 def _widens(reading: Reading) -> Iterator[str]:
@@ -120,21 +149,21 @@ def _widens(reading: Reading) -> Iterator[str]:
 
 def _widens_a_pool(call: ApiCall) -> bool:
     pools = call.resource in _POOLS and not call.verb.startswith("delete") and not call.marks
-    return pools and not _lets_nothing_through(call.body)
+    return pools and not (call.subresource == "scale" and call.replicas == 0) and not _lets_nothing_through(call.body)
 
 
 def _lets_nothing_through(body: str) -> bool:
-    """Whether a patch sets limits to zero, and nothing else: a kill path's own."""
+    """Whether a patch sets limits or replicas to zero, and nothing else: a kill path's own."""
     try:
         patch = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     if isinstance(patch, list):
         paths = [str(one.get("path")) if isinstance(one, dict) else "" for one in patch]
         limits = [one.get("value") for one in patch if isinstance(one, dict)]
         return bool(paths) and all(path.startswith("/spec/limits") for path in paths) and all(map(_zero, limits))
     spec = patch.get("spec") if isinstance(patch, dict) and set(patch) == {"spec"} else None
-    return isinstance(spec, dict) and set(spec) == {"limits"} and _zero(spec["limits"])
+    return isinstance(spec, dict) and set(spec) <= {"limits", "replicas"} and _zero(spec)
 
 
 def _zero(value: Any) -> bool:

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from killcheck.fence.pools import Pool
 from killcheck.instances.catalogue import Catalogue, InstanceType
 from killcheck.instances.launchable import Launchable
-from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.kube.objects import Obj, dig, items, name_of
 from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
@@ -92,7 +92,7 @@ def gke_pool(pool: Mapping[str, Any], catalogue: Catalogue, cluster: str = "") -
     """A node pool as ``gcloud container node-pools describe --format json`` prints it."""
     config = pool.get("config") or {}
     shape = _gcp_shape(str(config.get("machineType", "e2-medium")), config.get("accelerators") or (), catalogue)
-    zones = max(1, len(pool.get("locations") or ()))
+    zones = max(1, len(items(pool.get("locations"))))
     scaling = pool.get("autoscaling") or {}
     if scaling.get("enabled"):
         total = scaling.get("totalMaxNodeCount")

@@ -116,8 +116,13 @@ def _kinds_of(match: Any) -> Iterator[str]:
 
 
 def _kyverno_kind(text: str) -> bool:
-    """``NodePool``, ``karpenter.sh/v1/NodePool``, ``NodePool/status``, ``Node*``, a variable: any part may be it."""
-    return "{{" in text or any(fnmatchcase(kind, part) for part in text.split("/") for kind in _KINDS)
+    """``NodePool``, ``karpenter.sh/v1/NodePool``, ``NodePool/status``, ``Node*``, a variable.
+
+    Of a group and a version, whatever stands for them, the part that begins as kinds do is the kind.
+    """
+    parts = text.split("/")
+    kinds = [part for part in parts if part[:1].isupper()] or parts
+    return "{{" in text or any(fnmatchcase(kind, part) for part in kinds for kind in _KINDS)
 
 
 def _matches(obj: Obj) -> bool:

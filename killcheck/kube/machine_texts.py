@@ -21,7 +21,8 @@ SCRIPTS = frozenset({".sh", ".bash"})
 SUFFIXES = frozenset({".hcl", ".bicep"}) | SCRIPTS
 #: A cloud's command line that makes pools or machines, or says how large one may become.
 MAKES = lazy_re.compile(
-    r"\b(eksctl create (nodegroup|cluster)|gcloud (\w+ )*(node-pools|clusters|instances|instance-groups managed) create"
+    r"\b(eksctl create (nodegroup|cluster)"
+    r"|gcloud (\w+ ){0,8}(node-pools|clusters|instances|instance-groups managed) create"
     r"|az (aks nodepool add|(aks|vm|vmss) create)|aws eks create-nodegroup|aws autoscaling create-auto-scaling-group"
     r"|aws ec2 (run-instances|create-fleet|request-spot-)|(terraform|tofu|terragrunt) (\S+ ){0,8}apply"
     r"|pulumi (\S+ ){0,8}up|cdk (\S+ ){0,8}deploy)\b"

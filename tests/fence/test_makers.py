@@ -25,6 +25,10 @@ def patch(body: str) -> dict[str, Any]:
     return program("kubectl", "patch", "nodepool", "gpu", "--type=merge", "-p", body)
 
 
+def workflow(template: dict[str, Any]) -> dict[str, Any]:
+    return obj("argoproj.io/v1alpha1", "CronWorkflow", spec={"workflowSpec": {"templates": [template]}})
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -48,6 +52,17 @@ def patch(body: str) -> dict[str, Any]:
             "update-nodegroup-config",
         ),
         (program("aws", "eks", "update-nodegroup-config", "--scaling-config", "minSize=0,maxSize=0"), ""),
+        (obj("autoscaling.openshift.io/v1beta1", "MachineAutoscaler"), "autoscaling.openshift.io is not known"),
+        (obj("kro.run/v1alpha1", "ResourceGroup"), "kro.run is not known"),
+        (obj("machines.example.io/v1", "Function"), "machines.example.io is not known"),
+        (obj("ec2.aws.upbound.io/v1beta1", "Subnet"), ""),
+        (program("kubectl", "scale", "machinedeployment", "gpu", "--replicas=9"), "machinedeployments"),
+        (program("kubectl", "scale", "machineset", "gpu", "--replicas=0"), ""),
+        (patch("[" * 100_000), "patch nodepools.karpenter.sh"),
+        (workflow({"script": {"source": "set -e\neksctl create nodegroup --cluster c"}}), "eksctl create nodegroup"),
+        (workflow({"container": {"command": ["eksctl", "create", "nodegroup"]}}), "eksctl create nodegroup"),
+        (workflow({"script": {"source": "kubectl scale deploy/x --replicas=0"}}), ""),
+        (obj("tekton.dev/v1", "Task", spec={"steps": [{"script": "pulumi up --yes"}]}), "pulumi up"),
     ],
 )
 def test_whatever_may_launch_machines_is_told(given: dict[str, Any], told: str) -> None:
@@ -68,6 +83,8 @@ def test_many_of_a_kind_are_one_sentence() -> None:
         (obj("eksctl.io/v1alpha5", "ClusterConfig", autoModeConfig={"enabled": True}), 2),
         (obj("eksctl.io/v1alpha5", "ClusterConfig", autoModeConfig={"enabled": True, "nodePools": []}), 0),
         (obj("eksctl.io/v1alpha5", "ClusterConfig"), 0),
+        (obj("eksctl.io/v1alpha5", "ClusterConfig", autoModeConfig=True), 0),
+        (obj("eks.services.k8s.aws/v1alpha1", "Cluster", spec={"computeConfig": ["x"]}), 0),
         (obj("eks.services.k8s.aws/v1alpha1", "Cluster", spec={"computeConfig": {"enabled": True}}), 0),
         (
             obj(
