@@ -22,6 +22,7 @@ from killcheck.text.values import replace
 
 __all__ = ["Listed", "programs", "read", "served", "served_groups", "starters"]
 
+_ADMISSION = "admissionregistration.k8s.io"
 #: Without these nobody can say what holds GPUs.
 _NEEDED = (r.NODES, r.PODS, r.DEPLOYMENTS, r.STATEFULSETS, r.REPLICASETS, r.DAEMONSETS, r.JOBS, r.CRONJOBS)
 #: Without these some questions stay open, and say so.
@@ -45,6 +46,10 @@ _HELPFUL = (
     r.RESOURCECLAIMTEMPLATES,
     r.VALIDATINGWEBHOOKS,
     r.MUTATINGWEBHOOKS,
+    Resource(_ADMISSION, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", False),
+    Resource(_ADMISSION, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", False),
+    Resource("kyverno.io", "v1", "clusterpolicies", "ClusterPolicy", False),
+    Resource("kyverno.io", "v1", "policies", "Policy"),
     r.NODEPOOLS,
     r.NODECLAIMS,
     r.SCALEDOBJECTS,
