@@ -7,13 +7,16 @@ Sources: Argo CD's Application (spec.source, spec.sources: chart, path) and Appl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from posixpath import normpath
+from typing import Any, NamedTuple
 
 from killcheck.kube.furniture import is_gitops
-from killcheck.kube.objects import Obj, dig, mappings, ref_of
+from killcheck.kube.objects import Obj, dig, mappings, namespace_of, ref_of
 from killcheck.text import lazy_re
+from killcheck.text.files import text_of
+from killcheck.text.shown import brief
 
 __all__ = ["elsewhere"]
 
@@ -30,59 +33,105 @@ _CHARTS = frozenset(
     """.split()
 )
 _POOLS = lazy_re.compile(r"(?i)node_?(pool|class|claim|group)|karpenter\.sh|instance_?types?|machine_?(type|pool)")
+#: Flux's sources that have folders.
+_SOURCES = frozenset({"GitRepository", "Bucket", "OCIRepository"})
+#: Kind, namespace, name.
+_Place = tuple[str, str, str]
+_REMOTE = lazy_re.compile(r"(?m)^[ \t]*url[ \t]*=[ \t]*(\S+)")
 #: So many folders above what was named belong to its repository at the most.
 _HIGHEST = 12
 
 
-def elsewhere(objects: Iterable[Obj], roots: Sequence[Path]) -> Iterator[str]:
+class _Applied(NamedTuple):
+    """``path``: of a folder in the repository ``url``; None: it is no folder."""
+
+    said: str
+    path: str | None = None
+    url: str = ""
+
+
+def elsewhere(objects: Sequence[Obj], roots: Sequence[Path]) -> Iterator[str]:
     """What each of them applies that nobody read, in a few words. ``roots``: what is read."""
-    for obj in objects:
-        if is_gitops(obj) and obj.get("kind") not in ("HelmRepository", "AppProject"):
-            for what in dict.fromkeys(_applied(obj)):
-                if what is not None and not (what.startswith("path ") and _is_read(what[5:], roots)):
-                    yield f"what {ref_of(obj)} applies ({what})"
+    urls = {_place(obj, obj): str(dig(obj, "spec", "url", default="")) for obj in objects if obj.get("kind") in _SOURCES}
+    for obj in filter(is_gitops, objects):
+        if obj.get("kind") not in ("HelmRepository", "AppProject"):
+            for one in dict.fromkeys(_applied(obj, urls)):
+                if one is not None and (one.path is None or not any(_reads(root, one.path, one.url) for root in roots)):
+                    yield f"what {ref_of(obj)} applies ({one.said})"
 
 
-def _applied(obj: Obj) -> Iterator[str | None]:
-    """Charts and paths; None for a chart that makes no pools."""
+def _applied(obj: Obj, urls: Mapping[_Place, str]) -> Iterator[_Applied | None]:
+    """Charts and paths; None for a chart that makes no pools. ``urls``: of the sources that Flux's objects refer to."""
     spec, kind = obj.get("spec") or {}, obj.get("kind")
     if kind == "ApplicationSet":
         spec = dig(spec, "template", "spec", default={})
     if kind in ("Application", "ApplicationSet"):
         sources = [*mappings(spec.get("sources")), *([spec["source"]] if isinstance(spec.get("source"), dict) else [])]
-        yield from (_chart(one["chart"], one.get("helm")) if one.get("chart") else _path(one) for one in sources)
+        yield from (_chart(one["chart"], one.get("helm")) if one.get("chart") else _of_argo(one) for one in sources)
     elif kind == "HelmRelease":
         chart = dig(spec, "chart", "spec", default={})
-        of_git = dig(chart, "sourceRef", "kind") in ("GitRepository", "Bucket")
-        yield f"path {chart.get('chart')}" if of_git else _chart(chart.get("chart"), spec.get("values"))
+        source = dig(chart, "sourceRef", default={})
+        of_git = dig(source, "kind") in _SOURCES
+        name, url = chart.get("chart"), urls.get(_place(obj, source), "")
+        yield _path(name, url) if of_git else _chart(name, spec.get("values"))
     elif kind == "Kustomization":
-        yield _path(spec)
+        yield _path(spec.get("path"), urls.get(_place(obj, dig(spec, "sourceRef", default={})), ""))
     else:
-        yield f"by {str(obj.get('apiVersion')).rpartition('/')[0]}"
+        yield _Applied(f"by {str(obj.get('apiVersion')).rpartition('/')[0]}")
 
 
-def _path(source: Obj) -> str | None:
+def _place(beside: Obj, ref: Obj) -> _Place:
+    """Kind, namespace and name of an object, or of one that is referred to: where no namespace is said, beside it."""
+    meta = ref.get("metadata") or ref
+    return str(ref.get("kind")), str(meta.get("namespace") or namespace_of(beside)), str(meta.get("name"))
+
+
+def _of_argo(source: Obj) -> _Applied | None:
     if source.get("ref") and not source.get("path"):
         return None  # values of another source
-    return f"path {source.get('path') or '.'!s}"
+    return _path(source.get("path"), str(source.get("repoURL") or ""))
 
 
-def _chart(name: Any, values: Any) -> str | None:
+def _path(path: Any, url: str) -> _Applied:
+    return _Applied(f"path {brief(str(path or '.'))}", str(path or "."), url)
+
+
+def _chart(name: Any, values: Any) -> _Applied | None:
     known = str(name).rpartition("/")[2] in _CHARTS and not _POOLS.search(json.dumps(values, default=str))
-    return None if known else f"chart {name}"
+    return None if known else _Applied(f"chart {brief(str(name))}")
 
 
-def _is_read(path: str, roots: Sequence[Path]) -> bool:
-    """Whether a path of a repository is a folder of what is read, or one above it that has nothing else of the kind."""
-    wanted = path.removeprefix("./").strip("/")
+def _reads(root: Path, path: str, url: str) -> bool:
+    """Whether a path of a repository is a folder of what is read, or one above it that has nothing else of the kind.
+
+    Another repository may have a folder of that name: the checkout's own remotes say which it is. All of a repository
+    is read only where they say that it is this one.
+    """
     if "{" in path:
         return False
-    for root in roots:
+    try:
         here = root.resolve()
         above = [here, *list(here.parents)[:_HIGHEST]]
         top = next((i for i, one in enumerate(above) if (one / ".git").exists()), 0)
-        for parent in above[: top + 1]:
-            target = (parent / wanted).resolve()
-            if target.exists() and target.is_relative_to(here):
-                return True
-    return False
+        own = _remotes(above[top] / ".git" / "config")
+        wanted = normpath(path.strip("/"))
+        whole = wanted == "."
+        if (url and own and _name(url) not in own) or (whole and not (url and own)):
+            return False
+        targets = [(one / wanted).resolve() for one in above[top if whole else 0 : top + 1]]
+        return any(target.exists() and target.is_relative_to(here) for target in targets)
+    except (OSError, ValueError):  # no path of any file
+        return False
+
+
+def _remotes(config: Path) -> frozenset[str]:
+    """The names of the repositories that a checkout has as remotes; empty: it does not say."""
+    try:
+        return frozenset(map(_name, _REMOTE.findall(text_of(config))))
+    except (OSError, ValueError):
+        return frozenset()
+
+
+def _name(url: str) -> str:
+    """What a repository is called, whoever has it, and by whichever way it is reached."""
+    return url.rstrip("/").removesuffix(".git").replace(":", "/").rpartition("/")[2].lower()

@@ -19,21 +19,23 @@ __all__ = ["MAKES", "SCRIPTS", "SUFFIXES", "made_by_lines", "makes"]
 #: Files of these are looked at for it, beside YAML and JSON.
 SCRIPTS = frozenset({".sh", ".bash"})
 SUFFIXES = frozenset({".hcl", ".bicep"}) | SCRIPTS
+#: Options of a command line, and what it is about, before what it is to do.
+_ON = r"(?:\S+ +){0,8}"
 #: A cloud's command line that makes pools or machines, or says how large one may become.
 MAKES = lazy_re.compile(
-    r"\b(eksctl create (nodegroup|cluster)"
-    r"|gcloud (\w+ ){0,8}(node-pools|clusters|instances|instance-groups managed) create"
-    r"|az (aks nodepool add|(aks|vm|vmss) create)|aws eks create-nodegroup|aws autoscaling create-auto-scaling-group"
-    r"|aws ec2 (run-instances|create-fleet|request-spot-)|(terraform|tofu|terragrunt) (\S+ ){0,8}apply"
-    r"|pulumi (\S+ ){0,8}up|cdk (\S+ ){0,8}deploy)\b"
-    r"|--?max-(size|nodes|count)[= ]0*[1-9]|\bmaxSize[\"']?[=:] ?0*[1-9]"
+    rf"\b(eksctl +{_ON}create +(nodegroup|cluster)"
+    rf"|gcloud +{_ON}(node-pools|clusters|instances|instance-groups +managed) +create"
+    rf"|az +{_ON}(aks +nodepool +add|(aks|vm|vmss) +create)|aws +{_ON}eks +create-nodegroup"
+    rf"|aws +{_ON}autoscaling +create-auto-scaling-group|aws +{_ON}ec2 +(run-instances|create-fleet|request-spot-)"
+    rf"|(terraform|tofu|terragrunt) +{_ON}apply|pulumi +{_ON}up|cdk +{_ON}deploy)\b"
+    r"|--?(max-(size|nodes|count)|nodes-max|num-nodes|node-count|new-capacity)[= ]0*[1-9]|\bmaxSize[\"']?[=:] ?0*[1-9]"
 )
 _TYPES = lazy_re.compile(
     r"AWS::(?:EKS::Nodegroup|AutoScaling::AutoScalingGroup|EC2::(?:Instance|EC2Fleet|SpotFleet)\b"
     r"|Batch::ComputeEnvironment|SageMaker::(?:NotebookInstance|Endpoint|Cluster)\b|CloudFormation::Stack\b)"
     r"|Microsoft\.(?:ContainerService/managedClusters|Compute/virtualMachine)\w*"
     r"|(?:container|compute)\.(?:v1|beta)\.(?:nodePool|cluster|instance)\b"
-    r"|(?<=type: )(?:aws:(?:eks|ec2|autoscaling)|gcp:(?:container|compute)|azure-native:\w+)[\w/.-]*:\w+"
+    r"|(?<=type: )(?:aws:(?:eks|ec2|autoscaling)|gcp:(?:container|compute)|azure-native:(?=\w))[\w/.-]*:\w+"
 )
 _MODULES = lazy_re.compile(
     r"(?m)^[ \t]*(?:-[ \t]+)?((?:\w+\.){0,2}(?:eks_nodegroup|ec2_instance|ec2_asg|autoscaling_group|ec2_spot_instance"

@@ -9,7 +9,6 @@ variable gives is not known, and not guessed.
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.text import lazy_re
+from killcheck.text.jsontext import from_text
 
 __all__ = ["JSON", "SUFFIXES", "costing", "floors", "launching", "launching_json"]
 
@@ -46,7 +46,7 @@ _TYPES = lazy_re.compile(
     r"\b(?:instance_types?|machine_type|vm_size|node_type|sku(?:_name)?)\s*=\s*(\[[^\]]{0,4000}\]|[^\n,}]+)"
 )
 _KNOWN = lazy_re.compile(r'[\s\[\],]*(?:"[^"$%]*"[\s\[\],]*)+')
-_SOURCE = lazy_re.compile(r'(?m)^\s*source\s*=\s*"([^"\n]*)"')
+_SOURCE = lazy_re.compile(r'(?m)^[ \t]*source\s*=\s*"([^"\n]*)"')
 #: Modules of the registry that are well known, by their names, and which of these nodes come from.
 _REGISTRY = lazy_re.compile(
     r"(?:terraform-(?:aws|google|ibm|alicloud|oci)-modules|Azure|aws-ia|cloudposse)/([\w-]+)/\w+"
@@ -96,7 +96,7 @@ def costing(text: str) -> Iterator[str]:
 def launching_json(text: str) -> Iterator[str]:
     """The same of Terraform's JSON, where nothing is told apart: resources that nodes come from, and modules, all."""
     try:
-        found = json.loads(text)
+        found = from_text(text)
     except ValueError:
         yield "Terraform that is no JSON"
         return

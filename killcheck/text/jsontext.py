@@ -17,7 +17,7 @@ def loads(text: str | bytes) -> Any:
     """As :func:`json.loads`. Raises what that raises."""
     try:
         return msgspec.json.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError):  # half a surrogate pair, NaN, a mark of byte order - or no JSON
+    except (msgspec.MsgspecError, UnicodeError):  # half a surrogate pair, NaN, a mark of byte order - or no JSON
         return json.loads(text)
 
 

@@ -426,6 +426,14 @@ def test_a_folder_of_charts_alone_is_told_and_stops_nothing(tmp_path: Path):
             ["eksctl create nodegroup --name g"],
         ),
         ("off.sh", "aws autoscaling update-auto-scaling-group --max-size 0\ngcloud compute instances stop a\n", []),
+        ("off.sh", "gcloud container clusters resize c --num-nodes 0\n", []),
+        ("up.sh", "gcloud --quiet container node-pools  create g\n", ["gcloud --quiet container node-pools  create g"]),
+        ("up.sh", "eksctl scale nodegroup --name g --nodes-max=4\n", ["eksctl scale nodegroup --name g --nodes-max=4"]),
+        ("a.tf.json", "[" * 5_000, ["Terraform that is no JSON"]),
+        # read in a time that grows with their length
+        ("up.sh", "gcloud " * 14_000, []),
+        ("c.yaml", "type: azure-native:" + "a" * 100_000, []),
+        ("a.tf", 'module "m" {' + "\n" * 100_000 + "}\n", []),
     ],
 )
 def test_what_else_makes_machines_is_told_to_fences(name: str, text: str, made: list[str], tmp_path: Path) -> None:
@@ -440,12 +448,18 @@ def test_what_else_makes_machines_is_told_to_fences(name: str, text: str, made: 
         ({"chart": "pools", "repoURL": "https://example.com"}, "chart pools"),
         ({"chart": "karpenter", "repoURL": "https://example.com"}, ""),
         ({"chart": "karpenter", "helm": {"values": "nodePool: {}"}}, "chart karpenter"),
-        ({"path": "here", "repoURL": "https://example.com"}, ""),
-        ({"path": "away", "repoURL": "https://example.com"}, "path away"),
+        ({"path": "here", "repoURL": "https://example.com/us/infra"}, ""),
+        ({"path": "away", "repoURL": "https://example.com/us/infra"}, "path away"),
+        ({"path": "here", "repoURL": "https://example.com/us/other.git"}, "path here"),
+        ({"path": ".", "repoURL": "https://example.com/us/infra/"}, ""),
+        ({"path": "./", "repoURL": "https://example.com/us/other"}, "path ./"),
+        ({"path": "here/.."}, "path here/.."),
+        ({"path": "a\0b"}, "path a\0b"),
+        ({"path": "b" * 300}, f"path {'b' * 300}"),
     ],
 )
 def test_what_a_source_applies_from_elsewhere_is_told_to_fences(source: dict, told: str, tmp_path: Path) -> None:
-    (tmp_path / "here").mkdir()
+    write(tmp_path, {"here/.keep": "", ".git/config": '[remote "origin"]\n\turl = git@example.com:us/Infra.git\n'})
     app = {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "Application",

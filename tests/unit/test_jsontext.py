@@ -14,6 +14,7 @@ READ = [
     b"NaN",
     b'"\\ud83d\\ude00 \\ud800 \\u0000 \xc3\xa9"',
     b"\xef\xbb\xbf[1]",
+    '"\ud800"',
 ]
 
 
