@@ -13,6 +13,7 @@ from enum import StrEnum
 from itertools import islice
 
 from killcheck.text import lazy_re
+from killcheck.text.redaction import redact
 
 __all__ = ["Asked", "asked", "dates_named", "days_named", "own_clock", "tossed"]
 
@@ -144,7 +145,7 @@ def tossed(texts: Iterable[str], most_s: float) -> str | None:
         tosses = dict.fromkeys(islice(filter(_OWN.search, lines), _MOST_TOSSES))
         found = next(iter((*counted, *(line for line in tosses if _goes_by(line, lines, most_s)))), None)
         if found is not None:
-            return found.strip()[:_SHOWN]
+            return _shown(found)
     return None
 
 
@@ -188,6 +189,10 @@ def _counts_off(line: str) -> bool:
 _SHOWN = 60
 
 
+def _shown(line: str) -> str:
+    return redact(line.strip())[:_SHOWN]
+
+
 def own_clock(texts: Iterable[str]) -> str | None:
     """The words by which a program that goes by the calendar asks this host's clock; None: it does not.
 
@@ -197,7 +202,7 @@ def own_clock(texts: Iterable[str]) -> str | None:
         plain = _STAMPS.sub("+", text)
         found = next((word for word in _UNTOLD.finditer(plain) if _is_asked(word, plain)), None)
         if found is not None:
-            return " ".join(found[0].strip(";&|`( ").split())[:_SHOWN]
+            return _shown(" ".join(found[0].strip(";&|`( ").split()))
     return None
 
 

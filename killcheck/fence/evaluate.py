@@ -24,6 +24,7 @@ from killcheck.instances.launchable import Launchable, launchable
 from killcheck.kube.machine_floors import is_pattern
 from killcheck.kube.objects import Obj, name_of
 from killcheck.spec.killpath import NodePool
+from killcheck.text.redaction import clean
 from killcheck.text.values import replace
 
 __all__ = ["evaluate", "pools_of", "would"]
@@ -103,13 +104,13 @@ def evaluate(
     places = (*unread, *(costing if every_node else ()))
     stand = foreign_nodes.unread(nodes, world.pools, asked=account is not None)
     passed_over = [*doubts, *(one.said for one in stand if one.devices or every_node), *_not_read(places)]
-    unknown = (*world.unknown, *absent.unread(named, found, world.pools), *passed_over)
+    unknown = clean((*world.unknown, *absent.unread(named, found, world.pools), *passed_over))
     unknown += () if world.pools or account is not None else (absent.NO_POOL,)
     unknown += () if account is not None else tuple(absent.autoscaled(found, world.pools))
     cluster = _together(results, judge_together(world.pools, ceiling, unknown))
     standing = [pool for pool in world.pools if not pool.name.startswith("RBAC/")]
     findings = tuple(queues(found, [] if passed_over or any(pool.blind for pool in standing) else standing))
-    notes = (*world.notes, *authority.moved_by(found), *ceilings(found, world.pools))
+    notes = clean((*world.notes, *authority.moved_by(found), *ceilings(found, world.pools)))
     return FenceReport(tuple(results), cluster, notes, catalogue.sources, findings)
 
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from killcheck.entries import Becomes, leaves
 from killcheck.executor import ApiCall, Reading, read
 from killcheck.kube.furniture import FURNITURE, PARTS, is_gitops
-from killcheck.kube.machine_texts import MAKES, made_by_lines
+from killcheck.kube.machine_texts import made_by_lines
 from killcheck.kube.objects import Obj, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
@@ -142,9 +143,7 @@ def _steps(obj: Obj) -> Iterator[str]:
 def _widens(reading: Reading) -> Iterator[str]:
     yield from (str(call) for call in reading.writes if _widens_a_pool(call))
     for words in reading.commands:
-        text = " ".join(words)
-        if MAKES.search(text):
-            yield text[:60]
+        yield from islice(made_by_lines(" ".join(words)), 1)
 
 
 def _widens_a_pool(call: ApiCall) -> bool:

@@ -52,7 +52,9 @@ class _Applied(NamedTuple):
 
 def elsewhere(objects: Sequence[Obj], roots: Sequence[Path]) -> Iterator[str]:
     """What each of them applies that nobody read, in a few words. ``roots``: what is read."""
-    urls = {_place(obj, obj): str(dig(obj, "spec", "url", default="")) for obj in objects if obj.get("kind") in _SOURCES}
+    urls = {
+        _place(obj, obj): str(dig(obj, "spec", "url", default="")) for obj in objects if obj.get("kind") in _SOURCES
+    }
     for obj in filter(is_gitops, objects):
         if obj.get("kind") not in ("HelmRepository", "AppProject"):
             for one in dict.fromkeys(_applied(obj, urls)):

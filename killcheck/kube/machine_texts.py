@@ -13,16 +13,19 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from killcheck.text import lazy_re
+from killcheck.text.redaction import redact
 
-__all__ = ["MAKES", "SCRIPTS", "SUFFIXES", "made_by_lines", "makes"]
+__all__ = ["SCRIPTS", "SUFFIXES", "made_by_lines", "makes"]
 
+#: Characters of a line that are shown.
+_SHOWN = 60
 #: Files of these are looked at for it, beside YAML and JSON.
 SCRIPTS = frozenset({".sh", ".bash"})
 SUFFIXES = frozenset({".hcl", ".bicep"}) | SCRIPTS
 #: Options of a command line, and what it is about, before what it is to do.
 _ON = r"(?:\S+ +){0,8}"
 #: A cloud's command line that makes pools or machines, or says how large one may become.
-MAKES = lazy_re.compile(
+_MAKES = lazy_re.compile(
     rf"\b(eksctl +{_ON}create +(nodegroup|cluster)"
     rf"|gcloud +{_ON}(node-pools|clusters|instances|instance-groups +managed) +create"
     rf"|az +{_ON}(aks +nodepool +add|(aks|vm|vmss) +create)|aws +{_ON}eks +create-nodegroup"
@@ -63,6 +66,7 @@ def makes(file: str, text: str) -> Iterator[str]:
 
 
 def made_by_lines(text: str) -> Iterator[str]:
-    """The lines of a script, or of a pipeline's steps, that make machines."""
+    """The lines of a script, or of a pipeline's steps, that make machines, from the command on."""
     lines = (line.strip() for line in text.replace("\\\n", " ").splitlines())
-    yield from dict.fromkeys(line[:60] for line in lines if not line.startswith("#") and MAKES.search(line))
+    found = ((line, _MAKES.search(line)) for line in lines if not line.startswith("#"))
+    yield from dict.fromkeys(redact(line[one.start(1) if one[1] else 0 :])[:_SHOWN] for line, one in found if one)

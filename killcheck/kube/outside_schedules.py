@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from killcheck.text import lazy_re
+from killcheck.text.redaction import redact
 
 __all__ = [
     "above",
@@ -143,7 +144,7 @@ def in_file(path: Path, text: str) -> str | None:
         return f"a systemd timer ({found[1].strip()})" if found else None
     if is_crontab(path):
         fires = [line for line in text.splitlines() if _CRON_LINE.match(line) and _OWN.search(line)]
-        return f"a crontab ({' '.join(fires[0].split())[:60]})" if fires else None
+        return f"a crontab ({redact(' '.join(fires[0].split()))[:60]})" if fires else None
     own = _OWN_SCHEDULES.intersection(path.parts)
     return _pipeline(text, _CI if own else _FIRED, "a workflow" if own else "a pipeline")
 
@@ -167,7 +168,7 @@ def times_in(text: str) -> list[str]:
 
 def _pipeline(text: str, fired: re.Pattern[str], what: str) -> str | None:
     acts = _ACTS.search(text) if fired.search(text) else None
-    return f"{what} on a schedule, which runs {acts[0].strip()[:60]!r}" if acts else None
+    return f"{what} on a schedule, which runs {redact(acts[0].strip())[:60]!r}" if acts else None
 
 
 def _terraform(text: str) -> str | None:

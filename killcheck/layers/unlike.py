@@ -13,6 +13,7 @@ from killcheck.executor.calendar import tossed
 from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
+from killcheck.text.redaction import redact
 
 __all__ = ["entries"]
 
@@ -53,7 +54,6 @@ def entries(cron_job: Obj, config_map: Callable[[str], Obj | None], late_s: floa
     lines = [line for text in texts for line in text.splitlines()]
     grown = next((line for line in lines if _GROWS.search(line) and not _WAITED_FOR.search(line)), None)
     if grown is not None:
-        said = (
-            f"it goes by a number that only grows ('{' '.join(grown.split())[:60]}'): from some night on it may not act"
-        )
+        shown = redact(" ".join(grown.split()))[:60]
+        said = f"it goes by a number that only grows ('{shown}'): from some night on it may not act"
         yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, _ALIKE)

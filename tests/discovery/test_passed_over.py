@@ -428,6 +428,12 @@ def test_a_folder_of_charts_alone_is_told_and_stops_nothing(tmp_path: Path):
         ("off.sh", "aws autoscaling update-auto-scaling-group --max-size 0\ngcloud compute instances stop a\n", []),
         ("off.sh", "gcloud container clusters resize c --num-nodes 0\n", []),
         ("up.sh", "gcloud --quiet container node-pools  create g\n", ["gcloud --quiet container node-pools  create g"]),
+        ("up.sh", "TOKEN=hunter2hunter2 eksctl create cluster\n", ["eksctl create cluster"]),
+        (
+            "up.sh",
+            "AWS_SECRET_ACCESS_KEY=hunter2 x --max-size 2\n",
+            ["AWS_SECRET_ACCESS_KEY=<redacted> x --max-size 2"],
+        ),
         ("up.sh", "eksctl scale nodegroup --name g --nodes-max=4\n", ["eksctl scale nodegroup --name g --nodes-max=4"]),
         ("a.tf.json", "[" * 5_000, ["Terraform that is no JSON"]),
         # read in a time that grows with their length
