@@ -129,7 +129,7 @@ def _reads(root: Path, path: str, url: str) -> bool:
 def _remotes(config: Path) -> frozenset[str]:
     """The names of the repositories that a checkout has as remotes; empty: it does not say."""
     try:
-        return frozenset(map(_name, _REMOTE.findall(text_of(config))))
+        return frozenset(map(_name, _REMOTE.findall(text_of(config) if config.is_file() else "")))
     except (OSError, ValueError):
         return frozenset()
 
