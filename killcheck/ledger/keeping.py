@@ -29,6 +29,7 @@ from killcheck.ledger import (
     growing,
     images,
     injection,
+    keda_credentials,
     kinds,
     kyverno,
     left_on,
@@ -299,9 +300,19 @@ class _Book:
             if obj.get("kind") == "ScaledObject" and types and keda_triggers.VALUE not in annotations_of(obj):
                 told = f"what its trigger {', '.join(sorted(types))} reads only a live source knows"
                 if ref in self.stakes.scaling:
-                    return Entry(ref, Status.ASSUMED, f"{told}: taken to be idle")
+                    return self._taken_idle(obj, told)
                 return Entry(ref, Status.MODELLED, f"{told}: taken to be active, and its target went off all the same")
         return Entry(ref, Status.MODELLED, f"{model} acts on it here")
+
+    def _taken_idle(self, scaler: Obj, told: str) -> Entry:
+        """A layer's own: whether its source lets KEDA read it at all is assumed too, where nothing says otherwise."""
+        gone = keda_credentials.absent(scaler, self.stakes.objects)
+        if gone is not None:
+            because = f"TriggerAuthentication {gone} is not here: KEDA scales nothing in by what it cannot read"
+            return Entry(ref_of(scaler), Status.NOT_MODELLED, because, _SETTLES)
+        secrets = keda_credentials.absent_secrets(scaler, self.stakes.objects)
+        by = f", and to be read with Secret {', '.join(secrets)}, which is not here" if secrets else ""
+        return Entry(ref_of(scaler), Status.ASSUMED, f"{told}: taken to be idle{by}")
 
     @leaves("scale to zero", "InterceptorRoutes of KEDA's HTTP add-on", Becomes.OPEN)
     def _unknown(self, obj: Obj) -> Entry:

@@ -49,3 +49,34 @@ def test_it_is_taken_for_the_worse(layer: Layer, by: Layer | None, status: Statu
     (entry,) = [entry for entry in kept.entries if entry.object == "ScaledObject/atelier/loom"]
     assert entry.status is status
     assert taken in entry.because
+
+
+KEY = {
+    "apiVersion": "keda.sh/v1alpha1",
+    "kind": "TriggerAuthentication",
+    "metadata": {"name": "k", "namespace": "atelier"},
+}
+KEY["spec"] = {"secretTargetRef": [{"parameter": "host", "name": "rabbit", "key": "host"}]}
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "rabbit", "namespace": "atelier"}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "kind", "status", "said"),
+    [
+        ([], "", Status.NOT_MODELLED, "TriggerAuthentication k is not here"),
+        ([KEY | {"metadata": {"name": "k", "namespace": "x"}}], "", Status.NOT_MODELLED, "k is not here"),
+        ([KEY], "", Status.ASSUMED, "to be read with Secret rabbit, which is not here"),
+        ([KEY, SECRET], "", Status.ASSUMED, "taken to be idle"),
+        ([], "ClusterTriggerAuthentication", Status.ASSUMED, "taken to be idle"),
+    ],
+)
+def test_what_keda_logs_in_with_has_to_be_there(objects: list[Obj], kind: str, status: Status, said: str) -> None:
+    """A trigger that cannot be read scales nothing in; a Secret may be made elsewhere, and is told."""
+    trigger = {**TRIGGER, "authenticationRef": {"name": "k", **({"kind": kind} if kind else {})}}
+    scaled = {**SCALED, "spec": {**SCALED["spec"], "triggers": [trigger]}}
+    path = KillPath("atelier", targets=(TARGET,), layers=(IDLES,))
+    models = frozenset(model.name for model in MODELS)
+    kept = keep(Inventory([scaled, DEPLOYMENT, *objects]), path, IDLES, today=date(2026, 1, 15), models=models)
+    (entry,) = [entry for entry in kept.entries if entry.object == "ScaledObject/atelier/loom"]
+    assert entry.status is status
+    assert said in entry.because
