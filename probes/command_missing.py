@@ -94,8 +94,9 @@ class CommandMissing(Probe):
                     continue
                 wanted = arches_of_nodes(world, one)
                 if contents.arches and wanted and not wanted & set(contents.arches):
-                    message = f"{image} is for {contents.arches[0]} by its name, and its nodes are {', '.join(wanted)}"
-                    remedy = f"Build it for {', '.join(wanted)} too, or let its pod select nodes of its own by {ARCH}."
+                    theirs = ", ".join(sorted(wanted))
+                    message = f"{image} is for {contents.arches[0]} by its name, and its nodes are {theirs}"
+                    remedy = f"Build it for {theirs} too, or let its pod select nodes of its own by {ARCH}."
                     yield self.finding(
                         world, one.owner, (*path, "image"), f"{message}: exec format error", remedy=remedy
                     )

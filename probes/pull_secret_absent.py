@@ -9,7 +9,7 @@ from killcheck.probes.pulls import pull_secrets
 from killcheck.probes.world import Executor, World, namespace_or_default
 
 from killcheck.images.reference import InvalidReference, parse
-from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, dig, mappings, name_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text.suggestions import did_you_mean
 
@@ -45,6 +45,8 @@ class PullSecretAbsent(Probe):
         there = {name_of(obj) for obj in world.objects if namespace_or_default(obj) == one.namespace and _makes(obj)}
         for name in names:
             homes = sorted({namespace_or_default(o) for o in world.objects if _makes(o) and name_of(o) == name})
+            if _copied(world, name):
+                continue
             if not there and homes:
                 message = f"names pull secret {name}, which is in namespace {homes[0]} and not in {one.namespace}"
                 yield self.finding(world, one.owner, (*one.path, "imagePullSecrets"), f"{message}: it pulls without")
@@ -52,6 +54,22 @@ class PullSecretAbsent(Probe):
                 near = did_you_mean(name, sorted(there))
                 message = f"names pull secret {name}, which is not in namespace {one.namespace}{near}: it pulls without"
                 yield self.finding(world, one.owner, (*one.path, "imagePullSecrets"), message)
+
+
+def _copied(world: World, name: str) -> bool:
+    """Whether something makes a Secret of that name in other namespaces: a replicator, by its mark, or a policy."""
+    made = [obj for obj in world.objects if _makes(obj) and name_of(obj) == name]
+    marked = any(key.startswith(_REPLICATORS) for obj in made for key in annotations_of(obj))
+    rules = (rule for one in world.of("ClusterPolicy") for rule in mappings(dig(one, "spec", "rules")))
+    return (
+        marked
+        or any(str(obj.get("kind")).startswith("Cluster") for obj in made)
+        or any(name in str(rule["generate"]) for rule in rules if rule.get("generate"))
+    )
+
+
+#: What marks Secrets that are copied: emberstack's reflector, mittwald's replicator, AppsCode's config-syncer (kubed).
+_REPLICATORS = ("reflector.v1.k8s.emberstack.com/", "replicator.v1.mittwald.de/", "kubed.appscode.com/")
 
 
 def _makes(obj: Obj) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube import gpus
-from killcheck.kube.objects import Obj, dig, labels_of, ref_of
+from killcheck.kube.objects import Obj, dig, labels_of, mappings, ref_of
 from killcheck.kube.workloads import templates
 
 __all__ = ["ARCH", "arches_of_nodes", "kept_by", "pull_secrets"]
@@ -44,8 +44,9 @@ def arches_of_nodes(world: World, one: Executor) -> set[str]:
     if selector.get(ARCH):
         return {selector[ARCH]}
     required = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-    if chosen := {value for term in dig(one.spec, *required, default=[]) for value in _chosen(term)}:
-        return chosen
+    chosen = [set(_chosen(term)) for term in mappings(dig(one.spec, *required))]
+    if chosen and all(chosen):  # any term will do: one that names none leaves it to the nodes
+        return set().union(*chosen)
     nodes = [n for n in world.of("Node") if not gpus.node_devices(n) and selector.items() <= labels_of(n).items()]
     if nodes:
         return {labels_of(node)[ARCH] for node in nodes if ARCH in labels_of(node)}

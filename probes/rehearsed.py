@@ -22,7 +22,9 @@ _NOT_FOUND = lazy_re.compile(
 )
 #: What Python says of a program that it was to start (``open`` says the same of a file, from elsewhere).
 _NOT_STARTED = lazy_re.compile(
-    r"_execute_child(?:(?!Traceback).)*?FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]+)'", re.S
+    r"_execute_child(?:(?!Traceback|_execute_child).){0,2000}?"
+    r"FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]+)'",
+    re.S,
 )
 #: How alike names are of which one is the other misspelt (0 to 1).
 _MISSPELT = 0.8

@@ -50,6 +50,14 @@ _CLOUD = frozenset({"aws", "gcloud", "az", "eksctl", "doctl", "oci", "terraform"
 _OPAQUE = frozenset({"kustomize", "argocd", "flux", "kubeadm", "oc", "k9s", "stern", "keda"})
 #: Of helm's commands those that change releases.
 _OF_RELEASES = frozenset({"install", "upgrade", "rollback", "uninstall", "delete", "del", "un"})
+#: ...and the others, whose own words may be among those (``helm plugin install``); what leads it to another cluster.
+_OF_HELM = _OF_RELEASES | set(
+    """
+    completion create dependency dep env get help history lint list ls package plugin pull push registry repo search
+    show status template test verify version
+    """.split()
+)
+_ELSEWHERE = ("--kubeconfig", "--kube-context", "--kube-apiserver")
 #: Commands that ``oc`` has from kubectl, with the same flags; ``oc adm drain`` is ``kubectl drain``.
 _OC_AS_KUBECTL = frozenset(
     """
@@ -303,7 +311,8 @@ class _Reader(Struct):
         self.not_understood.append(_shown(words))
         options = r"(?:^|\x00)(?:-n|--namespace)(?:=|\x00)?([^\x00=]+)"
         named = re.search(options, "\0".join(words[1:]))
-        acts = next((word for word in words[1:] if word in _OF_RELEASES), None)
+        first = next((word for word in words[1:] if word in _OF_HELM), None)
+        acts = first in _OF_RELEASES and not any(word.startswith(_ELSEWHERE) for word in words)
         if acts and "HELM_DRIVER" not in self.environment and not (named and UNKNOWN in named[1]):
             self.calls.append(ApiCall("list", "", "secrets", namespace=named[1] if named else self.namespace))
 

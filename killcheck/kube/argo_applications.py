@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, dig, items
 
 __all__ = ["about", "ignores_replicas", "respects"]
 
 
 def respects(app: Obj) -> bool:
     """Whether a sync leaves alone what is ignored; else it writes all of what it syncs."""
-    return "RespectIgnoreDifferences=true" in (dig(app, "spec", "syncPolicy", "syncOptions", default=None) or [])
+    return "RespectIgnoreDifferences=true" in items(dig(app, "spec", "syncPolicy", "syncOptions"))
 
 
 def about(app: Obj, group: str, kind: str, namespace: str, name: str) -> Iterator[Obj]:

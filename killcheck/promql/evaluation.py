@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from killcheck.promql import functions
 from killcheck.text import lazy_re
+from killcheck.text.shown import brief
 
 __all__ = ["Labels", "Matching", "Matrix", "Run", "Source", "UnknownSeries", "Unsupported", "Vector"]
 
@@ -110,14 +111,20 @@ class Matching(Struct, frozen=True):
 _REPEATED_GROUP = lazy_re.compile(r"(?<!\\)\)[*+{]")
 _REPEAT = lazy_re.compile(r"(?<!\\)(?:[*+]|\{\d*,)")
 _REPEATS = 3
-#: What Python's patterns have and RE2's have not: looking around, references back.
-_NOT_RE2 = lazy_re.compile(r"\(\?(?:[=!>(]|<[=!]|P[=>])|(?<!\\)(?:\\\\)*\\[1-9]|\\[ZAuU]")
+#: What Python's patterns have and RE2's have not, or have otherwise: looking around, references back, flags, comments,
+#: repeats that give nothing back, bounds; classes by name (POSIX) and within classes.
+_NOT_RE2 = lazy_re.compile(
+    r"\(\?(?:[=!>(#]|<[=!]|P[=>]|[a-zA-Z-]{0,9}[aLux])|(?<!\\)(?:\\\\)*\\[1-9]|\\[ZAuUN]"
+    r"|(?<!\\)[*+?}]\+|\{,|\{\d{0,4},?\d{4}|\[\[|\[:|\[[^\]]{0,100}(?:--|&&|~~)"
+)
+#: Groups within groups.
+_DEEP = 200
 
 
 def pattern(text: str) -> re.Pattern[str]:
     """A regular expression as label matchers have them. Raises Unsupported."""
-    if _NOT_RE2.search(text):
-        raise Unsupported(f"{text!r} is no regular expression of Prometheus'")
+    if _NOT_RE2.search(text) or text.count("(") > _DEEP:
+        raise Unsupported(f"{brief(text)!r} is no regular expression of Prometheus' that is read here")
     if _REPEATED_GROUP.search(text) or len(_REPEAT.findall(text)) > _REPEATS:
         raise Unsupported(f"{text!r} may take longer than a night to match")
     try:

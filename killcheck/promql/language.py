@@ -20,6 +20,7 @@ from killcheck.promql import evaluation as ev
 from killcheck.promql import functions
 from killcheck.promql.evaluation import Labels, Matching, Matrix, Run, Source, UnknownSeries, Unsupported, Vector
 from killcheck.text import lazy_re
+from killcheck.text.shown import brief
 
 __all__ = ["Expr", "Labels", "Source", "UnknownSeries", "Unsupported", "Vector", "duration_s", "parse"]
 
@@ -34,7 +35,7 @@ _TOKEN = lazy_re.compile(
     re.VERBOSE,
 )
 #: The largest unit first, each once.
-_DURATION = lazy_re.compile(r"(?:\d+y)?(?:\d+w)?(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?(?:\d+ms)?")
+_DURATION = lazy_re.compile("".join(rf"(?:[0-9]{{1,20}}{unit})?" for unit in ("y", "w", "d", "h", "m", "s", "ms")))
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
 #: Operators by how tightly they bind, the loosest first; ``^`` is above signs.
 _LEVELS: tuple[tuple[str, ...], ...] = (
@@ -80,7 +81,7 @@ class Expr(Struct, frozen=True):
 def duration_s(text: str) -> float:
     """``1h30m`` in seconds. Raises Unsupported."""
     if not text or not _DURATION.fullmatch(text):
-        raise Unsupported(f"{text!r} is no duration")
+        raise Unsupported(f"{brief(text)!r} is no duration")
     return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(ms|[smhdwy])", text))
 
 

@@ -7,11 +7,12 @@ enforcedNamespaceLabel, evaluationInterval) and pkg/operator/rules.go (one rule 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec import structs
 
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
-from killcheck.kube.selectors import from_match_labels
+from killcheck.kube.objects import Obj, dig, labels_of, mappings, name_of, namespace_of, ref_of
+from killcheck.kube.selectors import SelectorError, from_match_labels
 from killcheck.promql.language import Unsupported, duration_s
 from killcheck.witnesses import promtool
 from killcheck.witnesses.rules import Rule
@@ -50,20 +51,26 @@ def _loaded(obj: Obj, servers: Sequence[Obj], labels: Mapping[str, Mapping[str, 
 
 
 def _selects(server: Obj, obj: Obj, labels: Mapping[str, Mapping[str, str]]) -> bool:
-    selector, spaces = dig(server, "spec", "ruleSelector"), dig(server, "spec", "ruleNamespaceSelector")
     home = namespace_of(obj) or "default"
-    if spaces is None:
-        within = home == (namespace_of(server) or "default")
-    else:
-        within = from_match_labels(spaces).matches({"kubernetes.io/metadata.name": home, **labels.get(home, {})})
-    return within and selector is not None and from_match_labels(selector).matches(labels_of(obj))
+    named = {"kubernetes.io/metadata.name": home, **labels.get(home, {})}
+    spaces = dig(server, "spec", "ruleNamespaceSelector")
+    within = home == (namespace_of(server) or "default") if spaces is None else _matches(spaces, named)
+    return within and _matches(dig(server, "spec", "ruleSelector"), labels_of(obj))
+
+
+def _matches(selector: Any, labels: Mapping[str, str]) -> bool:
+    """Whether a selector selects labels; what the operator cannot read selects nothing."""
+    try:
+        return isinstance(selector, dict) and from_match_labels(selector).matches(labels)
+    except SelectorError:
+        return False
 
 
 def _wanted(server: Obj) -> str:
     """What the first of them selects, in its own words."""
     for field in ("ruleSelector", "ruleNamespaceSelector"):
         said = dig(server, "spec", field)
-        wanted = ", ".join(f"{key}={value}" for key, value in dig(said, "matchLabels", default={}).items())
+        wanted = ", ".join(f"{key}={value}" for one in mappings(dig(said, "matchLabels")) for key, value in one.items())
         if wanted:
             return f"{field} of {ref_of(server)} is {wanted}"
     return f"{ref_of(server)} selects no rules of that namespace"

@@ -18,6 +18,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from killcheck.kube.objects import mappings
 from killcheck.promql import exporters
 from killcheck.text import lazy_re
 from killcheck.text.shown import brief
@@ -75,7 +76,7 @@ def refusal(groups: Sequence[Mapping[str, Any]]) -> str:
     program = shutil.which("promtool")
     if program is None:
         return ""
-    plain = [{key: value for key, value in group.items() if key not in _OPERATORS_OWN} for group in groups]
+    plain = [{key: value for key, value in group.items() if key not in _OPERATORS_OWN} for group in mappings(groups)]
     return _refusal(program, json.dumps({"groups": plain}, sort_keys=True, default=str))
 
 

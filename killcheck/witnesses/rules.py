@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.kube.objects import Obj, dig, mappings, name_of, namespace_of
 from killcheck.promql.language import Unsupported, duration_s
 from killcheck.spec.cloud_access import Alarm
 from killcheck.text import lazy_re
@@ -88,8 +88,8 @@ def records_of(objects: Iterable[Obj]) -> list[Record]:
 
 def _rules(objects: Iterable[Obj]) -> Iterator[tuple[str, Obj, Obj]]:
     for obj in objects:
-        for group in dig(obj, "spec", "groups", default=[]):
-            for rule in group.get("rules") or ():
+        for group in mappings(dig(obj, "spec", "groups")):
+            for rule in mappings(group.get("rules")):
                 yield f"{namespace_of(obj)}/{name_of(obj)}", group, rule
 
 
@@ -112,7 +112,7 @@ def _rule(name: str, rule: Obj, group: Obj, where: str) -> Rule:
 
 
 def _labels(rule: Obj) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((str(key), str(value)) for key, value in (rule.get("labels") or {}).items()))
+    return tuple(sorted((str(key), str(value)) for one in mappings(rule.get("labels")) for key, value in one.items()))
 
 
 def _seconds(text: object) -> float | None:

@@ -393,6 +393,12 @@ def test_what_never_rings_is_not_taken_to_ring(made, unproven, silent):
         assert silent in told.silent
 
 
+def test_what_no_schema_would_take_among_groups_is_passed_over():
+    odd = {"name": "g", "interval": "9" * 5000 + "s", "rules": ["x", {"alert": "A", "expr": IDLES, "labels": ["x"]}]}
+    obj = {"metadata": {"name": "x"}, "spec": {"groups": ["x", None, {"rules": 5}, odd]}}
+    assert [one.alert for one in rules.rules_of([obj], Alarm())] == ["A"]
+
+
 def prometheus(namespace="monitoring", **spec):
     return {"kind": "Prometheus", "metadata": {"namespace": namespace, "name": "k8s"}, "spec": spec}
 
@@ -405,6 +411,8 @@ def prometheus(namespace="monitoring", **spec):
         (prometheus("other", ruleSelector={}), "selects no rules of that namespace", "", None),
         (prometheus("other", ruleSelector={}, ruleNamespaceSelector={}), "", "", None),
         (prometheus(ruleSelector={"matchLabels": {"release": "kps"}}), "k8s is release=kps", "", None),
+        (prometheus(ruleSelector={"matchExpressions": [{"key": "a", "operator": "x"}]}), "selects no rules", "", None),
+        (prometheus(ruleSelector="x"), "selects no rules", "", None),
         (prometheus(ruleSelector={}, evaluationInterval="5m"), "", "", 300.0),
         (prometheus(ruleSelector={}, enforcedNamespaceLabel="namespace"), "", "enforcedNamespaceLabel", None),
     ],

@@ -111,6 +111,9 @@ def test_urls_become_calls(command: str, call: str):
         ("helm --namespace=serving upgrade vllm ./chart", ["list secrets serving"]),
         ("helm rollback vllm", ["list secrets inference"]),
         ("helm version", []),
+        ("helm plugin install https://example.com/x", []),
+        ("helm template install", []),
+        ("helm uninstall vllm --kube-context other", []),
         ('helm uninstall vllm -n "$(cat /where)"', []),
     ],
 )

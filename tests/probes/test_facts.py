@@ -137,9 +137,10 @@ def test_jobs_that_begin_suspended_never_run_unless_kueue_lets_them(objects, lab
     assert [f.severity for f in _found(objects, "suspended")] == found
 
 
-def _of_arch(operator, *values):
+def _of_arch(operator, *values, anywhere=False):
     wanted = {"key": "kubernetes.io/arch", "operator": operator, "values": list(values)}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
+    other = {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}, *([other] if anywhere else [])]}
     return {"requiredDuringSchedulingIgnoredDuringExecution": terms}
 
 
@@ -160,12 +161,21 @@ def test_a_pull_secret_that_is_not_among_the_others(objects, beside, found):
     assert ["did you mean regcreds?" in message for message in said] == [True] * found
 
 
-def test_a_pull_secret_of_another_namespace(objects):
+@pytest.mark.parametrize(
+    ("marks", "beside", "found"),
+    [
+        ({}, [], 1),
+        ({"annotations": {"reflector.v1.k8s.emberstack.com/reflection-allowed": "true"}}, [], 0),
+        ({}, [{"kind": "ClusterExternalSecret", "metadata": {"name": "regcred"}}], 0),
+        ({}, [{"kind": "ClusterPolicy", "spec": {"rules": [{"generate": {"clone": {"name": "regcred"}}}]}}], 0),
+    ],
+)
+def test_a_pull_secret_of_another_namespace(objects, marks, beside, found):
     _cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "regcred"}]
-    meta = {"name": "regcred", "namespace": "elsewhere"}
+    meta = {"name": "regcred", "namespace": "elsewhere", **marks}
     secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson", "metadata": meta}
-    (found,) = _found([*objects, secret], "pull-secret-absent")
-    assert "which is in namespace elsewhere" in found.message
+    said = [one.message for one in _found([*objects, secret, *beside], "pull-secret-absent")]
+    assert ["which is in namespace elsewhere" in message for message in said] == [True] * found
 
 
 @pytest.mark.parametrize(
@@ -174,6 +184,8 @@ def test_a_pull_secret_of_another_namespace(objects):
         ("arm64v8/python:3.12", {"nodeSelector": {"kubernetes.io/arch": "amd64"}}, 1),
         ("ghcr.io/o/ops:1.2-arm64", {"affinity": {"nodeAffinity": _of_arch("NotIn", "arm64")}}, 1),
         ("ghcr.io/o/ops-arm64:1.2", {"affinity": {"nodeAffinity": _of_arch("In", "arm64", "amd64")}}, 0),
+        ("ghcr.io/o/ops-amd64:1.2", {"affinity": {"nodeAffinity": _of_arch("In", "arm64")}}, 1),
+        ("ghcr.io/o/ops-amd64:1.2", {"affinity": {"nodeAffinity": _of_arch("In", "arm64", anywhere=True)}}, 0),
         ("arm64v8/python:3.12", {"nodeSelector": None}, 0),  # nobody says what its nodes are
         ("ghcr.io/o/harm64:1.2", {"nodeSelector": {"kubernetes.io/arch": "amd64"}}, 0),
         ("ghcr.io/arm64v8/ops:1", {"nodeSelector": {"kubernetes.io/arch": "amd64"}}, 0),  # of Docker Hub alone

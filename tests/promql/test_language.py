@@ -182,6 +182,10 @@ def test_every_expression_means_what_prometheus_means_by_it(tmp_path):
         "quantile_over_time(util[5m])",
         'label_replace(util, "a", "b", "c", "(")',
         "util offset x",
+        *(
+            f"util{{pod!~'{word}'}}"  # Python reads each of them, otherwise than RE2 does
+            for word in ("[[:alpha:]]+", "(?a)x", "(?x)a b", "(?#no)x", "a{,3}", "a{1001}", "a++", "[a&&b]")
+        ),
         "sum(",
         "",
     ],
@@ -228,6 +232,9 @@ def test_what_dcgm_exporter_does_not_export_as_shipped():
         "max_over_time(util[1h:0s])",
         'util{pod=~"(a+)+b"}',
         'util{pod=~".*a.*b.*c.*d"}',
+        'util{pod=~"' + "(" * 3000 + "a" + ")" * 3000 + '"}',
+        "max_over_time(util[" + "9" * 5000 + "s])",
+        "util offset " + "9" * 400 + "y",
     ],
     ids=lambda text: text[:12],
 )
