@@ -159,6 +159,8 @@ def _over(end: Path, content: bytes) -> None:
     """Write over a file that is there; what was in it comes back where that fails. Raises OSError."""
     descriptor = os.open(end, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "r+b", buffering=0) as there:
+        if os.fstat(descriptor).st_nlink > 1:
+            raise OSError(errno.EMLINK, "has other names (hard links), which would change too: name another file")
         before = there.read()
         try:
             _fill(there, content)

@@ -168,6 +168,10 @@ def test_a_file_that_none_can_take_the_place_of_is_written_over_and_whole_or_as_
     put_there.write_text("old and longer")
     put(put_there, "new")
     assert put_there.read_text() == "new"
+    os.link(put_there, tmp_path / "another")
+    with pytest.raises(OSError, match="has other names"):
+        put(put_there, "newer")
+    (tmp_path / "another").unlink()
     synced = []
     monkeypatch.setattr(os, "fsync", lambda _descriptor: synced.append(1) if synced else synced.append(0) or _full())
     with pytest.raises(OSError, match="No space left"):
