@@ -170,7 +170,8 @@ def _claims(template: PodTemplate, obj: Obj | None = None) -> Iterator[str]:
     )
     for made in dig(obj or {}, "spec", "volumeClaimTemplates", default=[]):
         yield from (
-            f"{dig(made, 'metadata', 'name')}-{name_of(obj or {})}-{number}" for number in range(template.count)
+            f"{dig(made, 'metadata', 'name')}-{name_of(obj or {})}-{number}"
+            for number in range(min(template.count, _MOST_OF_A_SET))
         )
 
 
@@ -179,6 +180,8 @@ def _modes(stakes: Stakes, home: str, name: str) -> list[str]:
     return next((list(dig(o, "spec", "accessModes", default=[])) for o in found if home_of(o) == home), [])
 
 
+#: So many pods of a StatefulSet are looked at: nobody runs more, and a number in a manifest may be any.
+_MOST_OF_A_SET = 1000
 _OWN_VOLUME = (
     "give the switch no volume of others, or one of accessModes ReadWriteMany; or say under assume: why it gets it"
 )

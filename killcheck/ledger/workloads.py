@@ -149,10 +149,14 @@ def _executed(obj: Obj, stakes: Stakes, seen: Seen) -> Entry:
 
 
 def _is_ended(obj: Obj, stakes: Stakes) -> bool:
-    """Whether a switch puts a workload to no replicas."""
+    """Whether a switch puts a workload to no replicas, as far as is plain: it names it, its labels, or all."""
     own = plural_of(str(obj.get("apiVersion")), str(obj.get("kind")))
     return any(
-        call.replicas == 0 and call.resource == own and call.about(home_of(obj), name_of(obj), labels_of(obj))
+        call.replicas == 0
+        and call.resource == own
+        and bool(call.namespace)
+        and (bool(call.name) or not call.named)
+        and call.about(home_of(obj), name_of(obj), labels_of(obj))
         for call in stakes.written_by_switches
     )
 

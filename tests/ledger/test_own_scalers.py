@@ -39,19 +39,22 @@ def scaler(line: str, kind: str = "Deployment") -> Any:
 @pytest.mark.parametrize(
     ("line", "ends", "status"),
     [
-        (GROWS, False, Status.NOT_MODELLED),
-        (GROWS, True, Status.EXECUTED),
-        (SHRINKS, False, Status.EXECUTED),
+        (GROWS, "", Status.NOT_MODELLED),
+        (GROWS, "deployment/fleet", Status.EXECUTED),
+        (GROWS, "deployment --all", Status.EXECUTED),
+        (GROWS, 'deployment "$(cat /which)"', Status.NOT_MODELLED),
+        (GROWS, 'deployment/fleet -n "$(cat /where)"', Status.NOT_MODELLED),
+        (SHRINKS, "", Status.EXECUTED),
     ],
-    ids=["grows", "grows-and-is-ended", "only-shrinks"],
+    ids=["grows", "is-ended", "all-are", "some-one-is", "somewhere", "only-shrinks"],
 )
-def test_one_that_ran_is_open_where_it_may_grow_and_nobody_ends_it(line: str, ends: bool, status: Status) -> None:
+def test_one_that_ran_is_open_where_it_may_grow_and_nobody_ends_it(line: str, ends: str, status: Status) -> None:
     session = Session(fixture="dead-man")
     obj = scaler(line)
     objects = [*(copy(one) for one in session.objects), obj]
     for cron in (one for one in objects if ends and one["kind"] == "CronJob"):
         (container,) = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-        container["args"] = ["kubectl scale deployment/fleet --replicas=0; kubectl scale deployment/vllm --replicas=0"]
+        container["args"] = [f"kubectl scale {ends} --replicas=0; kubectl scale deployment/vllm --replicas=0"]
     stakes = Stakes(objects, session.kill_path, session.kill_path.layers[0])
     entry = workloads.entry_of(obj, stakes, workloads.Seen(ran=True), (), live=False)
     assert entry.status is status, entry
