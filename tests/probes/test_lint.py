@@ -18,6 +18,8 @@ from killcheck.kube.client import Answer, Kube
 from killcheck.kube.listing import read
 from killcheck.lint import asking
 from killcheck.spec import specfile
+from killcheck.spec.working_hours import Noticed
+from killcheck.text.values import replace
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 FALSE_GREEN = fixtures.path("dead-man-false-green")
@@ -224,6 +226,25 @@ def test_what_the_spec_names_and_nobody_finds(is_live: bool) -> None:
     (found,) = [f for f in asking.lint(world).findings if f.probe == "spec-mismatch"]
     assert "CronJob/inference/gpu-nightly-off" in found.message
     assert found.unproven is not is_live
+
+
+@pytest.mark.parametrize(
+    ("hours", "expr", "said"),
+    [
+        ("Mon-Fri 09:00-17:00", "up == 0", "54 h after Sat 03:00 UTC"),
+        ("Mon-Sun 09:00-17:00", "up == 0", ""),
+        ("Mon-Fri 09:00-17:00", "DCGM_FI_DEV_GPU_UTIL < 5", ""),
+        ("", "up == 0", ""),
+    ],
+)
+def test_how_long_nobody_looks_is_told_where_no_alert_calls(hours: str, expr: str, said: str) -> None:
+    path = replace(specfile.load(fixtures.spec("dead-man")), noticed=Noticed(hours) if hours else None)
+    spec = {"groups": [{"rules": [{"alert": "A", "expr": expr}]}]}
+    rule = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule", "metadata": {"name": "r"}, "spec": spec}
+    world, _ = asking.world_of([*(o for o in reference() if o["kind"] != "PrometheusRule"), rule], NOW, kill_path=path)
+    found = [f.message for f in asking.lint(world).findings if f.probe == "unnoticed"]
+    assert len(found) == bool(said)
+    assert said in "".join(found)
 
 
 def test_an_executor_that_cannot_be_read_is_said() -> None:

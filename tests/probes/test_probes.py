@@ -30,6 +30,7 @@ WITHOUT_A_CASE = {
     "spec-mismatch",
     "start-authority",
     "unknown-holder",
+    "unnoticed",
 }
 #: Asked of what a rehearsal saw: tests/rehearsal has a broken path and a sound one for each.
 WITHOUT_A_CASE |= {probe.id for probe in REHEARSED}
