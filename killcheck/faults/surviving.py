@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from killcheck.faults.base import Fault
-from killcheck.text.remedies import MACHINES, SECOND
+from killcheck.text.remedies import ANOTHER, MACHINES
 
 __all__ = ["remedy"]
 
@@ -20,42 +20,42 @@ _HOUR = "add a dead-man's switch that turns the targets off at a fixed hour, wha
 
 #: By the fault's family: what the layer would have had to be, or to have beside it.
 _BY_FAMILY = {
-    "image": f"keep the executor's image on its node and in a registry of your own, or add {SECOND}",
-    "credentials": f"add {SECOND} with an identity of its own, and alert where the layer's run fails",
-    "network": f"let the layer try again until it succeeds, or add {SECOND} and acts from somewhere else",
-    "spot": f"add {SECOND} and needs no notice",
-    "orchestrator": f"add {SECOND} and runs outside this control plane, and alert on GPU nodes that stay on",
-    "schedule": f"add {SECOND} on a clock of its own, and alert where the schedule did not fire",
-    "admission": f"exempt the executor from what refuses pods (namespace, priority, quota), or add {SECOND}",
-    "rivals": f"hold the targets off (a sentinel that every starter asks), or add {SECOND} and acts again",
+    "image": f"keep the executor's image on its node and in a registry of your own, or add {ANOTHER}",
+    "credentials": f"add {ANOTHER} with an identity of its own, and alert where the layer's run fails",
+    "network": f"let the layer try again until it succeeds, or add {ANOTHER} and acts from somewhere else",
+    "spot": f"add {ANOTHER} and needs no notice",
+    "orchestrator": f"add {ANOTHER} and runs outside this control plane, and alert on GPU nodes that stay on",
+    "schedule": f"add {ANOTHER} on a clock of its own, and alert where the schedule did not fire",
+    "admission": f"exempt the executor from what refuses pods (namespace, priority, quota), or add {ANOTHER}",
+    "rivals": f"hold the targets off (a sentinel that every starter asks), or add {ANOTHER} and acts again",
     "drain": f"give the NodePool expireAfter and terminationGracePeriod, or add {MACHINES}",
 }
 #: Of single faults, where the family's is not it.
 _BY_NAME = {
-    "issuer-keys-rotated": f"add {SECOND} and shows no token of this cluster (the cloud's own), and alert where a run "
+    "issuer-keys-rotated": f"add {ANOTHER} and shows no token of this cluster (the cloud's own), and alert where a run "
     "fails",
-    "command-missing": f"pin the executor's image by a digest that was tried, or add {SECOND}",
+    "command-missing": f"pin the executor's image by a digest that was tried, or add {ANOTHER}",
     **dict.fromkeys(
         ("cli-gone", "script-gone", "script-not-executable"),
-        f"install the program with what its timer needs, as one package, or add {SECOND} from another machine",
+        f"install the program with what its timer needs, as one package, or add {ANOTHER} from another machine",
     ),
-    "proxy-in-the-way": f"set NO_PROXY for the API server in the executor's own template, or add {SECOND}",
-    "sidecar-not-ready": f"leave the executor's pods out of injection, or add {SECOND} and acts from somewhere else",
+    "proxy-in-the-way": f"set NO_PROXY for the API server in the executor's own template, or add {ANOTHER}",
+    "sidecar-not-ready": f"leave the executor's pods out of injection, or add {ANOTHER} and acts from somewhere else",
     "sidecar-stays": "give the Job an activeDeadlineSeconds below the period of its schedule, or leave its pods out of "
     "injection",
     "dns-slow": "give the request 30 s and tries, or let it call $KUBERNETES_SERVICE_HOST, which is an address",
-    "handshake-lost": f"give request and Job a time limit, so that the next try comes, and add {SECOND} and acts from "
+    "handshake-lost": f"give request and Job a time limit, so that the next try comes, and add {ANOTHER} and acts from "
     "somewhere else",
     **dict.fromkeys(
         ("certificate-ended", "node-clock-behind"),
-        f"alert where a certificate ends or a clock is off, and add {SECOND} and asks another API (the cloud's own)",
+        f"alert where a certificate ends or a clock is off, and add {ANOTHER} and asks another API (the cloud's own)",
     ),
     **dict.fromkeys(("reading-stuck", "trigger-fails", "queue-runaway", "never-idle"), _HOUR),
-    "cli-no-effect": f"let the program look whether what it stopped has stopped, or add {SECOND}",
-    "sentinel-lost": f"keep the sentinel where no reboot and no clean-up takes it, or add {SECOND}",
+    "cli-no-effect": f"let the program look whether what it stopped has stopped, or add {ANOTHER}",
+    "sentinel-lost": f"keep the sentinel where no reboot and no clean-up takes it, or add {ANOTHER}",
     **dict.fromkeys(
         ("disk-full", "disk-read-only", "machine-off", "machine-asleep", "clock-behind"),
-        f"add {SECOND} and runs on another machine, and alert where the layer did not run",
+        f"add {ANOTHER} and runs on another machine, and alert where the layer did not run",
     ),
     **dict.fromkeys(
         ("node-partitioned", "node-paused", "node-disconnected"),

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from killcheck.text import lazy_re
 
-__all__ = ["MACHINES", "SECOND", "in_common", "of_all"]
+__all__ = ["ANOTHER", "MACHINES", "in_common", "of_all"]
 
 #: What nearly every fault would have been survived by...
-SECOND = "a second layer that covers the same targets"
+ANOTHER = "another layer that covers the same targets"
 #: ...and where the pods themselves, or their nodes, are held up.
 MACHINES = "a layer that ends the machines"
 _OWN = " themselves (the cloud's own)"
 #: What it must have or do beside that, up to what else a remedy says.
-_ITS = lazy_re.compile(rf"{SECOND} ((?:(?!, and |, or |; ).)+)")
+_ITS = lazy_re.compile(rf"{ANOTHER} ((?:(?!, and |, or |; ).)+)")
 #: Whose remedy it is: of a fault that killcheck laid.
 _WHOSE = lazy_re.compile(r"(?:^|(?<=; ))to survive [^:;]+: ")
 
 
 def in_common(remedy: str) -> str:
     """What a remedy asks for, the same for all that one change mends."""
-    return next((words for words in (SECOND, MACHINES) if words in remedy), _WHOSE.sub("", remedy))
+    return next((words for words in (ANOTHER, MACHINES) if words in remedy), _WHOSE.sub("", remedy))
 
 
 def of_all(remedies: list[str]) -> str:
@@ -30,7 +30,7 @@ def of_all(remedies: list[str]) -> str:
     if common == MACHINES:
         return f"add {MACHINES}{_OWN}"
     its = dict.fromkeys(found.removeprefix("and ") for one in remedies for found in _ITS.findall(one))
-    return f"add {SECOND}. For all of these it {'; '.join(map(_as_verb, its))}" if its else f"add {SECOND}"
+    return f"add {ANOTHER}. For all of these it {'; '.join(map(_as_verb, its))}" if its else f"add {ANOTHER}"
 
 
 def _as_verb(words: str) -> str:

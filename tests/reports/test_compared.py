@@ -72,7 +72,7 @@ def test_what_one_change_mends_is_told_once_and_beyond_a_handful_counted():
     def exposed(fault, usd, remedy):
         return result(verdict="exposed", faults=[fault], usd=usd, cause=fault, remedy=remedy)
 
-    second = "add a second layer that covers the same targets"
+    second = "add another layer that covers the same targets"
     causes = first(
         [
             exposed("token-dead", 9.0, f"to survive token-dead: {second} with an identity of its own, and alert"),
