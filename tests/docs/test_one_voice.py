@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from killcheck.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "ci/README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+NAMED = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "ci/README.md", "tests/README.md")
+PAGES = [*(ROOT / name for name in NAMED), *sorted(ROOT.glob("docs/**/*.md"))]
 #: Words in the longest sentence.
 MOST = 25
 #: Words that are not ours, and the one that is: the glossary's.
