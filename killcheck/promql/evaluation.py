@@ -125,12 +125,19 @@ def pattern(text: str) -> re.Pattern[str]:
     """A regular expression as label matchers have them. Raises Unsupported."""
     if _NOT_RE2.search(text) or text.count("(") > _DEEP:
         raise Unsupported(f"{brief(text)!r} is no regular expression of Prometheus' that is read here")
-    if _REPEATED_GROUP.search(text) or len(_REPEAT.findall(text)) > _REPEATS:
+    if _REPEATED_GROUP.search(text) or _repeats(text) > _REPEATS:
         raise Unsupported(f"{text!r} may take longer than a night to match")
     try:
         return re.compile(text)
     except re.error as error:
         raise Unsupported(f"{text!r} is no regular expression here: {error}") from error
+
+
+def _repeats(text: str) -> int:
+    """How many repeats may be tried with one another: those of one alternative, where these are plain to see."""
+    body = text[1:-1].removeprefix("?:") if text[:1] == "(" and text[-1:] == ")" else text
+    alternatives = body.split("|") if not set(body) & set("()[\\") else [text]
+    return max(len(_REPEAT.findall(one)) for one in alternatives)
 
 
 def matcher(label: str, how: str, value: str) -> Callable[[Mapping[str, str]], bool]:

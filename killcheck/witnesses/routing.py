@@ -10,7 +10,6 @@ Secret ``alertmanager.yaml``.
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig, items, mappings, ref_of
+from killcheck.promql.evaluation import Unsupported, pattern
 from killcheck.text import lazy_re
+from killcheck.text.shown import brief
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import YamlError, documents
 from killcheck.witnesses.rules import Evaluated
@@ -109,7 +110,7 @@ def _texts(obj: Obj) -> Iterator[str]:
     if obj.get("kind") not in ("Secret", "ConfigMap"):
         return
     for field in ("data", "stringData"):
-        for name, text in dig(obj, field, default={}).items():
+        for name, text in (each for one in mappings(obj.get(field)) for each in one.items()):
             if name in _FILES and isinstance(text, str):
                 yield _plain(text) if (obj["kind"], field) == ("Secret", "data") else text
 
@@ -136,8 +137,12 @@ def _routes(route: Obj, labels: Mapping[str, str | None], above: Obj | None = No
 
 
 def _matchers(spec: Obj, prefix: str = "") -> list[tuple[str, str, str]]:
-    found = [(str(key), "=", str(value)) for key, value in (spec.get(f"{prefix}match") or {}).items()]
-    found += [(str(key), "=~", str(value)) for key, value in (spec.get(f"{prefix}match_re") or {}).items()]
+    found = [
+        (str(key), how, str(value))
+        for field, how in (("match", "="), ("match_re", "=~"))
+        for one in mappings(spec.get(prefix + field))
+        for key, value in one.items()
+    ]
     for text in map(str, items(spec.get(f"{prefix}matchers"))):
         found += _read(text.strip().removeprefix("{").removesuffix("}"))
     return found
@@ -149,7 +154,7 @@ def _read(text: str) -> Iterator[tuple[str, str, str]]:
     while at < len(text):
         one = _MATCHER.match(text, at)
         if one is None:
-            raise Unknown(text)
+            raise Unknown(brief(text))
         yield one[1], one[2], one[3].strip('"')
         at = one.end()
 
@@ -176,6 +181,6 @@ def _holds(how: str, value: str, has: str) -> bool:
     if how in ("=", "!="):
         return (has == value) is (how == "=")
     try:
-        return (re.fullmatch(value, has) is not None) is (how == "=~")
-    except re.error:
-        raise Unknown(value) from None
+        return (pattern(value).fullmatch(has) is not None) is (how == "=~")
+    except Unsupported:
+        raise Unknown(brief(value)) from None
