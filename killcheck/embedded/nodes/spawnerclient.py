@@ -11,7 +11,6 @@ import signal
 import socket
 import struct
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +22,7 @@ from killcheck.embedded.nodes.agent import Agent, Asker
 from killcheck.embedded.nodes.forkserver import fork_spawner
 from killcheck.embedded.nodes.hostio import HostIo
 from killcheck.embedded.nodes.isolation import BWRAP, Level
+from killcheck.embedded.nodes.own_folder import OwnFolder
 from killcheck.kube.objects import Obj
 
 __all__ = ["NoSandbox", "SetUpError", "SpawnerClient", "Started"]
@@ -79,7 +79,8 @@ class SpawnerClient:
 
     def __init__(self, loop: Loop, asker: Callable[[str], Asker | None], level: Level) -> None:
         self.level = level
-        self.folder = Path(tempfile.mkdtemp(prefix="killcheck-"))
+        self._own = OwnFolder()
+        self.folder = self._own.path
         self.known: dict[str, Started] = {}
         self._control, theirs = socket.socketpair()
         self._report_of_start, reported = socket.socketpair()
@@ -90,6 +91,7 @@ class SpawnerClient:
                 self._control.close()
                 self._report_of_start.close()
                 shutil.rmtree(self.folder, ignore_errors=True)
+                self._own.release()
                 raise
         #: The helper's own process, from when it has settled.
         self.pid = 0
@@ -229,6 +231,7 @@ class SpawnerClient:
             os.close(self._files)
             self._files = None
         remove(self.folder)
+        self._own.release()
 
     def _end_helper(self) -> None:
         """Wait until it has gone: its end of the socket is the last thing that it lets go."""

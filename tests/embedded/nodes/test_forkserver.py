@@ -2,11 +2,13 @@
 
 import os
 import signal
+import tempfile
 
 import pytest
 from host_world import MODES, Host
 
 from killcheck.embedded.nodes.forkserver import fork_server
+from killcheck.embedded.nodes.own_folder import PREFIX, OwnFolder
 
 
 @pytest.fixture(params=MODES)
@@ -50,3 +52,16 @@ def test_who_is_forked_from_us_shares_it_and_leaves_it_to_us(ran):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert fork_server()._process.poll() is None
     assert ran() == 3
+
+
+def test_who_starts_next_takes_away_what_one_that_was_killed_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    held, left, full = OwnFolder(), tmp_path / f"{PREFIX}left", tmp_path / f"{PREFIX}full"
+    left.mkdir()
+    (full / "a").mkdir(parents=True)
+    other = OwnFolder()
+    assert set(tmp_path.iterdir()) == {held.path, other.path, full}
+    for one in (held, other):
+        one.release()
+    OwnFolder().release()
+    assert not held.path.exists()
