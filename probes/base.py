@@ -56,6 +56,8 @@ class Finding:
     gpus: int = field(default=0, compare=False)
     #: How it is known: a field or a command was ``read``, or what a program did was ``seen`` in a rehearsal.
     basis: Basis = field(default="read", compare=False)
+    #: What of it an embedded cluster has no measure of, a sentence: no drill there disproves it.
+    unmeasured: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         """What is quoted begins no line of its own: it would be read as killcheck's word."""
@@ -141,9 +143,10 @@ class Probe(ABC):
         patch: str = "",
         also: Iterable[tuple[Obj, Path]] = (),
         seen: bool = False,
+        unmeasured: str = "",
     ) -> Finding:
         """A finding about the field at ``path`` of ``obj``; ``also`` are further fields that bear it out. ``seen``: in
-        a rehearsal, where the question can be answered by reading too."""
+        a rehearsal, where the question can be answered by reading too. ``unmeasured``: as Finding has it."""
         file, line = world.place(obj, path)
         return Finding(
             self.id,
@@ -157,6 +160,7 @@ class Probe(ABC):
             line,
             failures=self.failures,
             basis="seen" if seen or self.rehearsed else "read",
+            unmeasured=unmeasured,
         )
 
     def unproven(self, world: World, obj: Obj | None, message: str, *, remedy: str = "") -> Finding:

@@ -2,7 +2,7 @@
 
 An error about the executor's own run is disproved by a drill in which it ran and the GPUs went off; one about nodes,
 where their going was part of the proof. That a start which the spec declares runs until a later stop is what was meant.
-Any other is not answered by one night, and stands.
+Any other is not answered by one night, and stands; so does one about what an embedded cluster has no measure of.
 """
 
 from __future__ import annotations
@@ -129,6 +129,8 @@ def _entry(found: Finding, stakes: Stakes, *, live: bool, meant: bool) -> Entry:
         seen = "the drill saw the nodes go all the same"
     if found.probe in _ASLEEP:
         seen = "it keeps nothing on"
+    if found.unmeasured:
+        seen = ""
     if meant:
         seen = "the spec declares this start"
     if live:
@@ -136,6 +138,7 @@ def _entry(found: Finding, stakes: Stakes, *, live: bool, meant: bool) -> Entry:
     if seen:
         return Entry(found.object, Status.MODELLED if meant else Status.EXECUTED, f"{said}; {seen}", told=True)
     why = "nothing was pulled here" if found.probe in _PULLED else "one night without it does not disprove that"
+    why = found.unmeasured or why
     return Entry(found.object, Status.NOT_MODELLED, f"{said}; {why}", _SETTLES)
 
 

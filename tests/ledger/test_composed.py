@@ -173,8 +173,9 @@ def test_what_lint_calls_an_error_is_answered(tmp_path: Path) -> None:
     """What one night cannot disprove stands open; what the drill ran, and saw work, is executed, and told."""
     aim = Aim("apps/v1", "Deployment", "serving", "llama", {"app": "llama"})
     one = Composition(rivals=tuple(RELIGHTING["KEDA's minimum"](aim)))
-    hung = one.objects
+    hung, hasty = one.objects, one.objects
     hung[-2]["spec"]["jobTemplate"]["spec"].pop("activeDeadlineSeconds")
+    hasty[-2]["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] = 3
     file = tmp_path / "killcheck.yaml"
     file.write_text(yaml.safe_dump(one.spec))
     kill_path = specfile.load(file)
@@ -182,6 +183,8 @@ def test_what_lint_calls_an_error_is_answered(tmp_path: Path) -> None:
     said = {(e.object, e.because.split(":")[0]): e.status for e in kept.telling}
     assert said["ScaledObject/serving/of-a-stranger", "lint says keda-floor"] is Status.NOT_MODELLED
     assert said["CronJob/serving/lights-out", "lint says forbid-hung-job"] is Status.EXECUTED
+    kept = keep(Inventory(hasty), kill_path, kill_path.layers[0], today=date(2026, 1, 15), models={"keda-operator"})
+    assert any("tight-deadline: ends the Job after 3 s" in e.because for e in kept.open)  # a pull is modelled
 
 
 @pytest.mark.parametrize(("host", "verdict"), [("k8s.gcr.io", "inconclusive"), ("registry.example.net", "survived")])
