@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from killcheck.executor import kubectl_calls, python_calls, shell_script
 from killcheck.executor.api_calls import ApiCall, HttpCommand, call_of_url, curl, wget
 from killcheck.executor.false_green import FalseGreen
+from killcheck.executor.shell_exits import Refused, ends_as_success, ends_in_failure
 from killcheck.executor.shell_script import UNKNOWN, Command, ShellSyntaxError
 from killcheck.kube.objects import Obj, dig
 from killcheck.text import lazy_re
@@ -32,6 +33,7 @@ _T = TypeVar("_T")
 #: What makes a failure heard that is swallowed.
 _FAILING = "Give curl -f (better: -fsS --retry 5): it then fails on 401, 403 and 404."
 _LET_THROUGH = "Take the '|| ...' away, or let what follows end in exit 1."
+_LET_END = "Let it end in exit 1 where that was refused."
 _NOT_PIPED = "Set 'set -o pipefail' (bash), or do not pipe the command on."
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"})
 _PYTHONS = lazy_re.compile(r"python(\d(\.\d+)?)?|pypy3?|uv")
@@ -80,6 +82,8 @@ _MAX_DEPTH = 6
 #: Scripts that one program comes to, and characters of one with all that it sources: they may call themselves.
 _MAX_SCRIPTS = 200
 _MAX_TEXT = 2_000_000
+#: Commands of one script about which it is asked what becomes of their failure.
+_MAX_ASKED = 40
 #: What was read of so many pod specs is kept, by a digest of all that it depends on.
 _MOST_KNOWN = 512
 
@@ -154,6 +158,8 @@ class _Reader(Struct):
     #: A file that is not known was sourced: any word may be a function of it.
     sourced: bool = False
     scripts: int = 0
+    #: What may be no failure that is hidden, if the rest of the script sees it: (it, the command, whether that fails).
+    suspects: list[tuple[FalseGreen, Command, bool]] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -330,7 +336,7 @@ class _Reader(Struct):
             self.calls.append(call)
             if call.writes and not request.fails and not request.prints_status:
                 how = f"curl without -f: a refused request ({call}) is exit code 0, the Job Complete"
-                self.false_green.append(FalseGreen(how, _FAILING))
+                self._suspect(FalseGreen(how, _FAILING), command, fails=False)
             if call.writes:
                 self._exit_code(str(call), command)
 
@@ -359,15 +365,22 @@ class _Reader(Struct):
             remembered = re.match(r"[A-Za-z_]\w*\+?=", ending)  # and decided later
             if not remembered and not re.match(r"(exit [1-9]|exit$|return [1-9]|false\b|kill\b)", ending):
                 how = f"'{what}' is followed by '|| {ending}': its failure is swallowed"
-                self.false_green.append(FalseGreen(how, _LET_THROUGH))
+                self._suspect(FalseGreen(how, _LET_THROUGH), command)
         elif command.then == "&":
-            self.false_green.append(FalseGreen(f"'{what}' runs in the background: nobody sees its exit code"))
+            self._suspect(FalseGreen(f"'{what}' runs in the background: nobody sees its exit code"), command)
         elif command.then == "|" and not command.pipefail:
             how = f"'{what}' is piped on without pipefail: its exit code is lost"
-            self.false_green.append(FalseGreen(how, _NOT_PIPED))
+            self._suspect(FalseGreen(how, _NOT_PIPED), command)
         elif not (command.errexit or command.last or command.tested or command.then == "&&"):
             how = f"no 'set -e', and more runs after '{what}': its failure is ignored"
-            self.false_green.append(FalseGreen(how, "Begin the script with 'set -eu'."))
+            self._suspect(FalseGreen(how, "Begin the script with 'set -eu'."), command)
+
+    def _suspect(self, how: FalseGreen, command: Command, *, fails: bool = True) -> None:
+        """Hidden, unless the script that runs the command sees to it in another way."""
+        if command.origin is None:
+            self.false_green.append(how)
+        else:
+            self.suspects.append((how, command, fails))
 
     # -- scripts ---------------------------------------------------------------------------------------------
     def shell(
@@ -390,8 +403,36 @@ class _Reader(Struct):
         except (ShellSyntaxError, IndexError) as error:
             self.not_understood.append(f"a shell script that cannot be read: {error}")
             return
+        outer, self.suspects = self.suspects, []
+        ran: list[tuple[Command, frozenset[ApiCall]]] = []
         for command in script.commands:
+            before = len(self.calls)
             self.program(command.words, command, depth + 1)
+            ran.append((command, frozenset(call for call in self.calls[before:] if call.writes)))
+        self._hidden(text, ran, {"errexit": errexit, "pipefail": pipefail})
+        self.suspects = outer
+
+    def _hidden(
+        self, text: str, ran: Sequence[tuple[Command, frozenset[ApiCall]]], started: Mapping[str, bool]
+    ) -> None:
+        """Failures that nobody sees: of the suspects those that the script does not see to, and those that it surely
+        lets pass."""
+        if len({id(one.origin) for one, calls in ran if calls}) > _MAX_ASKED:
+            self.false_green += [how for how, _, _ in self.suspects]
+            return
+        for how, command, fails in self.suspects:
+            if not ends_in_failure(text, _refused(command, ran, fails), **started):
+                self.false_green.append(how)
+        seen = {id(command.origin) for _, command, _ in self.suspects}
+        for command, calls in ran:
+            if not calls or command.origin is None or id(command.origin) in seen:
+                continue
+            seen.add(id(command.origin))
+            made = _made(command.words)
+            if made and re.search(rf"\bdelete\b.*{re.escape(made.split()[-1])}", text):
+                continue  # a lock: that it is held is no failure
+            if ends_as_success(text, _refused(command, ran), **started):
+                self.false_green.append(_goes_on(_shown(command.words[:3]), made))
 
     def _with_sources(self, text: str) -> str:
         """Lines that source a file which is known, replaced by it: its functions are used further down."""
@@ -489,6 +530,31 @@ class _Reader(Struct):
                 what = _shown(program.words[:3])
                 how = f"line {program.line}: {program.unchecked}: the exit code of '{what}' is lost"
                 self.false_green.append(FalseGreen(how))
+
+
+def _made(words: Sequence[str]) -> str:
+    """KIND NAME of what ``kubectl create`` makes; empty: nothing whose name is known."""
+    line = kubectl_calls.command_line(words[1:]).words if basename(words[0]) == "kubectl" else []
+    named = line[:1] == ["create"] and len(line) > 2 and UNKNOWN not in line[-1]
+    return f"{line[1]} {line[-1]}" if named else ""
+
+
+def _goes_on(what: str, made: str) -> FalseGreen:
+    """A refusal after which a script ends well; of what is made, and is there from the second firing on, each later."""
+    if not made:
+        return FalseGreen(f"if '{what}' is refused, the script goes on to exit code 0", _LET_END)
+    how = f"nothing here deletes {made} that it creates: from the second firing on the script ends with exit code 0"
+    return FalseGreen(how, "Delete it at the end (trap '...' EXIT), or hold a Lease that runs out.")
+
+
+def _refused(command: Command, ran: Sequence[tuple[Command, frozenset[ApiCall]]], fails: bool = True) -> Refused:
+    """The commands of a script that make the requests of one of them, and those that change something else."""
+    asked = next((calls for one, calls in ran if one is command), frozenset())
+    same = [one.origin for one, calls in ran if one is command or calls & asked]
+    others = [one.origin for one, calls in ran if calls]
+    return Refused(
+        lambda word: any(word is origin for origin in same), lambda word: any(word is one for one in others), fails
+    )
 
 
 def _narrowed(calls: Sequence[ApiCall]) -> Iterator[ApiCall]:

@@ -47,6 +47,7 @@ class Command(Struct, frozen=True):
     ``then`` is the operator after it (``||``, ``&&``, ``|``, ``&``, ``;``; empty at the script's end), ``fallback``
     the words after a ``||``. ``tested``: in a condition of if, while or after ``!``. ``errexit``: under ``set -e``,
     ``pipefail`` likewise. ``last``: nothing runs after it, its exit code is the script's. ``stdin``: a here-document.
+    ``origin``: its first word as it stands in the script.
     """
 
     words: tuple[str, ...]
@@ -57,6 +58,7 @@ class Command(Struct, frozen=True):
     pipefail: bool = False
     last: bool = False
     stdin: str | None = None
+    origin: Word | None = None
 
 
 class Script(Struct, frozen=True):
@@ -155,6 +157,7 @@ class _Reader:
             self._assign(*match)
             raw = raw[1:]
         words = [word for piece in raw for word in self._expanded(piece)]
+        origin = raw[0] if raw else None
         if not words:
             if len(self.commands) > before:  # NAME=$(command) ends as its command does
                 self.commands[-1] = replace(self.commands[-1], then=then, fallback=fallback, tested=tested)
@@ -172,7 +175,7 @@ class _Reader:
             elif name == "xargs":
                 words = _with_arguments(words, self._piped_in())
             self.commands.append(
-                Command(tuple(words), then, fallback, tested, self.errexit, self.pipefail, False, stdin)
+                Command(tuple(words), then, fallback, tested, self.errexit, self.pipefail, False, stdin, origin)
             )
 
     def _assign_all(self, raw: Sequence[Word]) -> None:

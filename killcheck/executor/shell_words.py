@@ -51,9 +51,10 @@ class ShellSyntaxError(Exception):
 
 class Word(Struct):
     """Raw pieces: (kind, text, quoted); kind is text, var (``NAME`` or ``NAME:-default``), sub (a command) or array
-    (the words between its parentheses)."""
+    (the words between its parentheses). ``inside``: of ``[[ ... ]]`` and ``(( ... ))``, which are one word here."""
 
     pieces: list[tuple[str, str, bool]] = field(default_factory=list)
+    inside: str = ""
 
     @property
     def bare(self) -> str:
@@ -112,7 +113,7 @@ class Lexer:
                 end = text.find("\n", self.at)
                 self.at = len(text) if end < 0 else end
             elif word is None and (unit := self._test()):
-                self.found.append(Word([("text", unit, False)]))
+                self.found.append(Word([("text", unit[0], False)], unit[1]))
             elif char == "(" and word is not None and _ARRAY.fullmatch(word.bare):
                 end = self._close(self.at)
                 word.pieces.append(("array", text[self.at + 1 : end], False))
@@ -129,17 +130,17 @@ class Lexer:
             raise ShellSyntaxError("a here-document that does not end")
         return self.found
 
-    def _test(self) -> str:
-        """``[[ ... ]]`` and ``(( ... ))``, passed over as a whole: what is in them is no command; else empty."""
+    def _test(self) -> tuple[str, str] | None:
+        """``[[ ... ]]`` and ``(( ... ))`` as (a command's name, what is in them, which is no command); else None."""
         if self.text.startswith("((", self.at):
-            end = self._close(self.at)
+            start, end = self.at, self._close(self.at)
             if self.text[end - 1] == ")":
                 self.at = end + 1
-                return ":"
+                return ":", self.text[start + 2 : end - 1]
         if match := _TEST.match(self.text, self.at):
             self.at = match.end()
-            return "[["
-        return ""
+            return "[[", match[0][2:-2].strip()
+        return None
 
     def _operator(self) -> str:
         if self.text[self.at] not in _BEGINS_OPERATOR:
@@ -233,7 +234,7 @@ class Lexer:
             word.pieces.append(("sub", text[at + 1 : end], quoted))
         elif text.startswith("$((", at):
             end = self._close(at + 1)
-            word.pieces.append(("var", "((", quoted))
+            word.pieces.append(("var", text[at + 1 : end], quoted))
         elif text.startswith("$(", at):
             end = self._close(at + 1)
             word.pieces.append(("sub", text[at + 2 : end], quoted))

@@ -238,6 +238,12 @@ def test_objects_in_heredocs_and_files():
 KUBECTL = "kubectl scale deploy/vllm --replicas=0"
 
 
+ANSWER = (
+    "code=$(curl -s -w '%{http_code}' -X PATCH https://h/apis/apps/v1/namespaces/a/deployments/b/scale "
+    """-d '{"spec":{"replicas":0}}')"""
+)
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [
@@ -251,6 +257,12 @@ KUBECTL = "kubectl scale deploy/vllm --replicas=0"
         (KUBECTL + " &", "in the background"),
         ("set -e\nset +e\n" + KUBECTL + "\necho", "no 'set -e'"),
         ("for d in a b; do kubectl scale deploy/$d --replicas=0; done", "no 'set -e'"),
+        ("for i in 1 2 3; do " + KUBECTL + " && break; done\necho", "is refused, the script goes on"),
+        ("n=0\nwhile [ $n -lt 3 ]; do " + KUBECTL + " && break; n=$((n+1)); done", "is refused, the script goes on"),
+        ("rc=0\n" + KUBECTL + " || rc=1\necho", "is refused, the script goes on"),
+        ("set -e\noff() { local said=$(" + KUBECTL + "); }\noff\necho", "is refused, the script goes on"),
+        ("if ! kubectl create cm lock; then exit 0; fi\n" + KUBECTL, "nothing here deletes cm lock"),
+        (ANSWER + '\nif [ "$code" != 200 ]; then echo bad; fi\necho', "more runs after"),
     ],
 )
 def test_failures_that_are_hidden(script: str, said: str):
@@ -270,6 +282,19 @@ def test_failures_that_are_hidden(script: str, said: str):
         "set -o errexit\n" + KUBECTL + "\necho",
         "set -e\nfor d in a b; do kubectl scale deploy/$d --replicas=0; done",
         "kubectl get pods || true\n" + KUBECTL,
+        KUBECTL + " || " + KUBECTL,
+        ANSWER + '\ncase "$code" in 2*) ;; *) echo "$code"; exit 1;; esac',
+        ANSWER + '\n[[ $code == 200 ]] || { echo "$code" >&2; exit 1; }\necho',
+        ANSWER.replace("-w '%{http_code}'", "") + '\necho "$code" | grep -q replicas || exit 1\necho',
+        "for i in 1 2 3; do\n" + KUBECTL + " && exit 0\nsleep 5\ndone\nexit 1",
+        "n=0\nuntil " + KUBECTL + "; do\nn=$((n+1))\nif [ $n -ge 5 ]; then exit 1; fi\ndone\necho off",
+        "n=0\nfor d in a b; do kubectl scale deploy/$d --replicas=0 || { n=$((n+1)); }\ndone\n[ $n -eq 0 ] || exit 1\necho",
+        KUBECTL + "\nrc=$?\necho\nexit $rc",
+        'die() { echo "$1"; exit 1; }\n' + KUBECTL + " || die no\necho",
+        KUBECTL + " &\nwait $! || exit 1\necho",
+        "ok=no\nfor i in 1 2; do if " + KUBECTL + '; then ok=yes; break; fi; done\n[ "$ok" = yes ] || exit 1\necho',
+        "if ! kubectl create cm lock; then exit 0; fi\ntrap 'kubectl delete cm lock' EXIT\n" + KUBECTL,
+        "trap 'exit 1' ERR\n" + KUBECTL + "\necho",
     ],
 )
 def test_failures_that_are_seen(script: str):

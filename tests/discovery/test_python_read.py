@@ -123,6 +123,23 @@ for n in ["a"]:
 
 
 @pytest.mark.parametrize(
+    ("script", "honest"),
+    [
+        ("for i in range(3):\n try:\n  OFF\n  break\n except Exception:\n  pass\nelse:\n sys.exit(1)\n", True),
+        ("for i in range(3):\n try:\n  OFF\n  break\n except Exception:\n  pass\nprint('done')\n", False),
+        ("for i in range(3):\n try:\n  OFF\n  sys.exit(0)\n except Exception:\n  pass\nraise SystemExit(1)\n", True),
+        ("while True:\n try:\n  OFF\n  break\n except Exception:\n  time.sleep(9)\n", True),
+        ("while busy():\n try:\n  OFF\n except Exception:\n  continue\n", False),
+        ("ok = False\ntry:\n OFF\n ok = True\nexcept Exception:\n pass\nif not ok:\n sys.exit(1)\n", True),
+        ("try:\n OFF\nexcept Exception:\n sys.exit(0)\n", False),
+    ],
+)
+def test_where_control_goes_after_a_handler(script: str, honest: bool) -> None:
+    program = script.replace("OFF", 'c.patch_namespaced_deployment_scale("a", "b", {})')
+    assert (not read(program).false_green) is honest
+
+
+@pytest.mark.parametrize(
     ("how", "honest"),
     [
         ("subprocess.run([*K], check=True)", True),
