@@ -35,6 +35,8 @@ class TightDeadline(Probe):
         for one in world.watched:
             yield from self._seen(world, one)
             yield from self._replaced(world, one)
+        for one in world.executors:
+            yield from self._asleep(world, one)
         for _, obj in world.schedules:
             path = ("spec", "jobTemplate", "spec", "activeDeadlineSeconds")
             limit = dig(obj, *path)
@@ -85,13 +87,21 @@ class TightDeadline(Probe):
             remedy = "Use concurrencyPolicy: Forbid, or let the kill come first."
             yield self.finding(world, one.owner, ("spec", "concurrencyPolicy"), message, remedy=remedy, seen=True)
 
+    def _asleep(self, world: World, one: Executor) -> Iterable[Finding]:
+        """A script that was read, and that sleeps for longer than its Job may take."""
+        path, what = _limit(one.owner)
+        limit_s, slept_s = dig(one.owner, *path, default=math.inf), one.reading.waits_s
+        if slept_s > limit_s and not (one.seen is not None and one.seen.ran):
+            message = f"ends {what} after {limit_s} s, and its script sleeps {slept_s:.0f} s before it changes anything"
+            yield self.finding(world, one.owner, path, message, remedy=_longer(slept_s))
+
     def _seen(self, world: World, one: Executor) -> Iterable[Finding]:
         """A rehearsal that came to its end, later than the Job's own deadline."""
         seen = one.seen
+        path, what = _limit(one.owner)
         if seen is None or seen.deadline_s is None or seen.first.outcome.value != "ended":
             return
         took_s = math.ceil(seen.first.seconds)
-        path, what = _limit(one.owner)
         if took_s <= seen.deadline_s:
             yield from self._graces(world, one, seen.first, seen.deadline_s)
         else:
@@ -100,7 +110,7 @@ class TightDeadline(Probe):
                 one.owner,
                 path,
                 f"ends {what} after {seen.deadline_s:.0f} s, and it took {took_s} s",
-                remedy=f"Set activeDeadlineSeconds to {max(2 * took_s, _SHORTEST_S)} or more.",
+                remedy=_longer(took_s),
                 seen=True,
             )
 
@@ -125,6 +135,10 @@ class TightDeadline(Probe):
             remedy=f"Set activeDeadlineSeconds to {2 * took_s} or more, or let every kill come before the first wait.",
             seen=True,
         )
+
+
+def _longer(took_s: float) -> str:
+    return f"Set activeDeadlineSeconds to {max(2 * math.ceil(took_s), _SHORTEST_S)} or more."
 
 
 def _limit(owner: Obj) -> tuple[tuple[str, ...], str]:

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from killcheck.executor import kubectl_calls, python_calls, shell_script
 from killcheck.executor.api_calls import ApiCall, HttpCommand, call_of_url, curl, wget
 from killcheck.executor.false_green import FalseGreen
-from killcheck.executor.shell_exits import Refused, ends_as_success, ends_in_failure
+from killcheck.executor.shell_exits import Refused, ends_as_success, ends_in_failure, least_wait
 from killcheck.executor.shell_script import UNKNOWN, Command, ShellSyntaxError
 from killcheck.kube.objects import Obj, dig
 from killcheck.text import lazy_re
@@ -95,7 +95,8 @@ class Reading(Struct, frozen=True):
     ``outside``: commands that act elsewhere (a cloud CLI). ``not_understood``: what could not be read.
     ``false_green``: how a failure of it ends as success. ``modules``: what its Python imports
     beyond the standard library and the files beside it. ``commands``: the argument vectors of the programs that it
-    runs, scripts' own included; a word that is only known at run time holds ``UNKNOWN``.
+    runs, scripts' own included; a word that is only known at run time holds ``UNKNOWN``. ``waits_s``: seconds that its
+    script sleeps at least before it changes anything.
     """
 
     calls: tuple[ApiCall, ...] = ()
@@ -105,6 +106,7 @@ class Reading(Struct, frozen=True):
     false_green: tuple[FalseGreen, ...] = ()
     modules: tuple[str, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
+    waits_s: float = 0.0
 
     @property
     def writes(self) -> tuple[ApiCall, ...]:
@@ -158,6 +160,7 @@ class _Reader(Struct):
     #: A file that is not known was sourced: any word may be a function of it.
     sourced: bool = False
     scripts: int = 0
+    waits_s: float = 0.0
     #: What may be no failure that is hidden, if the rest of the script sees it: (it, the command, whether that fails).
     suspects: list[tuple[FalseGreen, Command, bool]] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
@@ -177,6 +180,7 @@ class _Reader(Struct):
             once(self.false_green),
             once(self.modules),
             tuple(dict.fromkeys(self.commands)),
+            self.waits_s,
         )
 
     # -- a container -----------------------------------------------------------------------------------------
@@ -409,6 +413,10 @@ class _Reader(Struct):
             before = len(self.calls)
             self.program(command.words, command, depth + 1)
             ran.append((command, frozenset(call for call in self.calls[before:] if call.writes)))
+        origins = [command.origin for command, calls in ran if calls]
+        if origins and not any(command.origin is None for command, calls in ran if calls):
+            wait_s = least_wait(text, lambda w: any(w is one for one in origins), errexit=errexit, pipefail=pipefail)
+            self.waits_s = max(self.waits_s, wait_s)
         self._hidden(text, ran, {"errexit": errexit, "pipefail": pipefail})
         self.suspects = outer
 

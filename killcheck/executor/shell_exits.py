@@ -8,6 +8,7 @@ one; variables that are set on the way are known. What may *not* live here: what
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -18,7 +19,7 @@ from killcheck.executor.shell_words import ShellSyntaxError, Word, lex
 from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
-__all__ = ["Refused", "ends_as_success", "ends_in_failure"]
+__all__ = ["Refused", "ends_as_success", "ends_in_failure", "least_wait"]
 
 #: Text that came of the refused command, and text that only running would tell.
 _TOLD, _UNKNOWN = "\0told", "\0unknown"
@@ -31,6 +32,8 @@ _SETTERS = frozenset({"export", "local", "readonly", "declare", "typeset"})
 _SUM = lazy_re.compile(r"\s*\$?\{?(\w+)\}?\s*(?:([-+])=?\s*(\d+)|(\+\+|--))?\s*")
 _STEP = lazy_re.compile(r"\s*(\w+)\s*(?:(\+\+|--)|([-+])=\s*(\d+))\s*")
 _COMPARED = lazy_re.compile(r"(\S+)\s*(==?|!=|-eq|-ne|-gt|-ge|-lt|-le|<=?|>=?)\s*(\S+)")
+_SLEPT = lazy_re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _MAX_STEPS = 6000
 _MAX_ROUNDS = 40
 _MAX_VALUE = 2000
@@ -43,6 +46,7 @@ class _State(Struct, frozen=True):
     errexit: bool = False
     pipefail: bool = False
     failed: bool = False  #: the command in question was run, and refused
+    slept_s: float = 0.0
     behind: bool = False  #: it was refused in the background
     which: tuple[str, ...] | None = None  #: the values of the variables in the command that was refused
 
@@ -82,6 +86,13 @@ def ends_in_failure(text: str, refused: Refused, *, errexit: bool, pipefail: boo
 def ends_as_success(text: str, refused: Refused, *, errexit: bool, pipefail: bool) -> bool:
     """Whether the script surely goes on to exit code 0, though nothing else failed, and nothing else was tried."""
     return _ends(_Walk(refused, sure=True), text, errexit, pipefail) is True
+
+
+def least_wait(text: str, acts: Callable[[Word], bool], *, errexit: bool, pipefail: bool) -> float:
+    """Seconds that a script sleeps at least before it comes to a command that acts. 0: none, or that is not known."""
+    walk = _Waiting(Refused(acts, acts), sure=False)
+    known = _ends(walk, text, errexit, pipefail) is not None
+    return walk.least_s if known and walk.least_s < math.inf else 0.0
 
 
 def _ends(walk: _Walk, text: str, errexit: bool, pipefail: bool) -> bool | None:
@@ -303,6 +314,8 @@ class _Walk:
             found = {word.bare: f"{_UNKNOWN} {self.steps}" for word in words[1:] if word.bare}
             state = replace(state, values={**state.values, **found})
             return self.either(done(state, status) for status in (0, 1))
+        if name == "sleep":
+            state = replace(state, slept_s=state.slept_s + self._seconds(words[1:], state))
         if name in _SET_OTHERS:
             state = replace(state, values={})
         if name == "false":
@@ -356,6 +369,11 @@ class _Walk:
             return self.either(to(state, status) for status in (0, 1))
         return to(state, 0 if value.strip() in ("0", "") else 1)
 
+    def _seconds(self, words: Sequence[Word], state: _State) -> float:
+        """What a sleep takes at least (``5m``); 0 where that is not known."""
+        found = [_SLEPT.fullmatch(self._text(word, state)) for word in words]
+        return sum(float(one[1]) * _UNITS[one[2]] for one in found if one)
+
     # -- text ------------------------------------------------------------------------------------------------
     def _text(self, word: Word, state: _State, name: str = "") -> str:
         """What a word becomes; of an assignment to ``name``, its value."""
@@ -370,6 +388,24 @@ class _Walk:
             if len(found) > _MAX_VALUE:
                 return _UNKNOWN
         return found.removeprefix(f"{name}=") if name else found
+
+
+class _Waiting(_Walk):
+    """Goes every way up to the first command that acts, and keeps the shortest."""
+
+    least_s = math.inf
+
+    def _command(self, node: Simple, state: _State, here: _Where, done: _Then) -> bool:
+        words = [word for word in node.words if not _set_name(word)]
+        if words and self.refused.one(words[0]):
+            self.least_s = min(self.least_s, state.slept_s)
+            return False
+        return super()._command(node, state, here, done)
+
+    def _loop(self, node: Loop, state: _State, here: _Where, then: _Then, rounds: int) -> bool:
+        if rounds > _MAX_ROUNDS:
+            raise _TooMany
+        return super()._loop(node, state, here, then, rounds)
 
 
 def _name(node: Simple) -> str:

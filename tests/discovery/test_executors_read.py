@@ -301,6 +301,19 @@ def test_failures_that_are_seen(script: str):
     assert not sh(script).false_green
 
 
+@pytest.mark.parametrize(
+    ("script", "waits_s"),
+    [
+        ("sleep 10m\n" + KUBECTL + "\nsleep 5", 600),
+        ("if [ -f /x ]; then sleep 60; fi\nsleep 30\n" + KUBECTL, 30),
+        ("n=0\nwhile [ $n -lt 3 ]; do sleep 20; n=$((n+1)); done\n" + KUBECTL, 60),
+        ("while true; do kubectl get pods && break; sleep 9; done\n" + KUBECTL, 0),
+    ],
+)
+def test_how_long_a_script_sleeps_before_it_acts(script: str, waits_s: float):
+    assert sh(script).waits_s == waits_s
+
+
 def test_errexit_by_option_and_by_shebang():
     assert not read("sh", "-ec", KUBECTL + "\necho").false_green
     assert not read("/scripts/off.sh", data={"off.sh": "#!/bin/bash -eu\n" + KUBECTL + "\necho"}).false_green
