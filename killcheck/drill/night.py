@@ -216,7 +216,9 @@ class Night:
         firing, due = NextFiring(self.stage, self.runner, self.targets, self._put_on or (lambda: None)), self._due()
         forecast = self.runner.forecast()
         if self._put_on is None or due is None:
-            return None if any(self._is_own(cron) for cron in self._held_crons) else firing.missed(due)
+            # The night has gone on past it: what is due now is the one after.
+            first = self.runner.next_chance(self.since + timedelta(seconds=1))
+            return None if any(self._is_own(cron) for cron in self._held_crons) else firing.missed(first)
         if forecast is not None and forecast.never:
             return None  # that is said anyway, with the reason
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qs
 
 from msgspec import Struct
@@ -21,7 +22,8 @@ class ApiCall(Struct, frozen=True):
     ``replicas`` is the number that the request writes, where it is written in the script; ``selector`` the labels that
     choose its objects; ``named``: it is about one object, also where its name could not be read; ``everywhere``: its
     path has no namespace; ``body`` as written; ``removes``: it removes fields or marks, and sets none;
-    ``marks``: it writes labels or annotations alone.
+    ``marks``: it writes labels or annotations alone; ``patch``: what it writes as JSON, where that is known and is not
+    ``body`` word by word; an empty list in it is any text. ``applied``: it is kubectl's own apply, which leaves a note.
     """
 
     verb: str
@@ -37,6 +39,8 @@ class ApiCall(Struct, frozen=True):
     everywhere: bool = False
     removes: bool = False
     marks: bool = False
+    patch: str = ""
+    applied: bool = False
 
     def __str__(self) -> str:
         resource = self.resource + (f"/{self.subresource}" if self.subresource else "")
@@ -59,6 +63,18 @@ class ApiCall(Struct, frozen=True):
         """Whether it changes anything."""
         return self.verb not in ("get", "list", "watch")
 
+    @property
+    def document(self) -> Any:
+        """What it writes: a patch, the operations of a JSON patch, a manifest; None where the text does not say it."""
+        text = self.patch or self.body
+        if UNKNOWN in text or not text.strip():
+            return None
+        try:
+            said = from_text(text)
+        except ValueError:
+            said = _yaml(text)
+        return said if isinstance(said, (dict, list)) and said else None
+
     def about(self, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
         """Whether it may be about an object: by namespace, name and labels, as far as they could be read."""
         if self.namespace not in ("", namespace) or self.name not in ("", name):
@@ -67,6 +83,18 @@ class ApiCall(Struct, frozen=True):
             return not self.selector or parse_labels(self.selector).matches(labels)
         except SelectorError:
             return False  # the API server answers 400
+
+
+def _yaml(text: str) -> Any:
+    """What kubectl reads of a patch that is no JSON."""
+    from killcheck.text.yamlfile import YamlError, documents
+
+    if ":" not in text:
+        return None
+    try:
+        return next((one.value for one in documents(text, "the patch")), None)
+    except YamlError:
+        return None
 
 
 class HttpCommand(Struct, frozen=True):

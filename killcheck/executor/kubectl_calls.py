@@ -6,6 +6,7 @@ deleting by name sends DELETE and then waits by list and watch; drain reads the 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -107,6 +108,18 @@ _MORE = (
 )
 #: kubectl commands that read one object and patch it.
 _GET_AND_PATCH = frozenset({"patch", "label", "annotate", "set", "edit", "taint", "cordon", "uncordon"})
+
+
+#: What ``rollout`` makes of an object (kubectl 1.36, ``pkg/polymorphichelpers``), and ``cordon`` of a node.
+_ROLLED: Mapping[str, Any] = {
+    "pause": {"spec": {"paused": True}},
+    "resume": {"spec": {"paused": None}},
+    "restart": {"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": []}}}}},
+}
+_CORDONED: Mapping[str, Any] = {
+    "cordon": {"spec": {"unschedulable": True}},
+    "uncordon": {"spec": {"unschedulable": None}},
+}
 
 
 class CommandLine(Struct):
@@ -222,6 +235,18 @@ def _marks_off(words: Sequence[str]) -> bool:
     return bool(marks) and all(word.endswith("-") for word in marks)
 
 
+def _marked(verb: str, words: Sequence[str]) -> dict[str, Any] | None:
+    """The merge patch that ``label`` and ``annotate`` make of ``key=value`` and ``key-``."""
+    if verb not in ("label", "annotate"):
+        return None
+    marks: dict[str, str | None] = {}
+    for word in words:
+        key, given, value = word.partition("=")
+        if given or word.endswith("-"):
+            marks[key if given else word[:-1]] = value if given else None
+    return {"metadata": {"labels" if verb == "label" else "annotations": marks}} if marks else None
+
+
 def _same_group(said: str, known: Resource) -> bool:
     """``kubectl`` takes RESOURCE.GROUP and RESOURCE.VERSION.GROUP, and the beginning of a group."""
     return said.startswith(known.group) or said.partition(".")[2].startswith(known.group or "?")
@@ -252,6 +277,8 @@ class _Reader:
         self.everywhere = bool(command.flag("A", "all-namespaces"))
         #: The replicas of GPU pods that the manifest read last asks for; None where it says none, or has no GPUs.
         self.replicas: int | None = None
+        #: The manifest read last; None: there is none.
+        self.manifest: dict[str, Any] | None = None
 
     # -- what is meant ---------------------------------------------------------------------------------------
     def objects(self, default: str = "") -> Iterator[tuple[Resource, str]]:
@@ -282,7 +309,7 @@ class _Reader:
                 if resource is not None:
                     metadata = obj.get("metadata") or {}
                     self.namespace = str(metadata.get("namespace") or self.namespace)
-                    self.replicas = _lit(obj)
+                    self.replicas, self.manifest = _lit(obj), obj
                     yield resource, str(metadata.get("name", ""))
 
     def _texts(self, file: str) -> Iterator[tuple[str, str]]:
@@ -305,6 +332,7 @@ class _Reader:
         *,
         replicas: int | None = None,
         body: str = "",
+        patch: Any = None,
     ) -> ApiCall:
         """``name`` may be UNKNOWN: one object, whichever."""
         namespace = self.namespace if resource.namespaced else ""
@@ -321,6 +349,7 @@ class _Reader:
             bool(name),
             body if verb in ("patch", "update") else "",
             not resource.namespaced or self.everywhere,
+            patch=json.dumps(patch) if patch else "",
         )
 
     def reading(self, resource: Resource, name: str) -> ApiCall:
@@ -367,9 +396,10 @@ class _Reader:
         body = body or (amounts if amounts.startswith("set resources") else "")
         body = body or (verb if default else " ".join(word for word in words[1:] if "=" in word))
         subresource = self.command.flag("subresource")
+        made = _marked(verb, words[1:]) or _CORDONED.get(verb)
         for resource, name in self.objects(default):
             yield self.reading(resource, name)
-            call = self.call("patch", resource, name, subresource, replicas=replicas_in(body), body=body)
+            call = self.call("patch", resource, name, subresource, replicas=replicas_in(body), body=body, patch=made)
             yield replace(call, removes=away, marks=verb in ("label", "annotate"))
 
     def read_get(self) -> Iterator[ApiCall]:
@@ -393,7 +423,7 @@ class _Reader:
         for resource, name in self.objects():
             yield self.call("get", resource, name)
             if action in ("restart", "pause", "resume", "undo"):
-                yield self.call("patch", resource, name, body=f"rollout {action}")
+                yield self.call("patch", resource, name, body=f"rollout {action}", patch=_ROLLED.get(action))
             elif action == "status":
                 yield self.call("watch", resource, name)
 
@@ -426,14 +456,15 @@ class _Reader:
         """``apply``: patch what is there, create what is not."""
         for resource, name in self.objects():
             yield self.call("get", resource, name)
-            yield self.call("patch", resource, name, replicas=self.replicas)
+            call = self.call("patch", resource, name, replicas=self.replicas, patch=self.manifest)
+            yield replace(call, applied=not self.command.switch("server-side"))
             yield self.call("create", resource)
 
     def read_replace(self) -> Iterator[ApiCall]:
         """``replace``: read, then PUT."""
         for resource, name in self.objects():
             yield self.call("get", resource, name)
-            yield self.call("update", resource, name, replicas=self.replicas)
+            yield self.call("update", resource, name, replicas=self.replicas, patch=self.manifest)
 
     def read_autoscale(self) -> Iterator[ApiCall]:
         """``autoscale``: an HPA for what is named."""

@@ -8,6 +8,7 @@ with what they are handed.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -22,6 +23,8 @@ from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube import resources
 from killcheck.kube.resources import Resource
 from killcheck.text import lazy_re
+from killcheck.text.jsontext import from_text
+from killcheck.text.values import replace
 
 __all__ = ["Program", "PythonReading", "read"]
 
@@ -172,7 +175,8 @@ class _Reader(ast.NodeVisitor):
         self._calling.append(function.name)
         before = dict(self.scope.names), dict(self.scope.bodies)
         parameters = self.scope.parameters(function, call)
-        self.scope.bodies = {k: v for k, v in self.scope.bodies.items() if k not in parameters}
+        handed = self._handed(function, call) if call is not None else {}
+        self.scope.bodies = {k: v for k, v in self.scope.bodies.items() if k not in parameters} | handed
         self.scope.names |= parameters
         for statement in function.body:
             self.visit(statement)
@@ -180,6 +184,17 @@ class _Reader(ast.NodeVisitor):
         kept = {name: self.scope.names[name] for name in globals_ if name in self.scope.names}
         self.scope.names, self.scope.bodies = before[0] | kept, before[1]
         self._calling.pop()
+
+    def _handed(self, function: ast.FunctionDef, call: ast.Call) -> dict[str, str]:
+        """What a function's parameters are as source, in a call of it."""
+        named = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+        bound = isinstance(call.func, ast.Attribute) and named[:1] == ["self"]
+        given = [*zip(named[bound:], call.args, strict=False), *((k.arg, k.value) for k in call.keywords if k.arg)]
+        return {name: self._source(node) for name, node in given}
+
+    def _source(self, node: ast.expr) -> str:
+        known = self.scope.bodies.get(node.id) if isinstance(node, ast.Name) else None
+        return known or self.scope.written(node)
 
     # -- calls -----------------------------------------------------------------------------------------------
     def visit_Call(self, node: ast.Call) -> None:
@@ -227,11 +242,22 @@ class _Reader(ast.NodeVisitor):
         names = [n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)]
         return " ".join([self.scope.written(part) for part in parts] + [self.scope.bodies.get(n, "") for n in names])
 
+    def _literal(self, node: ast.Call) -> str:
+        """What is passed as a request's body, as JSON; empty: it is not known in full, or it is none."""
+        parts = [*node.args, *(k.value for k in node.keywords if k.arg != "headers")]
+        texts = [self.scope.written(part) for part in parts]
+        names = [n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name)]
+        for text in [*texts, *(self.scope.bodies[name] for name in names if name in self.scope.bodies)]:
+            said = _said(text)
+            if said:
+                return said
+        return ""
+
     def _url(self, method: str, node: ast.Call, index: int = 0) -> bool:
         url = self.scope.text(node.args[index])
         call = call_of_url(method, url, self._body(node))
         if call is not None and (UNKNOWN not in method):
-            self.found.calls.append(call)
+            self.found.calls.append(replace(call, patch=self._literal(node)) if call.body else call)
         elif "http" in url:
             self.found.not_understood.append(f"line {node.lineno}: {method} {url.replace(UNKNOWN, '...')}")
         return call is not None
@@ -304,8 +330,33 @@ class _Reader(ast.NodeVisitor):
                 bool(name),
                 body if writes else "",
                 bool(match["all"]) or match["at"] == "cluster_",
+                patch=self._literal(node) if writes else "",
             )
         )
+
+
+def _said(text: str) -> str:
+    """The first literal of an expression that can be a patch, as JSON; empty: there is none."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    for node in ast.walk(tree):
+        try:
+            said = ast.literal_eval(node) if isinstance(node, (ast.Dict, ast.List, ast.Constant)) else None
+            said = from_text(said) if isinstance(said, str) and said[:1] in ("{", "[") else said
+            if _is_patch(said):
+                return json.dumps(said)
+        except (ValueError, TypeError, RecursionError):
+            continue
+    return ""
+
+
+def _is_patch(said: object) -> bool:
+    """Whether it has the shape of operations of a JSON patch, or of a part of an object."""
+    if isinstance(said, list):
+        return bool(said) and all(isinstance(one, dict) and {"op", "path"} <= one.keys() for one in said)
+    return isinstance(said, dict) and bool(said.keys() & {"spec", "metadata", "data", "status"})
 
 
 def _known(text: str) -> str:

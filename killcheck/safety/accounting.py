@@ -9,12 +9,14 @@ It is told as left changed; nobody is told that it was put back. What the execut
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from killcheck.capabilities.cluster import Cluster
 from killcheck.clock import Loop
@@ -26,6 +28,7 @@ from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, 
 from killcheck.safety import foreseen
 from killcheck.safety.changes import LABEL, Entry
 from killcheck.safety.journal import Journal
+from killcheck.safety.sealing import has_variables
 from killcheck.safety.undo import recreatable, retry
 from killcheck.safety.vocabulary import place_of
 from killcheck.spec.killpath import KillPath, Layer
@@ -46,6 +49,10 @@ KINDS = (
     r.SCALEDOBJECTS,
     r.NODEPOOLS,
 )
+#: What nobody looks at for a kill path's sake: it comes and goes by itself, is nothing that is kept, or is secret.
+UNWATCHED = frozenset(
+    "secrets events leases nodes nodeclaims machines tokenreviews authorization.k8s.io authentication.k8s.io".split()
+)
 #: Who changes replicas as a matter of course.
 _CONTROLLERS = lazy_re.compile(r"(?i)kube-controller-manager|keda|karpenter|kueue|autoscaler|cluster-autoscaler")
 #: Annotations and labels that say nothing of what somebody wants.
@@ -62,20 +69,30 @@ SHOWN = 4
 
 
 class Inventory(Struct, frozen=True):
-    """Objects by (kind, namespace, name). ``unseen``: what may not be listed here, in words."""
+    """Objects by (kind, namespace, name). ``unseen``: what may not be listed here, in words. ``kinds``: by name."""
 
     objects: dict[tuple[str, str, str], Obj]
     unseen: tuple[str, ...] = ()
+    kinds: Mapping[str, r.Resource] = field(default_factory=lambda: {kind.kind: kind for kind in KINDS})
 
 
 class Difference(Struct, frozen=True):
-    """What is not as it was, as a sentence; ``obj``: as it is, or was where it is gone. ``paths``: the fields."""
+    """What is not as it was, as a sentence; ``obj``: as it is, or was where it is gone. ``paths``: the fields.
+
+    ``manual``: what a person can run to put it back; empty: nothing puts it back.
+    """
 
     key: tuple[str, str, str]
     said: str
     obj: Obj
     gone: bool = False
     paths: tuple[tuple[str, ...], ...] = ()
+    manual: str = ""
+
+    @property
+    def told(self) -> str:
+        """The sentence, with what a person can run."""
+        return f"{self.said}; by hand: {self.manual}" if self.manual else self.said
 
 
 class Account:
@@ -89,13 +106,23 @@ class Account:
         #: Where there is no Kubernetes there is nothing to look at.
         self.kept = kill_path.in_kubernetes and cluster.own_consent is None
         self._before: Inventory | None = None
+        self._kinds: tuple[r.Resource, ...] = KINDS
+        self._seen: set[str] = set()
         self._reading: Reading | None = None
         #: When the trigger was pulled: what was written before was not the executor's doing.
         self._since: datetime | None = None
 
     def open(self) -> None:
-        """Look at what there is. Raises KubeError."""
+        """Look at what there is: of what the executor may write to, whatever its kind. Raises KubeError."""
         self._before = self._look() if self.kept else None
+        self._read()
+        if self._before is None or not self.cluster.real:
+            return
+        if self._reading is not None:
+            self.places |= {call.namespace for call in self._reading.writes if call.resource not in UNWATCHED}
+        self._kinds = tuple(self._of_interest())
+        if self._kinds != KINDS or self.places != self._seen:
+            self._before = self._look()
 
     def remember(self, journal: Journal, note: Callable[[str], None]) -> None:
         """Write down how what the executor is about to change is put back. Raises KubeError, JournalError."""
@@ -103,12 +130,10 @@ class Account:
         self._read()
         if self._before is None or self._reading is None:
             return
-        targets = self._targets()
         wanted = (
-            (resource, obj)
-            for resource in KINDS
+            (self._before.kinds[key[0]], obj)
             for key, obj in self._before.objects.items()
-            if key[0] == resource.kind and key not in targets and _somebodys(obj) and not _over(obj)
+            if _somebodys(obj) and not _over(obj)
         )
         pools = self.kill_path.consent.pools
         for said in foreseen.remember(journal, self._reading, wanted, pools=pools):
@@ -132,17 +157,40 @@ class Account:
             return None
         return self._before.objects.get((self.ref.kind, self.ref.namespace, self.ref.name))
 
+    def _of_interest(self) -> Iterator[r.Resource]:
+        """The kinds that are looked at: the usual ones, the targets', and those that the executor's text names."""
+        yield from KINDS
+        seen = {(kind.group, kind.plural) for kind in KINDS}
+        kube, loop = self.cluster.kube, self.cluster.loop
+        for target in self.kill_path.targets:
+            with suppress(NotFound):
+                found = retry(loop, partial(kube.resource_for, target.api_version, target.kind), patience_s=PATIENCE_S)
+                if (found.group, found.plural) not in seen:
+                    seen.add((found.group, found.plural))
+                    yield found
+        reading = self._reading or Reading()
+        unclear = reading.not_understood or reading.outside
+        for call in reading.calls if unclear else reading.writes:
+            if (call.group, call.resource) in seen or call.resource in UNWATCHED or call.group in UNWATCHED:
+                continue
+            seen.add((call.group, call.resource))
+            with suppress(NotFound):
+                yield retry(loop, partial(_served, kube, call.group, call.resource), patience_s=PATIENCE_S)
+
     def _targets(self) -> set[tuple[str, str, str]]:
         return {(t.kind, t.namespace, t.object) for t in self.kill_path.targets}
 
     def _not_looked_at(self, journal: Journal, reading: Reading) -> Iterator[str]:
         """What the executor is read to write to and nobody looks at, a sentence each."""
         places = [place_of(entry.undo.path) for entry in journal.entries if not entry.lever]
-        known = {(kind.group, kind.plural) for kind in KINDS} | {(p.group, p.plural) for p in places if p is not None}
+        known = {(kind.group, kind.plural) for kind in self._kinds} | {
+            (p.group, p.plural) for p in places if p is not None
+        }
         known |= {("", "events"), ("coordination.k8s.io", "leases")}
         for call in dict.fromkeys(reading.writes):
             about_targets = any(call.resource.startswith(t.kind.lower()) for t in self.kill_path.targets if t.kind)
-            if (call.group, call.resource) not in known and not about_targets:
+            unseen = (call.group, call.resource) not in known and not about_targets
+            if unseen or call.subresource == "status":
                 yield f"the executor is read to {call}: that is not looked at, and not put back"
 
     def close(self, run: str, entries: Sequence[Entry], note: Callable[[str], None]) -> list[str]:
@@ -166,7 +214,7 @@ class Account:
             if self.somebody_elses(one):
                 note(f"changed meanwhile, and not by the executor{_signed(one)}: {one.said}; it is left as it is")
             else:
-                told.append(f"left changed, by the kill path or by somebody else meanwhile: {one.said}")
+                told.append(f"left changed, by the kill path or by somebody else meanwhile: {one.told}")
         if self.cluster.real:
             return told
         for text in told:
@@ -179,14 +227,16 @@ class Account:
             return False
         reading = self._reading
         if reading is not None and not (reading.not_understood or reading.outside):
-            resource = next(kind for kind in KINDS if kind.kind == one.key[0])
+            assert self._before is not None
+            resource = self._before.kinds[one.key[0]]
             if not foreseen.may_write(reading, resource, one.obj):
                 return True
         written = [at for _, at in _writers(one)]
         return bool(written) and self._since is not None and all(at + SECOND < self._since for at in written)
 
     def _look(self) -> Inventory:
-        return taken(self.cluster.kube, self.cluster.loop, self.places - {""})
+        self._seen = set(self.places)
+        return taken(self.cluster.kube, self.cluster.loop, self.places - {""}, self._kinds)
 
 
 def _made_again(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:
@@ -220,11 +270,24 @@ def _signed(one: Difference) -> str:
     return f" (field manager {', '.join(names)})" if names else ""
 
 
-def taken(kube: Kube, loop: Loop, namespaces: Iterable[str]) -> Inventory:
+def _served(kube: Kube, group: str, plural: str) -> r.Resource:
+    """A resource, in the first version that has it: the server lists what it prefers first. Raises NotFound."""
+    listed = dig(kube.call("GET", f"/apis/{group}").body, "versions", default=[]) if group else [{"groupVersion": "v1"}]
+    for version in listed:
+        for one in kube.resources(version["groupVersion"]):
+            if one.plural == plural:
+                return one
+    raise NotFound(404, {"reason": "NotFound", "message": f"no {plural} are served in {group or 'the core group'}"})
+
+
+def taken(kube: Kube, loop: Loop, namespaces: Iterable[str], kinds: Sequence[r.Resource] = KINDS) -> Inventory:
     """What there is now. Raises KubeError; a kind that is not served has no objects."""
     objects: dict[tuple[str, str, str], Obj] = {}
+    named = {kind.kind: kind for kind in KINDS}
     unseen = []
-    for resource in KINDS:
+    for resource in kinds:
+        called = resource.kind if named.setdefault(resource.kind, resource) == resource else resource.qualified
+        named[called] = resource
         for namespace in sorted(set(namespaces)) if resource.namespaced else [None]:
             may = partial(kube.may, "list", resource.plural, group=resource.group, namespace=namespace or "")
             if not retry(loop, may, patience_s=PATIENCE_S):
@@ -238,8 +301,8 @@ def taken(kube: Kube, loop: Loop, namespaces: Iterable[str]) -> Inventory:
                 unseen.append(f"{resource.qualified} of {namespace}" if namespace else resource.qualified)
                 continue
             for obj in items:
-                objects[(resource.kind, namespace_of(obj), name_of(obj))] = obj
-    return Inventory(objects, tuple(unseen))
+                objects[(called, namespace_of(obj), name_of(obj))] = obj
+    return Inventory(objects, tuple(unseen), named)
 
 
 def differences(
@@ -251,10 +314,12 @@ def differences(
     """What is not as it was; ``again``: what has been made again, and may be another one."""
     for key, was in before.objects.items():
         if _somebodys(was) and not _over(was):
-            yield from _difference(key, was, after.objects.get(key), again=key in again)
+            yield from _difference(key, was, after.objects.get(key), before.kinds[key[0]], again=key in again)
     for key, now in after.objects.items():
         if key not in before.objects and _somebodys(now) and labels_of(now).get(LABEL) != run:
-            yield Difference(key, f"{_called(key)} was not there before, and is", now)
+            where = f" -n {key[1]}" if key[1] else ""
+            manual = f"kubectl delete {after.kinds[key[0]].qualified} {key[2]}{where}"
+            yield Difference(key, f"{_called(key)} was not there before, and is", now, manual=manual)
 
 
 def _somebodys(obj: Obj) -> bool:
@@ -275,10 +340,12 @@ def _called(key: tuple[str, str, str]) -> str:
     return f"{key[0]} {'/'.join(part for part in key[1:] if part)}"
 
 
-def _difference(key: tuple[str, str, str], was: Obj, now: Obj | None, *, again: bool) -> Iterator[Difference]:
+def _difference(
+    key: tuple[str, str, str], was: Obj, now: Obj | None, resource: r.Resource, *, again: bool
+) -> Iterator[Difference]:
     name = _called(key)
     if now is None:
-        yield Difference(key, f"{name} is gone", was, gone=True)
+        yield Difference(key, f"{name} is gone", was, gone=True, manual=_made_anew(was))
         return
     if key[0] in ("Pod", "Job") and uid_of(now) != uid_of(was) and not again:
         yield Difference(key, f"{name} is another one now", now)
@@ -293,7 +360,27 @@ def _difference(key: tuple[str, str, str], was: Obj, now: Obj | None, *, again: 
     if fields:
         more = f" and {len(fields) - SHOWN} more" if len(fields) > SHOWN else ""
         said = f"{name}: {', '.join(text for text, _ in fields[:SHOWN])}{more}"
-        yield Difference(key, said, now, paths=tuple(_written_at(path) for _, path in fields))
+        paths = tuple(_written_at(path) for _, path in fields)
+        yield Difference(key, said, now, paths=paths, manual=foreseen.by_hand(resource, now, _back(was, paths), now))
+
+
+def _made_anew(was: Obj) -> str:
+    """The command that creates an object again, where it can be shown."""
+    text = json.dumps(recreatable(was))
+    if has_variables(was) or len(text) > foreseen.LONGEST:
+        return "create it from its manifest"
+    return f"echo {shlex.quote(text)} | kubectl create -f -"
+
+
+def _back(was: Obj, paths: Iterable[tuple[str, ...]]) -> Obj:
+    """The merge patch that sets fields to what they were."""
+    back: Obj = {}
+    for path in paths:
+        inner = back
+        for key in path[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[path[-1]] = dig(was, *path)
+    return back
 
 
 def _written_at(path: tuple[str, ...]) -> tuple[str, ...]:
@@ -302,9 +389,9 @@ def _written_at(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _wanted(obj: Obj) -> Obj:
-    """What somebody asks of an object: its spec, labels and annotations."""
+    """What somebody asks of an object: its spec or data, labels and annotations."""
     asked = recreatable(obj)
-    found = {"spec": asked.get("spec") or {}}
+    found = {key: value for key, value in asked.items() if key not in ("apiVersion", "kind", "metadata")}
     for part in ("labels", "annotations"):
         kept = {key: value for key, value in (asked["metadata"].get(part) or {}).items() if not _NOISE.match(key)}
         found[part] = kept

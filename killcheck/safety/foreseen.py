@@ -8,40 +8,33 @@ before it acts. What no text says is told as left changed (:mod:`killcheck.safet
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from killcheck.clock import Loop
 from killcheck.executor import ApiCall, Reading, read
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Forbidden
-from killcheck.kube.objects import Obj, copy, dig, labels_of, name_of, namespace_of, ref_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.safety.changes import FORESEEN, Undo
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal
-from killcheck.safety.undo import holds, inverse, kubectl, recreatable, retry
+from killcheck.safety.predicted import WRITING, any_text, made_of
+from killcheck.safety.sealing import has_variables
+from killcheck.safety.undo import holds, inverse, leaves, recreatable, retry, without
 
-__all__ = ["MOST", "going_s", "may_delete", "may_write", "reading_of", "remember"]
+__all__ = ["LONGEST", "MOST", "by_hand", "going_s", "may_delete", "may_write", "reading_of", "remember"]
 
 #: Of more objects than these nothing is written down: a journal is one ConfigMap.
 MOST = 60
 _DELETING = ("delete", "deletecollection")
-_PATCHING = ("patch", "update")
-#: What a kill path makes of an object where its text does not say so word by word.
-_USUAL: Mapping[str, tuple[Obj, ...]] = {
-    "Job": ({"spec": {"suspend": True}},),
-    "CronJob": ({"spec": {"suspend": True}},),
-    "Deployment": ({"spec": {"replicas": 0}},),
-    "StatefulSet": ({"spec": {"replicas": 0}},),
-    "ScaledObject": (
-        {"metadata": {"annotations": {"autoscaling.keda.sh/paused": "true"}}},
-        {"metadata": {"annotations": {"autoscaling.keda.sh/paused-replicas": "0"}}},
-    ),
-    "NodePool": ({"spec": {"limits": {"cpu": "0"}}}, {"spec": {"limits": {"nvidia.com/gpu": "0"}}}),
-}
 _SHOWN = 200
+#: Longer commands are not shown, in characters.
+LONGEST = 2000
+_ABSENT = object()
 
 
 def reading_of(kube: Kube, loop: Loop, owner: Obj | None) -> Reading | None:
@@ -120,14 +113,13 @@ def remember(
     Left out is what the journal has already, what consent does not cover, and what we have no right to put back.
     Returns what is not written down for want of room, in words. Raises KubeError, JournalError.
     """
-    known = {entry.undo.path for entry in journal.entries}
     count = 0
     for resource, obj in found:
         calls = may_write(reading, resource, obj)
         place = namespace_of(obj) if resource.namespaced else ""
-        if not calls or resource.path(place, name_of(obj)) in known:
-            continue
-        if not (writable(journal.kube, place) if place else name_of(obj) in pools):
+        if not calls or not (
+            writable(journal.kube, place) if place else resource == r.NODEPOOLS and name_of(obj) in pools
+        ):
             continue
         if count >= MOST:
             return [f"the executor may change more than {MOST} objects: not all of them would be put back"]
@@ -145,24 +137,34 @@ def _remember(journal: Journal, resource: r.Resource, obj: Obj, calls: list[ApiC
         ask = partial(journal.kube.may, verb, resource.plural, group=resource.group, namespace=place, name=name_of(obj))
         return retry(journal.loop, ask)
 
-    if any(call.verb in _PATCHING for call in calls) and may("patch"):
-        for left in _made_of(obj, calls):
-            back = inverse(obj, left)
+    if any(call.verb in WRITING for call in calls) and may("patch"):
+        now = retry(journal.loop, partial(journal.kube.find, resource, name_of(obj), place or None))
+        for left in _made_of(journal, resource, now, calls) if now is not None else ():
+            back = inverse(now, left)
             journal.remember(
                 resource,
                 obj,
                 back,
                 left,
                 what=f"{ref_of(obj)} was without {_short(left)}",
-                manual=kubectl("patch", resource, name_of(obj), place or None, patch=back),
+                manual=by_hand(resource, obj, back),
                 transient=True,
             )
     deleted = any(call.verb in _DELETING or call.subresource == "eviction" for call in calls)
-    if deleted and not _ends_by_itself(obj) and may("create"):
+    if deleted and not _ends_by_itself(obj) and not _made_again(journal, resource, obj) and may("create"):
         manual = f"re-create {ref_of(obj)} from its manifest"
         undo = Undo("create", resource.path(place or None), recreatable(obj), manual=manual, ends_s=going_s(obj))
         with journal.change(f"{ref_of(obj)} was there", undo):
             pass
+
+
+def _made_again(journal: Journal, resource: r.Resource, obj: Obj) -> bool:
+    """Whether the journal has it already that an object is made again where it is gone."""
+    path = resource.path((namespace_of(obj) if resource.namespaced else "") or None)
+    return any(
+        entry.undo.action == "create" and entry.undo.path == path and name_of(entry.undo.body) == name_of(obj)
+        for entry in journal.entries
+    )
 
 
 def _ends_by_itself(obj: Obj) -> bool:
@@ -175,45 +177,59 @@ def going_s(obj: Obj) -> float:
     return float(dig(obj, "spec", "terminationGracePeriodSeconds", default=30)) if obj.get("kind") == "Pod" else 0.0
 
 
-def _made_of(obj: Obj, calls: Iterable[ApiCall]) -> Iterator[Obj]:
-    """What the calls make of an object, each as a merge patch that is not so already."""
+def _made_of(journal: Journal, resource: r.Resource, obj: Obj, calls: Iterable[ApiCall]) -> Iterator[Obj]:
+    """What the calls make of an object, each as a merge patch that is not so already; the journal's own left out."""
+    path = resource.path(namespace_of(obj) or None, name_of(obj))
     seen: list[Obj] = []
     for call in calls:
-        if call.verb not in _PATCHING:
+        if call.verb not in WRITING:
             continue
-        for left in _lefts(obj, call):
-            if left not in seen and not holds(obj, left):
+        for made in made_of(journal.kube, journal.loop, resource, obj, call):
+            known = [e.undo for e in journal.entries if e.undo.action == "merge" and e.undo.path == path]
+            left = without(made, [undo.left or undo.body for undo in known])
+            if left and left not in seen and (any_text(left) or not holds(obj, left)):
                 seen.append(left)
                 yield left
 
 
-def _lefts(obj: Obj, call: ApiCall) -> list[Obj]:
-    if call.replicas is not None:
-        return [{"spec": {"replicas": call.replicas}}]
-    said = _patch(call.body)
-    if said:
-        return [said]
-    given = dict(re.findall(r"(autoscaling\.keda\.sh/[\w-]+)=\"?([\w-]+)", call.body))
-    if given:
-        return [{"metadata": {"annotations": given}}]
-    return [copy(one) for one in _USUAL.get(str(obj.get("kind")), ())]
+def by_hand(resource: r.Resource, obj: Obj, back: Obj, now: Obj | None = None) -> str:
+    """The command that puts fields of an object back; where they hold variables, what to do instead.
+
+    ``now``: the object as it is, so that of a list only the items that differ are named.
+    """
+    kind: str = "merge"
+    patch: Any = back
+    if now is not None and any(isinstance(value, list) for _, value in leaves(back)):
+        kind, patch = "json", list(_operations(now, back))
+    if has_variables(patch) or len(json.dumps(patch)) > LONGEST:
+        return f"apply the manifest of {ref_of(obj)} again"
+    place = namespace_of(obj) if resource.namespaced else ""
+    where = f" -n {place}" if place else ""
+    return f"kubectl patch {resource.qualified} {name_of(obj)}{where} --type={kind} -p {shlex.quote(json.dumps(patch))}"
 
 
-def _patch(body: str) -> Obj:
-    """A merge patch that stands in the text word by word: of the spec, labels and annotations; empty: none does."""
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(said, dict):
-        return {}
-    given = said.get("metadata")
-    meta: Obj = given if isinstance(given, dict) else {}
-    made: Obj = {"spec": said["spec"]} if isinstance(said.get("spec"), dict) and said["spec"] else {}
-    kept = {part: meta[part] for part in ("labels", "annotations") if isinstance(meta.get(part), dict) and meta[part]}
-    return made | ({"metadata": kept} if kept else {})
+def _operations(now: Any, back: Any, path: str = "") -> Iterator[Obj]:
+    """The JSON patch that sets what a merge patch names, item by item where a list has kept its length."""
+    if isinstance(now, dict) and isinstance(back, dict) and (back or not path):
+        for key, value in back.items():
+            yield from _operations(now.get(key, _ABSENT), value, f"{path}/{key.replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(now, list) and isinstance(back, list) and len(now) == len(back):
+        for i, (one, other) in enumerate(zip(now, back, strict=True)):
+            if one != other:
+                yield from _operations(one, _whole(one, other), f"{path}/{i}")
+    elif back is None and now is not _ABSENT:
+        yield {"op": "remove", "path": path}
+    elif back is not None and back != now:
+        yield {"op": "add" if now is _ABSENT else "replace", "path": path, "value": back}
+
+
+def _whole(now: Any, was: Any) -> Any:
+    """The merge patch that makes ``was`` of an item."""
+    if not isinstance(now, dict) or not isinstance(was, dict):
+        return was
+    return {**{key: None for key in now if key not in was}, **{key: _whole(now.get(key), was[key]) for key in was}}
 
 
 def _short(left: Obj) -> str:
-    text = json.dumps(left)
+    text = json.dumps(left) if not has_variables(left) else f"a change of {', '.join(left)}"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -14,9 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 from killcheck.kube.objects import Obj, dig
+from killcheck.safety.changes import FORESEEN
 from killcheck.text.redaction import redact
 
-__all__ = ["SEALED", "is_sealed", "opened", "sealed"]
+__all__ = ["SEALED", "has_variables", "is_sealed", "opened", "sealed"]
 
 #: The field of an undo's body that holds the rest of it, encrypted.
 SEALED = "killcheck.dev/sealed"
@@ -27,6 +28,8 @@ def sealed(entry: Obj, key: bytes) -> Obj:
     """An entry as it is written down. ``entry``: as :meth:`~killcheck.safety.undo.Entry.to_json` has it."""
     undo = entry.get("undo") or {}
     body = undo.get("body")
+    if undo.get("action") == "merge" and entry.get("owner") == FORESEEN:
+        return {**entry, "undo": undo | {part: _closed(undo.get(part), key) for part in ("body", "left")}}
     if undo.get("action") != "create" or not isinstance(body, dict) or is_sealed(body):
         return entry
     token = _token(json.dumps(body), key)
@@ -38,10 +41,17 @@ def sealed(entry: Obj, key: bytes) -> Obj:
     return {**entry, "undo": {**undo, "body": kept}}
 
 
+def _closed(patch: Any, key: bytes) -> Any:
+    """A patch as it is written down: encrypted where variables are written into it (an item of a list, put back)."""
+    if not isinstance(patch, dict) or is_sealed(patch) or not has_variables(patch):
+        return patch
+    return {SEALED: _token(json.dumps(patch), key)}
+
+
 @lru_cache(maxsize=256)
 def _token(text: str, key: bytes) -> str | None:
     """An object's JSON encrypted; None: nothing in it is anybody's secret."""
-    if redact(text) == text and not _has_values(json.loads(text)):
+    if redact(text) == text and not has_variables(json.loads(text)):
         return None
     from cryptography.fernet import Fernet
 
@@ -68,16 +78,16 @@ def is_sealed(body: Any) -> bool:
     return isinstance(body, dict) and SEALED in body
 
 
-def _has_values(obj: Any) -> bool:
+def has_variables(obj: Any) -> bool:
     """Whether variables are written into it, whatever they are called."""
     if isinstance(obj, list):
-        return any(map(_has_values, obj))
+        return any(map(has_variables, obj))
     if not isinstance(obj, dict):
         return False
     variables = obj.get("env")
     if isinstance(variables, list) and any(isinstance(one, dict) and one.get("value") for one in variables):
         return True
-    return any(map(_has_values, obj.values()))
+    return any(map(has_variables, obj.values()))
 
 
 def _derived(key: bytes) -> bytes:

@@ -7,7 +7,7 @@ What may not live here: undo as code that only the process which made the change
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -43,10 +43,12 @@ __all__ = [
     "holds",
     "inverse",
     "kubectl",
+    "leaves",
     "recreatable",
     "retry",
     "take_back",
     "verify",
+    "without",
 ]
 
 #: What may pass if one waits: no connection, throttling, a server fault, an answer out of date, a write that raced.
@@ -193,7 +195,7 @@ def _certainly_ours(kube: Kube, entry: Entry) -> bool:
     found = _find(kube, entry.undo.path) if entry.undo.action == "merge" else None
     if any(key.startswith(MARK) for key in dig(entry.undo.left or {}, "metadata", "labels", default={})):
         return found is not None and carries(found, entry)
-    paths = [path for path, _ in _leaves(entry.undo.left or {})]
+    paths = [path for path, _ in leaves(entry.undo.left or {})]
     return found is not None and any(
         one.get("manager") == kube.field_manager and any(_owns(one.get("fieldsV1"), path) for path in paths)
         for one in dig(found, "metadata", "managedFields", default=[])
@@ -266,7 +268,7 @@ def _recreate(kube: Kube, entry: Entry) -> TakenBack:
 
 def _readable(undo: Undo) -> None:
     """Raises UndoProblem for what was written down with a key that is not here."""
-    if is_sealed(undo.body):
+    if is_sealed(undo.body) or is_sealed(undo.left):
         raise UndoProblem(
             "what it was is sealed, for there may be secrets in it: killcheck restore with the key of the machine "
             "that the run was on makes it again"
@@ -292,6 +294,7 @@ def _put_back(kube: Kube, entry: Entry) -> TakenBack:
 
 def _merge_back(kube: Kube, entry: Entry) -> TakenBack:
     undo = entry.undo
+    _readable(undo)
     found = _changed_object(kube, entry)
     if found is None:
         return TakenBack(f"gone with its object: {entry.what}")
@@ -410,7 +413,7 @@ def _without_ours(path: tuple[str, ...], found: Obj, left: Obj, back: Obj) -> li
 def _wanted(found: Obj, undo: Undo) -> Obj:
     """The patch that an object must hold to be as it was, whoever changed what is shared beside us."""
     wanted: Obj = copy(undo.body)
-    for path, _ in _leaves(undo.left or {}):
+    for path, _ in leaves(undo.left or {}):
         if path in _SHARED:
             _put(wanted, path, _without_ours(path, found, undo.left or {}, undo.body))
     return wanted
@@ -424,7 +427,7 @@ def compare(found: Obj, left: Obj, back: Obj) -> tuple[Obj, list[str]]:
     """What of ``back`` is still to be patched in, and what is neither as we left it nor as it was, in words."""
     mine: Obj = {}
     theirs: list[str] = []
-    for path, value in _leaves(left):
+    for path, value in leaves(left):
         marks = path in _SHARED
         now, was = dig(found, *path), _without_ours(path, found, left, back) if marks else dig(back, *path)
         text = value == ANY_TEXT and isinstance(now, str) and now != was  # an empty one is a mark too
@@ -442,16 +445,27 @@ def holds(found: Obj, patch: Obj) -> bool:
     """Whether an object is as a merge patch would make it."""
     return all(
         _same(dig(found, *path), value) or (value is not None and _covers(dig(found, *path), value))
-        for path, value in _leaves(patch)
+        for path, value in leaves(patch)
     )
 
 
-def _leaves(patch: Obj, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(patch: Obj, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each field that a merge patch sets, and to what: a list is one."""
     for key, value in patch.items():
         if isinstance(value, dict) and value:
-            yield from _leaves(value, (*path, key))
+            yield from leaves(value, (*path, key))
         else:
             yield (*path, key), value
+
+
+def without(patch: Obj, others: Iterable[Obj]) -> Obj:
+    """A merge patch without the fields that others set, or what they are in or have in them."""
+    theirs = [path for other in others for path, _ in leaves(other)]
+    left: Obj = {}
+    for path, value in leaves(patch):
+        if not any(path[: len(one)] == one or one[: len(path)] == path for one in theirs):
+            _put(left, path, value)
+    return left
 
 
 def _put(obj: Obj, path: tuple[str, ...], value: Any) -> None:

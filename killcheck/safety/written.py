@@ -134,7 +134,10 @@ def _entries(found: Read, before: Obj, lines: Sequence[str], keys: Sequence[byte
         else:
             numbers.add(entry.number)
             if ours:
-                entry = replace(entry, undo=replace(entry.undo, body=opened(entry.undo.body, keys[0])))
+                undo = entry.undo
+                entry = replace(
+                    entry, undo=replace(undo, body=opened(undo.body, keys[0]), left=opened(undo.left, keys[0]))
+                )
             (found.own if ours else found.told).append(entry)
     if len(lines) > MOST:
         found.problems.append(f"it has more than {MOST} entries: the rest is passed over")

@@ -22,6 +22,15 @@ HERE = Stranger(
 URL = "https://kubernetes.default.svc/apis/apps/v1/namespaces/docs-eu/statefulsets/$n/scale"
 
 
+#: An image with nothing but kubectl in it, and a schedule of each day.
+BARE = replace(
+    HERE,
+    schedule="5 1 * * *",
+    image="rancher/kubectl:v1.31.0",
+    command=("kubectl", "scale", "-n", HERE.namespace, "--replicas=0", *(f"statefulset/{n}" for n in HERE.targets)),
+)
+
+
 def curl(options: str, before: str = "") -> Stranger:
     """The same path, whose curl has other options."""
     script = (
@@ -56,6 +65,7 @@ def drilled(path: Stranger, fault: str, folder: Path, *, deadline_s: int | None 
         (replace(HERE, client="python"), "node-clock-behind", 900, "exposed", "not yet valid"),
         (HERE, "sidecar-stays", None, "exposed", "concurrencyPolicy Forbid: the Job of the firing before"),
         (HERE, "sidecar-stays", 900, "survived", ""),
+        (BARE, "sidecar-stays", None, "exposed", "concurrencyPolicy Forbid: the Job of the firing before"),
     ],
     ids=str,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,7 @@ from safety_world import differences, picture, small_cluster
 
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
+from killcheck.kube.resources import Resource
 from killcheck.safety import orphans
 from killcheck.safety.accounting import Account
 from killcheck.safety.guard import Consented, guarded
@@ -16,6 +19,10 @@ from killcheck.safety.journal import Journal
 from killcheck.safety.undo import recreatable
 
 POD = {"containers": [{"name": "c", "image": "i"}]}
+RAY = Resource("ray.io", "v1", "rayclusters", "RayCluster")
+SECRET = {"containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": "not for everybody"}]}]}
+HEAD = {"headGroupSpec": {"rayStartParams": {}, "template": {"spec": POD}}}
+GROUPS = [{"groupName": g, "replicas": 2, "rayStartParams": {}, "template": {"spec": SECRET}} for g in ("a", "b")]
 NODE_POOL = {"template": {"spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}
 
 
@@ -40,6 +47,7 @@ def cluster():
     )
     scaled = {"scaleTargetRef": {"name": "vllm"}, "triggers": [{"type": "cpu", "metadata": {"value": "5"}}]}
     make(r.SCALEDOBJECTS, {"metadata": {"name": "vllm", "namespace": "inference"}, "spec": scaled})
+    make(RAY, {"metadata": {"name": "ray", "namespace": "inference"}, "spec": {"workerGroupSpecs": GROUPS, **HEAD}})
     for name in ("gpu", "strangers"):
         make(r.NODEPOOLS, {"metadata": {"name": name}, "spec": NODE_POOL})
     cluster.loop.sleep(5)
@@ -54,7 +62,7 @@ class Drilled:
         self.cluster, self.kube, self.notes = cluster, cluster.kube, []
         self.kube.create(r.CRONJOBS, starter(script))
         place = SimpleNamespace(kube=self.kube, loop=cluster.loop, real=True, own_consent=None)
-        target = SimpleNamespace(kind="Deployment", namespace="inference", object="vllm")
+        target = SimpleNamespace(kind="Deployment", api_version="apps/v1", namespace="inference", object="vllm")
         path = SimpleNamespace(targets=[target], in_kubernetes=True, consent=SimpleNamespace(pools=("gpu",)))
         layer = SimpleNamespace(ref=SimpleNamespace(kind="CronJob", namespace="inference", name="off"))
         self.account = Account(place, path, layer)
@@ -91,6 +99,7 @@ def patch(resource, name, change, namespace="inference"):
 
 PAUSED = {"metadata": {"annotations": {"autoscaling.keda.sh/paused": "true"}}}
 NO_MORE = {"spec": {"limits": {"nvidia.com/gpu": "0"}}}
+SECOND_TO_ZERO = [{"op": "replace", "path": "/spec/workerGroupSpecs/1/replicas", "value": 0}]
 DOINGS = {
     "kubectl delete pod bare -n inference": lambda kube: kube.delete(r.PODS, "bare", "inference", grace_s=0),
     "kubectl delete pods -l app=bare": lambda kube: kube.delete(r.PODS, "bare", "inference", grace_s=0),
@@ -100,6 +109,13 @@ DOINGS = {
     """kubectl patch nodepool gpu --type merge -p '{"spec":{"limits":{"nvidia.com/gpu":"0"}}}'""": patch(
         r.NODEPOOLS, "gpu", NO_MORE, None
     ),
+    f"kubectl patch raycluster ray --type=json -p '{json.dumps(SECOND_TO_ZERO)}'": lambda kube: kube.patch(
+        RAY, "ray", SECOND_TO_ZERO, "inference", kind="json"
+    ),
+    "kubectl replace -f - <<X\n{kind: ConfigMap, metadata: {name: settings}, data: {b: x}}\nX": patch(
+        r.CONFIGMAPS, "settings", {"data": {"a": None, "b": "x"}}
+    ),
+    "kubectl rollout pause deploy vllm": patch(r.DEPLOYMENTS, "vllm", {"spec": {"paused": True}}),
     "kubectl delete nodepool gpu": lambda kube: kube.delete(r.NODEPOOLS, "gpu"),
 }
 
@@ -143,8 +159,12 @@ def test_a_job_that_goes_by_itself_is_not_made_again(cluster):
 
 def test_a_pool_that_nobody_named_is_told(cluster):
     drill = Drilled(cluster, "kubectl delete nodepools --all")
+    was = recreatable(cluster.kube.get(r.NODEPOOLS, "strangers"))
     through_nobody(cluster).delete(r.NODEPOOLS, "strangers")
-    assert drill.end() == ["left changed, by the kill path or by somebody else meanwhile: NodePool strangers is gone"]
+    assert drill.end() == [
+        "left changed, by the kill path or by somebody else meanwhile: NodePool strangers is gone; by hand: "
+        f"echo {shlex.quote(json.dumps(was))} | kubectl create -f -"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +191,10 @@ def test_what_somebody_else_did_is_told_as_that_and_left(cluster, act, said):
 def test_what_an_executor_that_cannot_be_read_did_is_told_as_left(cluster):
     drill = Drilled(cluster, "/opt/lights-out")
     through_nobody(cluster).delete(r.PODS, "other", "inference", grace_s=0)
-    assert drill.end() == ["left changed, by the kill path or by somebody else meanwhile: Pod inference/other is gone"]
+    (told,) = drill.end()
+    said = "left changed, by the kill path or by somebody else meanwhile: Pod inference/other is gone; by hand: echo '{"
+    assert told.startswith(said)
+    assert told.endswith("}' | kubectl create -f -")
 
 
 def test_what_was_set_to_something_else_meanwhile_is_left_and_told(cluster):
@@ -183,9 +206,9 @@ def test_what_was_set_to_something_else_meanwhile_is_left_and_told(cluster):
 
 
 def test_a_kind_that_nobody_looks_at_is_told(cluster):
-    drill = Drilled(cluster, "kubectl delete pvc cache; kubectl cordon gpu-a")
+    drill = Drilled(cluster, "kubectl delete secret cache; kubectl cordon gpu-a")
     assert "the executor is read to patch nodes gpu-a: that is not looked at, and not put back" in drill.notes
-    assert any("delete persistentvolumeclaims inference/cache" in note for note in drill.notes)
+    assert any("delete secrets inference/cache" in note for note in drill.notes)
 
 
 def test_a_kind_that_may_not_be_listed_is_told(cluster, monkeypatch):

@@ -23,6 +23,8 @@ from killcheck.faults.kubernetes.executor import (
     log_line,
     statuses,
 )
+from killcheck.images.contents import contents_of
+from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.layers.base import LayerRun, Stage
 
@@ -30,6 +32,12 @@ __all__ = ["DnsWrong", "ProxyInTheWay", "SidecarNotReady", "SidecarStays"]
 
 #: An address that nobody has: RFC 5737, TEST-NET-1.
 NOBODY = "192.0.2.1"
+
+
+#: What needs no program of its image and goes on until it is told to go; kubelets run it in each pod of theirs.
+_PAUSE = "registry.k8s.io/pause:3.10"
+#: Why a container is not there yet, and will be.
+_COMING = frozenset({"PodInitializing", "ContainerCreating", None})
 
 
 class _OnCopy(SilencingFault):
@@ -134,18 +142,24 @@ class SidecarNotReady(_OnCopy):
     #: What the Job does with it, in a word.
     told: ClassVar[str] = "waits for"
     shows = Evidence.OTHERS
+    #: Why the container did not run, as far as was seen.
+    _why: str | None = None
 
     def inject(self, stage: Stage, layer: LayerRun) -> Sequence[str]:
-        """Put it before the others, with the executor's own image: nothing else has to be pulled."""
+        """Put it before the others, with the executor's own image where that can wait: nothing else is pulled then."""
 
         def rewrite(template: Obj) -> None:
             spec = template["spec"]
             first = spec["containers"][0]
             kept = ("image", "imagePullPolicy", "resources", "securityContext")
             waiting = {key: first[key] for key in kept if key in first}
-            waiting |= {"name": self.container, "command": ["sleep", f"{self.waits_s:.0f}"]}
-            self.place(spec, waiting)
+            if _cannot_wait(str(first.get("image"))):
+                waiting |= {"image": _PAUSE, "imagePullPolicy": "IfNotPresent"}
+            else:
+                waiting |= {"command": ["sleep", f"{self.waits_s:.0f}"]}
+            self.place(spec, waiting | {"name": self.container})
 
+        self._why = None
         stage.rewrites.append(rewrite)
         return [f"the drill's copy of the Job {self.told} container {self.container}"]
 
@@ -155,12 +169,29 @@ class SidecarNotReady(_OnCopy):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """It runs, and the executor's own container waits for it."""
+        self._look(stage)
         for pod, status in statuses(stage):
             if status.get("name") == self.container and dig(status, "state", "running"):
                 waiting = next(_not_started(pod), None)
                 if waiting is not None:
                     return f"{name_of(pod)}: {self.container} runs, and {waiting} has not been started"
         return None
+
+    def missed(self) -> str | None:
+        """It did not run, and the container's own state says why."""
+        return self._why
+
+    def _look(self, stage: Stage) -> None:
+        for _, status in statuses(stage):
+            state = dig(status, "state", default={})
+            held = state.get("waiting") or state.get("terminated") or {}
+            if status.get("name") != self.container or "running" in state or held.get("reason") in _COMING:
+                continue
+            said = ": ".join(str(held[key]) for key in ("reason", "message") if held.get(key))
+            self._why = (
+                f"{self.container}, which is to go on for days, does not run from {status.get('image')} ({said}): give "
+                f"the executor an image with sleep in it, or let the nodes pull {_PAUSE}"
+            )
 
 
 class SidecarStays(SidecarNotReady):
@@ -185,6 +216,7 @@ class SidecarStays(SidecarNotReady):
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
         """It runs, and what it was put beside has ended."""
+        self._look(stage)
         found: dict[str, dict[str, Obj]] = {}
         for pod, status in statuses(stage):
             found.setdefault(name_of(pod), {})[str(status.get("name"))] = dig(status, "state", default={})
@@ -193,6 +225,15 @@ class SidecarStays(SidecarNotReady):
             if ended and "running" in states.get(self.container, {}):
                 return f"{pod_name}: {ended[-1]} has ended, and {self.container} runs on"
         return None
+
+
+def _cannot_wait(image: str) -> bool:
+    """Whether an image is known to have no ``sleep``: kubectl alone, or one program and nothing else."""
+    try:
+        contents = contents_of(parse(image))
+    except InvalidReference:
+        return False
+    return contents.known and contents.find("sleep") is None
 
 
 def _not_started(pod: Obj) -> Iterator[str]:
