@@ -6,7 +6,7 @@ every night. Only where time is virtual: on a real cluster its hour would have t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -28,6 +28,8 @@ __all__ = ["ByClock"]
 _ROUND_S = 3600.0
 #: A write and what was seen of it may be this far apart, in seconds.
 _SLACK = timedelta(seconds=60)
+#: How long before its hour it is left to itself.
+_BEFORE = timedelta(seconds=1)
 #: What is awake again sooner was no night.
 _NIGHT = timedelta(hours=4)
 _SETTLES = "let it sleep until the morning, or say under assume: why it may wake so soon"
@@ -66,8 +68,38 @@ class ByClock(IdleWorkload):
             self._hand = downtimes.DOWNSCALER
 
     def before_trigger(self) -> str | None:
-        """Nothing: its hour comes by itself."""
-        return None
+        """Nothing: its hour comes by itself. Where a model acts for it the hour is known, and counts from then."""
+        due = self._due_at()
+        if due is None:
+            return None
+        self.stage.slot = due
+        self.stage.wait(f"the hour of {self.ref}", lambda: False, (due - self.stage.cluster.loop.now()).total_seconds())
+        return f"waited for the hour of {self.ref}, {due + _BEFORE:%Y-%m-%d %H:%M} UTC"
+
+    def _due_at(self) -> datetime | None:
+        """Just before its model puts its targets to sleep next; None: a program of its own knows when."""
+        own, now = self._found(), self.stage.cluster.loop.now()
+        try:
+            if self._hand == downtimes.KUBE_GREEN:
+                due = downtimes.sleeps_at(own).next(now)
+            else:
+                due = min(self._downs(own, now), default=None) if self._hand else None
+        except ValueError:  # what its model does nothing with
+            return None
+        return None if due is None or due - _BEFORE <= now else due - _BEFORE
+
+    def _downs(self, own: Obj, now: datetime) -> Iterator[datetime]:
+        """When a downscaler takes each target down next, to the minute."""
+        kube = self.stage.cluster.kube
+        read = downtimes.Downscaler.of(own, kube.list(r.CONFIGMAPS, self.ref.namespace).items)
+        for target in self.stage.kill_path.covered_by(self.layer):
+            for obj in self.stage.scene.objects_of(target):
+                space = kube.find(r.NAMESPACES, namespace_of(obj)) or {"metadata": {}}
+                for change in read.changes(obj, space, now) if read.reaches(obj, space) else ():
+                    if read.is_down(obj, space, change):
+                        minutes = (change.replace(second=0) - timedelta(minutes=back) for back in range(15, -1, -1))
+                        yield next(at for at in (*minutes, change) if at > now and read.is_down(obj, space, at))
+                        break
 
     def trigger(self) -> str:
         """Leave it to its clock."""

@@ -560,9 +560,9 @@ class KillPath:
         return tuple(target for target in self.targets if target.name in layer.covers)
 
     def deadlines_for(self, layer: Layer) -> Deadlines:
-        """The layer's own, or the path's: in a spot handler's notice, a day later where a dead-man knows its hour."""
+        """The layer's own, or the path's: in a spot handler's notice, a day later where only a loop knows its hour."""
         own = layer.deadlines or self.deadlines
-        if layer.type is LayerType.DEAD_MAN and layer.workload is not None:
+        if layer.type is LayerType.DEAD_MAN and layer.workload is not None and layer.workload.kind != "SleepInfo":
             return replace(own, **{name: getattr(own, name) + DAY_S for name in MOMENTS})
         early = MOMENTS[: MOMENTS.index("node_drained_s") + 1] if layer.type is LayerType.SPOT_HANDLER else ()
         return replace(own, **{name: min(getattr(own, name), layer.notice_s or SPOT_NOTICE_S) for name in early})
