@@ -18,7 +18,8 @@ from msgspec import Struct, field
 from killcheck.executor import kubectl_calls, python_calls, shell_script
 from killcheck.executor.api_calls import ApiCall, HttpCommand, call_of_url, curl, wget
 from killcheck.executor.false_green import FalseGreen
-from killcheck.executor.shell_exits import Refused, ends_as_success, ends_in_failure, least_wait
+from killcheck.executor.shell_exits import ends_as_success, ends_in_failure, least_wait
+from killcheck.executor.shell_refusals import goes_on, made, refused
 from killcheck.executor.shell_script import UNKNOWN, Command, ShellSyntaxError
 from killcheck.kube.objects import Obj, dig
 from killcheck.text import lazy_re
@@ -33,7 +34,6 @@ _T = TypeVar("_T")
 #: What makes a failure heard that is swallowed.
 _FAILING = "Give curl -f (better: -fsS --retry 5): it then fails on 401, 403 and 404."
 _LET_THROUGH = "Take the '|| ...' away, or let what follows end in exit 1."
-_LET_END = "Let it end in exit 1 where that was refused."
 _NOT_PIPED = "Set 'set -o pipefail' (bash), or do not pipe the command on."
 _SHELLS = frozenset({"sh", "bash", "ash", "dash", "zsh", "ksh", "busybox"})
 _PYTHONS = lazy_re.compile(r"python(\d(\.\d+)?)?|pypy3?|uv")
@@ -429,18 +429,18 @@ class _Reader(Struct):
             self.false_green += [how for how, _, _ in self.suspects]
             return
         for how, command, fails in self.suspects:
-            if not ends_in_failure(text, _refused(command, ran, fails), **started):
+            if not ends_in_failure(text, refused(command, ran, fails), **started):
                 self.false_green.append(how)
         seen = {id(command.origin) for _, command, _ in self.suspects}
         for command, calls in ran:
             if not calls or command.origin is None or id(command.origin) in seen:
                 continue
             seen.add(id(command.origin))
-            made = _made(command.words)
-            if made and re.search(rf"\bdelete\b.*{re.escape(made.split()[-1])}", text):
+            lock = made(command.words)
+            if lock and re.search(rf"\bdelete\b.*{re.escape(lock.split()[-1])}", text):
                 continue  # a lock: that it is held is no failure
-            if ends_as_success(text, _refused(command, ran), **started):
-                self.false_green.append(_goes_on(_shown(command.words[:3]), made))
+            if ends_as_success(text, refused(command, ran), **started):
+                self.false_green.append(goes_on(_shown(command.words[:3]), lock))
 
     def _with_sources(self, text: str) -> str:
         """Lines that source a file which is known, replaced by it: its functions are used further down."""
@@ -538,31 +538,6 @@ class _Reader(Struct):
                 what = _shown(program.words[:3])
                 how = f"line {program.line}: {program.unchecked}: the exit code of '{what}' is lost"
                 self.false_green.append(FalseGreen(how))
-
-
-def _made(words: Sequence[str]) -> str:
-    """KIND NAME of what ``kubectl create`` makes; empty: nothing whose name is known."""
-    line = kubectl_calls.command_line(words[1:]).words if basename(words[0]) == "kubectl" else []
-    named = line[:1] == ["create"] and len(line) > 2 and UNKNOWN not in line[-1]
-    return f"{line[1]} {line[-1]}" if named else ""
-
-
-def _goes_on(what: str, made: str) -> FalseGreen:
-    """A refusal after which a script ends well; of what is made, and is there from the second firing on, each later."""
-    if not made:
-        return FalseGreen(f"if '{what}' is refused, the script goes on to exit code 0", _LET_END)
-    how = f"nothing here deletes {made} that it creates: from the second firing on the script ends with exit code 0"
-    return FalseGreen(how, "Delete it at the end (trap '...' EXIT), or hold a Lease that runs out.")
-
-
-def _refused(command: Command, ran: Sequence[tuple[Command, frozenset[ApiCall]]], fails: bool = True) -> Refused:
-    """The commands of a script that make the requests of one of them, and those that change something else."""
-    asked = next((calls for one, calls in ran if one is command), frozenset())
-    same = [one.origin for one, calls in ran if one is command or calls & asked]
-    others = [one.origin for one, calls in ran if calls]
-    return Refused(
-        lambda word: any(word is origin for origin in same), lambda word: any(word is one for one in others), fails
-    )
 
 
 def _narrowed(calls: Sequence[ApiCall]) -> Iterator[ApiCall]:
