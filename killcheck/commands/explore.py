@@ -162,7 +162,8 @@ def _known(session: Session, options: dict[str, Any]) -> None:
             raise click.UsageError(f"the spec has no layer {wanted!r}{did_you_mean(wanted, layers)}")
     try:
         for name in options["fault_names"]:
-            faults.resolved([name], layers)
+            if len(faults.resolved([name], layers)) > 1:
+                raise click.UsageError(f"{name}: a search combines faults by itself: --under for each")
     except (KeyError, ValueError) as error:
         raise click.UsageError(str(error.args[0])) from None
 

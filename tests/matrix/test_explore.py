@@ -257,6 +257,7 @@ def test_a_scenario_whose_process_dies_proves_nothing(dies, why):
     ("argv", "says"),
     [
         (("--under", "image-gone@nightly"), "the spec has no layer 'nightly'; did you mean nightly-off?"),
+        (("--under", "image-gone+suspended"), "a search combines faults by itself"),
         (("--layer", "nightly"), "did you mean nightly-off?"),
         (("--under", "image-goen"), "did you mean image-gone?"),
         (("--max-faults", "9"), "not in the range"),
