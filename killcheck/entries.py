@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 __all__ = ["MARK", "Becomes", "Doubt", "Entry", "Ledger", "Status", "Unknown", "leaves", "lines"]
 
@@ -76,8 +77,8 @@ class Status(StrEnum):
 class Entry(Struct, frozen=True):
     """One object. ``object`` is its ref (``Deployment/ops/relighter``), or a name for what is no object (an image).
 
-    ``settles``: what somebody can do about an open one. ``until``: the last day of a person's assumption. ``told``: a
-    reader is told also where nothing is open.
+    ``settles``: what somebody can do about an open one, which never is without. ``until``: the last day of a person's
+    assumption. ``told``: a reader is told also where nothing is open.
     """
 
     object: str
@@ -86,6 +87,10 @@ class Entry(Struct, frozen=True):
     settles: str = ""
     until: str = ""
     told: bool = False
+
+    def __post_init__(self) -> None:
+        if self.status is Status.NOT_MODELLED and not self.settles:
+            force_setattr(self, "settles", _SETTLES)
 
     def __str__(self) -> str:
         if self.status is Status.ASSUMED and self.until:
@@ -160,11 +165,12 @@ class Ledger(Struct, frozen=True):
         named = "; ".join(map(str, self.open[:_NAMED]))
         left = len(self.open) - _NAMED
         more = f"; and {left} more" if left > 0 else ""
-        settles = self.open[0].settles
-        what = f". To settle it: {settles}" if settles else ""
-        return f"the GPUs went off, but what could keep or turn GPUs on is not all known: {named}{more}{what}"
+        what = f"To settle it: {self.open[0].settles}"
+        return f"the GPUs went off, but what could keep or turn GPUs on is not all known: {named}{more}. {what}"
 
 
+#: What settles any open entry.
+_SETTLES = "drill it where it runs (--on CONTEXT), or say under assume: why it turns nothing on"
 #: How many open entries a verdict names; all of them are in the ledger.
 _NAMED = 4
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from killcheck import executor
@@ -18,33 +19,45 @@ from killcheck.executor import ApiCall
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, ref_of
+from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
 
 __all__ = ["is_met", "left", "unsettled"]
 
-#: Kinds in which programs keep what they want to know again, and of which there are more after each firing.
-_KEPT = {
-    (one.group, one.plural): one
-    for one in (
-        r.CONFIGMAPS,
-        r.CRONJOBS,
-        r.JOBS,
-        r.LEASES,
-        r.NAMESPACES,
-        r.PERSISTENTVOLUMECLAIMS,
-        r.RESOURCEQUOTAS,
-        r.SECRETS,
-        r.SERVICEACCOUNTS,
-    )
-}
-#: How commands call them for short.
+#: Kinds that are others at each firing whoever left anything, and those of which how many there are says enough.
+_PASSING = frozenset(
+    {
+        "pods",
+        "events",
+        "nodes",
+        "nodeclaims",
+        "replicasets",
+        "controllerrevisions",
+        "endpointslices",
+        "componentstatuses",
+    }
+)
+_COUNTED = frozenset({"jobs"})
+#: Groups whose objects controllers here write themselves: they are others each time.
+_MODELLED = frozenset({"karpenter.sh", "keda.sh", "kueue.x-k8s.io", "argoproj.io"})
+#: Kinds that hold pods: what is kept in their marks is looked for by its key, what in their spec where it is written.
+_HOLDERS = frozenset({"deployments", "statefulsets", "daemonsets", "replicationcontrollers"})
+#: How commands call kinds for short.
 _SHORT = {
     "configmaps": "cm",
     "cronjobs": "cj",
+    "daemonsets": "ds",
+    "deployments": "deploy",
+    "endpoints": "ep",
     "namespaces": "ns",
-    "serviceaccounts": "sa",
+    "nodepools": "nodepool",
     "persistentvolumeclaims": "pvc",
+    "poddisruptionbudgets": "pdb",
+    "resourcequotas": "quota",
+    "serviceaccounts": "sa",
+    "services": "svc",
+    "statefulsets": "sts",
 }
 #: Marks that Kubernetes' own controllers and kubectl write.
 _OTHERS = lazy_re.compile(r"(?:^|[\w.-]+\.)(?:kubernetes|k8s)\.io/|^killcheck\.dev/")
@@ -74,7 +87,7 @@ def left(cron_job: Obj, targets: Iterable[Obj], kube: Kube) -> Left:
         for key, used in dig(quota, "status", "used", default={}).items():
             if key.startswith("count/"):
                 found[ref_of(quota), key] = str(used)
-    for obj in targets:
+    for obj in (*targets, *_marked(cron_job, kube)):
         for key, value in (*annotations_of(obj).items(), *labels_of(obj).items()):
             if not _OTHERS.search(key):
                 found[ref_of(obj), key] = value
@@ -92,18 +105,48 @@ def unsettled(cron_job: Obj, texts: Sequence[str], kube: Kube, before: Left, aft
             yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, _SETTLES)
 
 
+def _marked(cron_job: Obj, kube: Kube) -> Iterator[Obj]:
+    """What its program writes marks on, by name."""
+    for template in templates(cron_job):
+        for call in executor.read(template.spec, namespace_of(cron_job), _maps(cron_job, kube)).writes:
+            resource = _resource(call, kube) if call.marks and call.name else None
+            found = kube.find(resource, call.name, call.namespace if resource.namespaced else "") if resource else None
+            if found is not None:
+                yield found
+
+
+def _maps(cron_job: Obj, kube: Kube) -> dict[tuple[str, str], Obj]:
+    home = namespace_of(cron_job)
+    return {(home, name_of(one)): one for one in kube.list(r.CONFIGMAPS, home).items}
+
+
 def _about(call: ApiCall) -> tuple[str, str]:
     return call.resource, "/".join(part for part in (call.namespace, call.name) if part)
 
 
 def _kept_of(call: ApiCall, kube: Kube) -> str:
-    """What lies in what a program asks for; of Jobs alone how many there are."""
-    resource = _KEPT[call.group, call.resource]
+    """What lies in what a program asks for; of Jobs alone how many there are, of what holds pods its spec."""
+    resource = _resource(call, kube)
+    if resource is None:
+        return ""
     if not call.name:
         items = kube.list(resource, call.namespace or None).items
-        return str(len(items)) if resource is r.JOBS else json.dumps([_said(obj) for obj in items], sort_keys=True)
-    home = call.namespace if resource.namespaced else ""
-    return json.dumps(_said(kube.find(resource, call.name, home) or {}), sort_keys=True)
+        counted = call.resource in _COUNTED
+        return str(len(items)) if counted else json.dumps([_said(obj) for obj in items], sort_keys=True)
+    found = kube.find(resource, call.name, call.namespace if resource.namespaced else "") or {}
+    said = found.get("spec") if call.resource in _HOLDERS else _said(found)
+    return json.dumps(said, sort_keys=True)
+
+
+def _resource(call: ApiCall, kube: Kube) -> Resource | None:
+    """What serves a kind that is asked for; a custom one by its definition. Raises KubeError."""
+    known = r.by_plural(call.group, call.resource)
+    if known is not None or not call.group:
+        return known
+    crd = kube.find(r.CRDS, f"{call.resource}.{call.group}")
+    served = [str(one.get("name")) for one in dig(crd or {}, "spec", "versions", default=[]) if one.get("served")]
+    kind, scope = (str(dig(crd or {}, "spec", *path, default="")) for path in (("names", "kind"), ("scope",)))
+    return Resource(call.group, served[0], call.resource, kind, scope != "Cluster") if served else None
 
 
 def _said(obj: Obj) -> list[Any]:
@@ -117,17 +160,39 @@ def _looks(cron_job: Obj, kube: Kube) -> Iterator[ApiCall]:
 
     What ``kubectl patch`` reads before it writes is none of it.
     """
-    home = namespace_of(cron_job)
-    maps = {(home, name_of(one)): one for one in kube.list(r.CONFIGMAPS, home).items}
     for template in templates(cron_job):
-        reading = executor.read(template.spec, home, maps)
+        reading = executor.read(template.spec, namespace_of(cron_job), _maps(cron_job, kube))
         written = {(call.group, call.resource, call.name) for call in reading.writes}
+        specs = {
+            (one.group, one.resource, one.name) for one in reading.writes if not one.marks and one.replicas is None
+        }
         asked = {word for words in reading.commands if "get" in words for word in words}
         for call in reading.calls:
-            alone = (call.group, call.resource, call.name) not in written or not reading.commands
-            of_kind = (call.group, call.resource) in _KEPT and not call.writes
-            if of_kind and (alone or any(_is_of(word, call.resource) for word in asked)):
+            key = (call.group, call.resource, call.name)
+            alone = key not in written or not reading.commands
+            if call.resource in _HOLDERS:
+                may_keep, alone = bool(call.name) and key in specs, not reading.commands
+            else:
+                may_keep = call.resource not in _PASSING and not call.subresource
+            if may_keep and not call.writes and (alone or any(_is_of(word, call.resource) for word in asked)):
                 yield call
+        yield from _custom(reading.commands, namespace_of(cron_job), kube)
+
+
+def _custom(commands: Iterable[Sequence[str]], home: str, kube: Kube) -> Iterator[ApiCall]:
+    """What commands get of kinds that only a definition in the cluster knows: ``kubectl get ledger off``."""
+    asked = [words for words in commands if words and words[0].endswith("kubectl") and "get" in words]
+    for crd in kube.list(r.CRDS).items if asked else ():
+        spec = crd.get("spec") or {}
+        names = spec.get("names") or {}
+        called = {str(names.get("plural")), str(names.get("singular")), str(names.get("kind")).lower()}
+        called |= set(map(str, names.get("shortNames") or ()))
+        for words in asked:
+            kind, _, name = (words[words.index("get") + 1 :] or ("",))[0].partition("/")
+            if kind.partition(".")[0].lower() in called and str(spec.get("group")) not in _MODELLED:
+                name = name or next((one for one in words[words.index("get") + 2 :][:1] if not one.startswith("-")), "")
+                space = next((after for flag, after in pairwise(words) if flag in ("-n", "--namespace")), home)
+                yield ApiCall("get", str(spec.get("group")), str(names.get("plural")), name=name, namespace=space)
 
 
 def _is_of(word: str, plural: str) -> bool:

@@ -42,7 +42,7 @@ PROVES_NOTHING = (Inconclusive, FaultError, SceneBroken, JournalError, Unproven)
 def _lost(error: KubeError) -> str:
     """What an error of the API says of a drill that it ends."""
     if isinstance(error, Forbidden | Invalid):
-        return "the API server refused what the drill itself asked of it"
+        return "the API server refused what the drill itself asked of it (except who drills from what refuses it)"
     return "lost sight of the cluster"
 
 

@@ -106,6 +106,11 @@ def by_kind(api_version: str, kind: str) -> Resource | None:
     return next((r for r in _KNOWN if r.kind == kind and r.api_version == api_version), None)
 
 
+def by_plural(group: str, plural: str) -> Resource | None:
+    """A well-known resource by its group and plural; None: it is none."""
+    return next((one for one in _KNOWN if (one.group, one.plural) == (group, plural)), None)
+
+
 def is_of(obj: Mapping[str, Any], *resources: Resource) -> bool:
     """Whether an object is of one of these, and not of another group's kind of the same name.
 

@@ -6,10 +6,12 @@ each of them passes any limit once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from killcheck.entries import Entry, Status
-from killcheck.executor.calendar import tossed
+from killcheck.executor.chance import decides, tossed
 from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
@@ -19,9 +21,16 @@ __all__ = ["entries"]
 
 #: Numbers that are counted up: with every write of an object, with every end of a container. A roll-out is waited for
 #: by comparing two of them.
-_GROWS = lazy_re.compile(r"\bmetadata\.generation\b|(?<![\w.])\.?generation\b(?=[\"'\]}|)])|\brestartCount\b")
+_GROWS = lazy_re.compile(
+    r"\bmetadata\.generation\b|(?<![\w.])\.?generation\b(?=[\"'\]}|)])|\brestartCount\b|\bresourceVersion\b"
+    r"|\bleaseTransitions\b|\bkubernetes\\?\.io/revision\b|/proc/(?:uptime|loadavg|stat)\b|\buptime\b"
+)
 _WAITED_FOR = lazy_re.compile(r"observedGeneration|\bdel\(|sort-by")
-_ALIKE = "let it do the same in every firing, or say under assume: why it turns the GPUs off in each"
+_KEPT = lazy_re.compile(r"(?:^|[;&|\s])(\w{1,60})\s{0,9}=(?!=)")
+_ASSUMED = "say under assume: why it turns the GPUs off in each firing"
+_ALIKE = f"let it go by replicas or by pods instead, or {_ASSUMED}"
+#: Fields of the downward API that are others in each pod.
+_OF_THE_POD = lazy_re.compile(r"^metadata\.(?:name|uid)$|^status\.podIPs?$|^spec\.nodeName$|controller-uid|job-name")
 
 
 def _words(cron_job: Obj, config_map: Callable[[str], Obj | None]) -> Iterator[str]:
@@ -43,16 +52,50 @@ def _mounted(spec: Obj) -> Iterator[str]:
                 yield str(name)
 
 
+def _told(cron_job: Obj, config_map: Callable[[str], Obj | None]) -> dict[str, str]:
+    """The variables of its containers, as far as manifests say them; what is another in each pod has ``$$`` in it."""
+
+    def data(name: object) -> dict[str, Any]:
+        return dig(config_map(str(name)), "data", default={}) if name else {}
+
+    found: dict[str, str] = {}
+    for template in templates(cron_job):
+        spec = template.spec
+        for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
+            for source in container.get("envFrom") or ():
+                held = data(dig(source, "configMapRef", "name"))
+                found |= {f"{source.get('prefix') or ''}{key}": str(value) for key, value in held.items()}
+            for one in container.get("env") or ():
+                key = dig(one, "valueFrom", "configMapKeyRef", default={})
+                said = data(key.get("name")).get(key.get("key"), one.get("value") or "")
+                own = _OF_THE_POD.search(str(dig(one, "valueFrom", "fieldRef", "fieldPath", default="")))
+                found[str(one.get("name"))] = "$$" if own else str(said)
+    return found
+
+
+def _grown(lines: Sequence[str]) -> str | None:
+    """The line that compares a number that only grows; one that is waited for by what has seen it is none."""
+    for line in lines:
+        if not _GROWS.search(line) or _WAITED_FOR.search(line):
+            continue
+        kept = _KEPT.search(line)
+        uses = [one for one in lines if kept and re.search(rf"\b{kept[1]}\b", one)]
+        if any(decides(one) and not _WAITED_FOR.search(one) for one in (line, *uses)):
+            return line
+    return None
+
+
 def entries(cron_job: Obj, config_map: Callable[[str], Obj | None], late_s: float) -> Iterator[Entry]:
     """An open entry for a switch that tosses, or that goes by what grows. ``late_s``: when it has to be over."""
     texts = list(_words(cron_job, config_map))
     limit = dig(cron_job, "spec", "jobTemplate", "spec", "activeDeadlineSeconds")
-    toss = tossed(texts, min(late_s, float(limit)) if limit is not None else late_s)
+    most_s = (min(late_s, float(limit)) if limit is not None else late_s) / 2  # the rest is for what it does then
+    toss = tossed(texts, most_s, _told(cron_job, config_map))
     if toss is not None:
         said = f"what it does is left to chance ('{toss}'): a night on which it falls otherwise was not seen"
-        yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, _ALIKE)
-    lines = [line for text in texts for line in text.splitlines()]
-    grown = next((line for line in lines if _GROWS.search(line) and not _WAITED_FOR.search(line)), None)
+        settles = f"take that out of it (a wait of at most {most_s:.0f} s may stay), or {_ASSUMED}"
+        yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, settles)
+    grown = _grown([line for text in texts for line in text.splitlines()])
     if grown is not None:
         shown = redact(" ".join(grown.split()))[:60]
         said = f"it goes by a number that only grows ('{shown}'): from some night on it may not act"

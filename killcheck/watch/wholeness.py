@@ -95,7 +95,7 @@ def lack(scene: Scene, target: Target, *, why: bool = True) -> str | None:
     if all(has_ended(obj) for obj in objects):
         return f"{target} has ended, and does not run again: whoever submits it starts the next"
     if not scene.replicas(target):
-        return f"{target} asks for no replicas: nothing to turn off"
+        return f"{target} asks for no replicas: nothing to turn off (let it ask for one when the drill begins)"
     on = [pod for pod in scene.pods_of(target) if dig(pod, "status", "phase") == "Running"]
     if not on and not why:  # how many it would be is nothing to who waits for it after every callback
         return f"no GPU pod of {target} runs"

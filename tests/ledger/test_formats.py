@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 from composed import Composition
 
 from killcheck.cli import main
+from killcheck.entries import Entry, Ledger, Status
+from killcheck.text.values import replace
 
 REASON = "it scales web shops only"
 OPEN = "Deployment/platform/night-owl"
@@ -86,3 +88,10 @@ def test_every_report_says_what_is_assumed(tmp_path: Path, monkeypatch: pytest.M
     for name, text in made.items():
         for wanted in (REASON, "2999-12-31", NOTE.replace("_", "\\_")):
             assert wanted in text, f"{name} does not say {wanted}"
+
+
+def test_open_entry_is_never_without_what_settles_it() -> None:
+    known = Entry("Deployment/x", Status.ASSUMED, "b")
+    for one in (Entry("Deployment/x", Status.NOT_MODELLED, "b"), replace(known, status=Status.NOT_MODELLED)):
+        assert "assume:" in str(one.to_json()["settles"])
+        assert one.settles in str(Ledger((one,)).verdict())

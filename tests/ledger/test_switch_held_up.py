@@ -151,7 +151,9 @@ def test_who_may_start_from_outside_is_said_in_one_line(kind: str, name: str) ->
 
 # -- one firing and the next ---------------------------------------------------------------------------------
 def _cron(line: str) -> Obj:
-    container = {"name": "off", "image": "alpine/k8s:1.32.0", "command": ["/bin/bash", "-c", line]}
+    own = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    env = [own, {"name": "SPLAY", "value": "45"}]
+    container = {"name": "off", "image": "alpine/k8s:1.32.0", "command": ["/bin/bash", "-c", line], "env": env}
     pod = {"spec": {"containers": [container]}}
     meta = {"name": "off", "namespace": "ml"}
     return {"kind": "CronJob", "metadata": meta, "spec": {"jobTemplate": {"spec": {"template": pod}}}}
@@ -190,9 +192,36 @@ GENERATION = "kubectl get deploy x -o jsonpath='{.metadata.generation}'"
         ("case $HOSTNAME in *x) exit;; esac", "left to chance"),
         ("date; curl $API/pods?labelSelector=app%3Dworker&x=a%20b", ""),
         ("echo done on $(hostname) at $(date +%F)", ""),
+        ("sleep $((RANDOM % MAX + 5))", "left to chance"),  # nothing says how long that is
+        ("MAX=60\nsleep $((RANDOM % MAX + 5))", ""),
+        ("sleep $((RANDOM % 60 * 60))", "left to chance"),
+        ("sleep $((RANDOM % 10))m", "left to chance"),
+        ("sleep $(shuf -i 1-60 -n 1)", ""),
+        ("a=$((RANDOM % 10)); b=$((a * 60)); sleep $b", "left to chance"),
+        ("sleep $(( $(hostname | cksum | cut -d' ' -f1) % 60 ))", ""),
+        ("for attempt in range(5):\n    time.sleep(2 ** attempt + random.random())", ""),
+        ("time.sleep(random.randint(1, 10) * 60)", "left to chance"),
+        ("n=$((RANDOM % 50)); m=$n; [ $m -eq 7 ] && exit", "left to chance"),
+        ("[ $((RANDOM % 50)) -eq 7 ] && K=true", "left to chance"),
+        ("n=$((RANDOM / 20000)); kubectl scale deploy/x --replicas=$n", "left to chance"),
+        ("cmds=(kubectl true); ${cmds[RANDOM / 32000]} scale", "left to chance"),
+        ("((RANDOM >> 9)) && kubectl scale", "left to chance"),
+        ("hostname | grep -q 7 && exit", "left to chance"),
+        ("kubectl get pods -o name | grep -v $HOSTNAME", ""),
+        ("case $POD_NAME in *a) exit;; esac", "left to chance"),  # by its environment
+        ("sleep $((RANDOM % SPLAY))", ""),
+        ("n = int.from_bytes(os.urandom(1), 'big') // 250\nbody = {'spec': {'replicas': n}}", "left to chance"),
         ("[ $(( $(date +%s) / 86400 % 11 )) -eq 3 ] && exit", "left to chance"),
         ("[ $(( $(date +%V) % 2 )) -eq 0 ] || exit", ""),  # each of them is tried
         (f"[ $({GENERATION}) -gt 10 ] && exit", "only grows"),
+        (f"g=$({GENERATION})\n[ $g -gt 10 ] && exit", "only grows"),
+        (
+            f"g=$({GENERATION})\nuntil [ $(kubectl get deploy x -o jsonpath='{{.status.observedGeneration}}') -ge $g ]",
+            "",
+        ),
+        ("v=$(kubectl get deploy x -o jsonpath='{.metadata.resourceVersion}')\n[ $v -gt 9 ] && exit", "only grows"),
+        ("kubectl get deploy x -o json | jq '{v: .metadata.resourceVersion}'", ""),
+        ("u=$(cut -d. -f2 /proc/uptime)\ncase $u in *7) exit 0;; esac", "only grows"),
         (
             f"until [ $({GENERATION}) = $(kubectl get deploy x -o jsonpath='{{.status.observedGeneration}}') ]; do :; done",
             "",
@@ -200,7 +229,9 @@ GENERATION = "kubectl get deploy x -o jsonpath='{.metadata.generation}'"
     ],
 )
 def test_what_no_number_of_nights_settles_is_open(line: str, words: str) -> None:
-    found = [str(entry) for entry in unlike.entries(_cron(line), lambda _: None, 300.0)]
+    entries = list(unlike.entries(_cron(line), lambda _: None, 300.0))
+    found = [str(entry) for entry in entries]
+    assert all("assume" in entry.settles for entry in entries)
     assert (len(found) == 1 and words in found[0]) if words else not found, found
 
 
@@ -231,12 +262,21 @@ class _Kept:
             "status": {"used": {"count/jobs.batch": used}},
         }
         self.quotas = [quota] if used else []
+        names = {"plural": "ledgers", "singular": "ledger", "kind": "Ledger"}
+        served = {
+            "group": "ex.org",
+            "names": names,
+            "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": True}],
+        }
+        self.crd = {"metadata": {"name": "ledgers.ex.org"}, "spec": served}
+        self.helper = {"kind": "Deployment", "metadata": meta, "spec": {"replicas": number}}
 
-    def find(self, *_: object) -> Obj:
-        return self.map
+    def find(self, resource: Any, *_: object) -> Obj:
+        return {r.CRDS: self.crd, r.DEPLOYMENTS: self.helper}.get(resource, self.map)
 
     def list(self, resource: Any, *_: object) -> Any:
-        kept = {r.CONFIGMAPS: [self.map], r.RESOURCEQUOTAS: self.quotas}
+        kept = {r.CONFIGMAPS: [self.map], r.RESOURCEQUOTAS: self.quotas, r.CRDS: [self.crd]}
         return type("Items", (), {"items": kept.get(resource, [])})
 
 
@@ -249,6 +289,17 @@ COUNTS = "n=$(kubectl get cm state -n ml -o jsonpath='{.data.n}')\nkubectl patch
         (COUNTS, _Kept(1), _Kept(2), True),
         (COUNTS, _Kept(2), _Kept(2), False),  # it has settled
         ("kubectl patch cm state -n ml -p x", _Kept(1), _Kept(2), False),  # nobody reads it
+        ("kubectl get svc state -n ml", _Kept(1), _Kept(2), True),
+        ("kubectl get pod state -n ml", _Kept(1), _Kept(2), False),
+        ("kubectl get ledger state -n ml", _Kept(1), _Kept(2), True),
+        ("kubectl get deploy state -n ml", _Kept(1), _Kept(2), False),
+        ("kubectl get deploy state -n ml\nkubectl scale deploy state -n ml --replicas=0", _Kept(1), _Kept(2), False),
+        (
+            "kubectl get deploy state -n ml\nkubectl scale deploy state -n ml --replicas=$((n+1))",
+            _Kept(1),
+            _Kept(2),
+            True,
+        ),
         ("kubectl get pods", _Kept(1, "3"), _Kept(1, "4"), True),
         ("kubectl get pods", _Kept(1, "4"), _Kept(1, "4"), False),
     ],

@@ -97,7 +97,13 @@ class ArgoCd(Controller):
         for left in found:
             self._doubt(app, left)
             self._doubt_windows(app, left)
-            gitops.restore(self.kube, left)
+            gitops.restore(self.kube, left, self._spaces(app))
+
+    def _spaces(self, app: Obj) -> dict[str, Obj]:
+        """The namespaces that a sync makes: those in Git, and by ``CreateNamespace=true`` its own."""
+        made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _place(app)}}
+        said = "CreateNamespace=true" in map(str, items(dig(app, "spec", "syncPolicy", "syncOptions")))
+        return ({_place(app): made} if said and _place(app) else {}) | self.git.spaces()
 
     def _held_by(self, app: Obj) -> Iterator[Tracked]:
         names = [name_of(one) for one in self.applications.values()]

@@ -61,7 +61,7 @@ class _Source(Controller):
         found = gitops.drift(self.kube, one)
         left = self.left(source, found) if found is not None else None
         if left is not None:
-            gitops.restore(self.kube, left)
+            gitops.restore(self.kube, left, self.git.spaces())
             self.events.emit(source, "Normal", self.said, f"{left} {'created' if left.live is None else 'configured'}")
 
     def _holds(self, source: Obj, one: Tracked) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
 
+from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import ApiError, NotFound
 from killcheck.kube.objects import Obj, annotations_of, copy, dig, labels_of, name_of, namespace_of
@@ -72,6 +74,10 @@ class Git(Struct):
         for one in self.objects:
             if one.wanted["kind"] not in _NOT_DEPLOYED | _SOURCES:
                 yield one
+
+    def spaces(self) -> dict[str, Obj]:
+        """The namespaces that manifests describe, by name: what applies what lies in one applies it, too."""
+        return {name_of(one.wanted): one.wanted for one in self.objects if one.wanted["kind"] == "Namespace"}
 
     def sources(self, but: Obj) -> Iterator[Tracked]:
         """The sources that may be another source's own: all ``but`` one."""
@@ -151,12 +157,14 @@ def _leaves(wanted: Mapping[str, Any], stored: Any, live: Any, path: Path) -> It
             yield (*path, key)
 
 
-def restore(kube: Kube, found: Drift) -> None:
-    """Put back what Git says. Raises ApiError."""
+def restore(kube: Kube, found: Drift, spaces: Mapping[str, Obj] = MappingProxyType({})) -> None:
+    """Put back what Git says; ``spaces``: the namespaces that are made again with it, by name. Raises ApiError."""
     tracked = found.tracked
     resource = kube.resource_for(str(tracked.wanted["apiVersion"]), str(tracked.wanted["kind"]))
     namespace = namespace_of(tracked.stored) or None
     if found.live is None:
+        if namespace in spaces and kube.find(r.NAMESPACES, namespace or "") is None:
+            kube.create(r.NAMESPACES, copy(spaces[namespace or ""]))
         kube.create(resource, copy(tracked.wanted), namespace)
         return
     body: Obj = {}

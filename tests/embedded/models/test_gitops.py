@@ -66,6 +66,25 @@ def test_argo_heals_what_it_may_and_nothing_else(application, heals):
     assert put_back(application, painter(), ARGO_S) is heals
 
 
+@pytest.mark.parametrize(
+    ("creates", "described", "again"), [(True, False, True), (False, True, True), (False, False, False)]
+)
+def test_argo_makes_a_namespace_again_that_is_its_own_or_lies_in_git(creates, described, again):
+    """A switch that deletes the namespace of its targets turns nothing off for good then."""
+    application = app(HEAL)
+    application["metadata"]["namespace"] = "argocd"
+    sync = application["spec"]["syncPolicy"]
+    sync["syncOptions"] = [*(sync.get("syncOptions") or ()), f"CreateNamespace={str(creates).lower()}"]
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "studio"}}
+    with cluster(application, painter(), *([space] if described else [])) as made:
+        made.git.objects[:] = [one for one in made.git.objects if described or one.wanted["kind"] != "Namespace"]
+        made.loop.run_until(lambda: False, 5)
+        made.kube.delete(r.NAMESPACES, "studio")
+        gone = lambda: made.kube.find(r.DEPLOYMENTS, "painter", "studio") is None  # noqa: E731
+        assert made.loop.run_until(gone, ARGO_S)
+        assert made.loop.run_until(lambda: not gone(), 3 * ARGO_S) is again
+
+
 @pytest.mark.parametrize(("file", "heals"), [("repo/shop/a.yaml", True), ("repo/ml/a.yaml", False), ("", False)])
 def test_argo_heals_in_another_namespace_what_lies_in_its_folder(file, heals):
     application = app(HEAL)
