@@ -18,6 +18,7 @@ from killcheck.entries import Entry, Status
 from killcheck.executor import ApiCall
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
+from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of, ref_of
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import templates
@@ -75,15 +76,22 @@ Left = Mapping[tuple[str, str], str]
 
 def is_met(cron_job: Obj, texts: Sequence[str], kube: Kube) -> bool:
     """Whether a later firing of a CronJob may meet what earlier ones left. Raises KubeError."""
-    quotas = kube.list(r.RESOURCEQUOTAS, namespace_of(cron_job)).items
+    quotas = _quotas(cron_job, kube)
     counts = any(str(key).startswith("count/") for one in quotas for key in dig(one, "spec", "hard", default={}))
     return counts or bool(_read_back(texts)) or next(_looks(cron_job, kube), None) is not None
+
+
+def _quotas(cron_job: Obj, kube: Kube) -> list[Obj]:
+    try:
+        return kube.list(r.RESOURCEQUOTAS, namespace_of(cron_job)).items
+    except NotFound:  # no Kubernetes but a Docker Engine, which has no such thing
+        return []
 
 
 def left(cron_job: Obj, targets: Iterable[Obj], kube: Kube) -> Left:
     """What is kept now where a CronJob's program may keep something. Raises KubeError."""
     found = {_about(call): _kept_of(call, kube) for call in _looks(cron_job, kube)}
-    for quota in kube.list(r.RESOURCEQUOTAS, namespace_of(cron_job)).items:
+    for quota in _quotas(cron_job, kube):
         for key, used in dig(quota, "status", "used", default={}).items():
             if key.startswith("count/"):
                 found[ref_of(quota), key] = str(used)

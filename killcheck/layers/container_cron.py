@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from killcheck.kube import resources as r
 from killcheck.kube.objects import dig
+from killcheck.kube.permissions import Permission
 from killcheck.layers.base import Explanation, Hindrance, NotFired
 from killcheck.layers.dead_man import DeadMan
 from killcheck.safety.undo import retry
@@ -19,6 +22,10 @@ class ContainerCron(DeadMan):
     def drills(layer: Layer) -> bool:
         """Whatever a container fires at its time."""
         return layer.container is not None and (layer.cron_job is not None or layer.type is not LayerType.IDLE_MONITOR)
+
+    def permissions(self) -> Sequence[Permission]:
+        """A CronJob's, but for quotas: an engine counts nothing."""
+        return [one for one in super().permissions() if one.resource != "resourcequotas"]
 
     def _in_the_way(self) -> NotFired | None:
         """A cron container that is stopped or paused fires nothing, and nobody says so."""
