@@ -136,5 +136,6 @@ def test_it_does_not_outlive_a_killcheck_that_was_killed(host):
         assert process.stdout.readline() == b"running\n"
         assert len(host.client.containers.list(filters=marked)) == 1
         process.send_signal(signal.SIGKILL)
-    until(lambda: not host.client.containers.list(all=True, filters=marked), "its container goes")
+    left = {"all": True, "filters": marked, "ignore_removed": True}
+    until(lambda: not host.client.containers.list(**left), "its container goes")
     until(lambda: not host.client.networks.list(filters=marked), "its network goes")

@@ -35,7 +35,7 @@ def test_whether_a_command_can_start_in_its_image(host, argv, starts, why, monke
     came = rehearse(engine, host.busybox, argv)
     engine.api.close()
     assert (came.starts, why in came.why) == (starts, True), came
-    assert host.client.containers.list(all=True) == []
+    assert host.client.containers.list(all=True, ignore_removed=True) == []
 
 
 def test_lint_pull_finds_the_executor_whose_image_lacks_its_command(host, tmp_path, monkeypatch):

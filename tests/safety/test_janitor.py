@@ -59,8 +59,8 @@ START = "import sys; sys.path.insert(0, '/source/killcheck.zip'); from killcheck
 
 #: Rooms that ``restore`` has no use for: a ConfigMap holds a mebibyte.
 UNUSED = {
-    "diagnosis", "discover", "embedded", "fence", "fleet", "history", "images", "instances", "ledger", "lint", "promql",
-    "proof", "pytest", "rehearsal", "reports", "standins", "witnesses",
+    "diagnosis", "discover", "embedded", "faults", "fence", "fleet", "history", "images", "instances", "layers", "ledger",
+    "lint", "promql", "proof", "pytest", "rehearsal", "reports", "standins", "witnesses",
 }  # fmt: skip
 
 
