@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from posixpath import basename
 from typing import Any
 
 from killcheck import executor
 from killcheck.entries import Entry, Status
-from killcheck.executor import ApiCall
+from killcheck.executor import ApiCall, kubectl_calls
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
@@ -189,18 +189,31 @@ def _looks(cron_job: Obj, kube: Kube) -> Iterator[ApiCall]:
 
 def _custom(commands: Iterable[Sequence[str]], home: str, kube: Kube) -> Iterator[ApiCall]:
     """What commands get of kinds that only a definition in the cluster knows: ``kubectl get ledger off``."""
-    asked = [words for words in commands if words and words[0].endswith("kubectl") and "get" in words]
+    lines = [kubectl_calls.command_line(words[1:]) for words in commands if words and basename(words[0]) == "kubectl"]
+    asked = [(line, kind, rest) for line in lines if line.words[:1] == ["get"] for kind, rest in _kinds(line.words[1:])]
     for crd in kube.list(r.CRDS).items if asked else ():
         spec = crd.get("spec") or {}
         names = spec.get("names") or {}
         called = {str(names.get("plural")), str(names.get("singular")), str(names.get("kind")).lower()}
         called |= set(map(str, names.get("shortNames") or ()))
-        for words in asked:
-            kind, _, name = (words[words.index("get") + 1 :] or ("",))[0].partition("/")
+        for line, kind, name in asked:
             if kind.partition(".")[0].lower() in called and str(spec.get("group")) not in _MODELLED:
-                name = name or next((one for one in words[words.index("get") + 2 :][:1] if not one.startswith("-")), "")
-                space = next((after for flag, after in pairwise(words) if flag in ("-n", "--namespace")), home)
+                space = line.flag("namespace", "n") or home
                 yield ApiCall("get", str(spec.get("group")), str(names.get("plural")), name=name, namespace=space)
+
+
+def _kinds(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The kinds that ``get`` is asked for and the requests that are read of it do not hold, each with a name or none.
+
+    ``ledger off``, ``ledger/off``, ``cm,ledger``.
+    """
+    for word in words:
+        kinds, slash, name = word.partition("/")
+        if not slash:
+            name = next(iter(words[1:2]), "")
+        yield from ((kind, name) for kind in kinds.split(",") if not kubectl_calls.knows(kind))
+        if not slash:
+            return  # what follows are names
 
 
 def _is_of(word: str, plural: str) -> bool:

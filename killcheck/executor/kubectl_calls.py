@@ -22,7 +22,7 @@ from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import devices_of
 from killcheck.text.values import replace
 
-__all__ = ["CommandLine", "Kubectl", "command_line", "read"]
+__all__ = ["CommandLine", "Kubectl", "command_line", "knows", "read"]
 
 #: Options that take a value, of the commands that executors use.
 _VALUES = frozenset(
@@ -227,6 +227,11 @@ def _resource(name: str) -> Resource | None:
         versioned = re.fullmatch(r"v\d+((alpha|beta)\d+)?", version)
         return Resource(rest if versioned else group, version if versioned else "v1", plain, plain)
     return None
+
+
+def knows(kind: str) -> bool:
+    """Whether what a kubectl user calls a kind is known here, or says its group: ``cm``, ``ledgers.example.org``."""
+    return _resource(kind) is not None
 
 
 def _marks_off(words: Sequence[str]) -> bool:

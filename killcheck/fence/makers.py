@@ -50,8 +50,11 @@ _NO_MACHINES = (
     # judged here, each by its own reader
     *("karpenter.sh", "karpenter.k8s.aws", "karpenter.azure.com", "eks.amazonaws.com", "eksctl.io"),
 )
-#: ...but these below them.
-_MACHINES = ("machine.openshift.io", "autoscaling.openshift.io", "hive.openshift.io", "hypershift.openshift.io")
+#: ...but these; the first is what machines were called before Cluster API had a group of its own (KubeOne has it).
+_MACHINES = (
+    *("cluster.k8s.io", "machine.openshift.io", "autoscaling.openshift.io"),
+    *("hive.openshift.io", "hypershift.openshift.io"),
+)
 #: Services of clouds without any machine of one's own, as Crossplane, ACK and Config Connector call their groups.
 _SERVICES = lazy_re.compile(
     r"(s3|iam|kms|sqs|sns|rds|route53\w*|dynamodb|secretsmanager|ecr\w*|cloudwatch\w*|elasticache|acm|efs|lambda|ssm"
@@ -85,12 +88,12 @@ _FIRED = ("argoproj.io", "tekton.dev")
 def launches_nothing(obj: Obj) -> bool:
     """Whether it is known that what acts on an object launches no machine for it, or that it is judged elsewhere."""
     group, kind = str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind"))
+    if group.endswith(_MACHINES):
+        return False
     if "." not in group or (group.endswith(".k8s.io") and not group.endswith((".x-k8s.io", "kops.k8s.io"))):
         return True
     if group in FURNITURE or (group, kind) in PARTS or group.startswith("killcheck"):
         return True
-    if group.endswith(_MACHINES):
-        return False
     below = any(group == one or group.endswith(f".{one}") for one in _NO_MACHINES)
     return (
         below

@@ -28,7 +28,7 @@ from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, 
 from killcheck.safety import foreseen
 from killcheck.safety.changes import LABEL, Entry
 from killcheck.safety.journal import Journal
-from killcheck.safety.sealing import has_variables
+from killcheck.safety.sealing import holds_secrets
 from killcheck.safety.undo import recreatable, retry
 from killcheck.safety.vocabulary import place_of
 from killcheck.spec.killpath import KillPath, Layer
@@ -367,7 +367,7 @@ def _difference(
 def _made_anew(was: Obj) -> str:
     """The command that creates an object again, where it can be shown."""
     text = json.dumps(recreatable(was))
-    if has_variables(was) or len(text) > foreseen.LONGEST:
+    if holds_secrets(was) or len(text) > foreseen.LONGEST:
         return "create it from its manifest"
     return f"echo {shlex.quote(text)} | kubectl create -f -"
 

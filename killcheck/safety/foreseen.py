@@ -23,7 +23,7 @@ from killcheck.safety.changes import FORESEEN, Undo
 from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal
 from killcheck.safety.predicted import WRITING, any_text, made_of
-from killcheck.safety.sealing import has_variables
+from killcheck.safety.sealing import holds_secrets
 from killcheck.safety.undo import holds, inverse, leaves, recreatable, retry, without
 
 __all__ = ["LONGEST", "MOST", "by_hand", "going_s", "may_delete", "may_write", "reading_of", "remember"]
@@ -193,7 +193,7 @@ def _made_of(journal: Journal, resource: r.Resource, obj: Obj, calls: Iterable[A
 
 
 def by_hand(resource: r.Resource, obj: Obj, back: Obj, now: Obj | None = None) -> str:
-    """The command that puts fields of an object back; where they hold variables, what to do instead.
+    """The command that puts fields of an object back; where these may be secrets, what to do instead.
 
     ``now``: the object as it is, so that of a list only the items that differ are named.
     """
@@ -201,7 +201,7 @@ def by_hand(resource: r.Resource, obj: Obj, back: Obj, now: Obj | None = None) -
     patch: Any = back
     if now is not None and any(isinstance(value, list) for _, value in leaves(back)):
         kind, patch = "json", list(_operations(now, back))
-    if has_variables(patch) or len(json.dumps(patch)) > LONGEST:
+    if holds_secrets(patch) or len(json.dumps(patch)) > LONGEST:
         return f"apply the manifest of {ref_of(obj)} again"
     place = namespace_of(obj) if resource.namespaced else ""
     where = f" -n {place}" if place else ""
@@ -231,5 +231,5 @@ def _whole(now: Any, was: Any) -> Any:
 
 
 def _short(left: Obj) -> str:
-    text = json.dumps(left) if not has_variables(left) else f"a change of {', '.join(left)}"
+    text = json.dumps(left) if not holds_secrets(left) else f"a change of {', '.join(left)}"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

@@ -17,7 +17,7 @@ from killcheck.kube.objects import Obj, dig
 from killcheck.safety.changes import FORESEEN
 from killcheck.text.redaction import redact
 
-__all__ = ["SEALED", "has_variables", "is_sealed", "opened", "sealed"]
+__all__ = ["SEALED", "holds_secrets", "is_sealed", "opened", "sealed"]
 
 #: The field of an undo's body that holds the rest of it, encrypted.
 SEALED = "killcheck.dev/sealed"
@@ -42,16 +42,15 @@ def sealed(entry: Obj, key: bytes) -> Obj:
 
 
 def _closed(patch: Any, key: bytes) -> Any:
-    """A patch as it is written down: encrypted where variables are written into it (an item of a list, put back)."""
-    if not isinstance(patch, dict) or is_sealed(patch) or not has_variables(patch):
-        return patch
-    return {SEALED: _token(json.dumps(patch), key)}
+    """A patch as it is written down: encrypted where there may be a secret in it (an item of a list, put back)."""
+    token = _token(json.dumps(patch), key) if isinstance(patch, dict) and not is_sealed(patch) else None
+    return patch if token is None else {SEALED: token}
 
 
 @lru_cache(maxsize=256)
 def _token(text: str, key: bytes) -> str | None:
     """An object's JSON encrypted; None: nothing in it is anybody's secret."""
-    if redact(text) == text and not has_variables(json.loads(text)):
+    if not holds_secrets(json.loads(text)):
         return None
     from cryptography.fernet import Fernet
 
@@ -78,16 +77,22 @@ def is_sealed(body: Any) -> bool:
     return isinstance(body, dict) and SEALED in body
 
 
-def has_variables(obj: Any) -> bool:
+def holds_secrets(obj: Any) -> bool:
+    """Whether something in it may be anybody's secret: it looks like one, or is a variable."""
+    text = json.dumps(obj)
+    return redact(text) != text or _has_variables(obj)
+
+
+def _has_variables(obj: Any) -> bool:
     """Whether variables are written into it, whatever they are called."""
     if isinstance(obj, list):
-        return any(map(has_variables, obj))
+        return any(map(_has_variables, obj))
     if not isinstance(obj, dict):
         return False
     variables = obj.get("env")
     if isinstance(variables, list) and any(isinstance(one, dict) and one.get("value") for one in variables):
         return True
-    return any(map(has_variables, obj.values()))
+    return any(map(_has_variables, obj.values()))
 
 
 def _derived(key: bytes) -> bytes:

@@ -34,6 +34,7 @@ def workflow(template: dict[str, Any]) -> dict[str, Any]:
     [
         (obj("platform.example.io/v1", "TeamCluster"), "platform.example.io is not known"),
         (obj("kops.k8s.io/v1alpha2", "InstanceGroup"), "kops.k8s.io is not known"),
+        (obj("cluster.k8s.io/v1alpha1", "MachineDeployment"), "cluster.k8s.io is not known"),
         (obj("machine.openshift.io/v1beta1", "Machine"), "machine.openshift.io is not known"),
         (obj("autoscaling.aws.upbound.io/v1beta1", "AutoscalingGroup"), "autoscaling.aws.upbound.io is not known"),
         (obj("infra.contrib.fluxcd.io/v1alpha2", "Terraform"), "infra.contrib.fluxcd.io is not known"),

@@ -13,6 +13,7 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.drill import left_behind
 from killcheck.entries import Ledger
 from killcheck.kube import resources as r
+from killcheck.kube.errors import Forbidden
 from killcheck.kube.objects import copy
 from killcheck.layers import unlike
 from killcheck.ledger.keeping import keep
@@ -277,7 +278,7 @@ class _Kept:
 
     def list(self, resource: Any, *_: object) -> Any:
         kept = {r.CONFIGMAPS: [self.map], r.RESOURCEQUOTAS: self.quotas, r.CRDS: [self.crd]}
-        return type("Items", (), {"items": kept.get(resource, [])})
+        return type("Items", (), {"items": kept.get(resource, [self.map] if resource.group == "ex.org" else [])})
 
 
 COUNTS = "n=$(kubectl get cm state -n ml -o jsonpath='{.data.n}')\nkubectl patch cm state -n ml -p x"
@@ -292,6 +293,9 @@ COUNTS = "n=$(kubectl get cm state -n ml -o jsonpath='{.data.n}')\nkubectl patch
         ("kubectl get svc state -n ml", _Kept(1), _Kept(2), True),
         ("kubectl get pod state -n ml", _Kept(1), _Kept(2), False),
         ("kubectl get ledger state -n ml", _Kept(1), _Kept(2), True),
+        ("/usr/local/bin/kubectl -n ml get -o json ledger/state", _Kept(1), _Kept(2), True),
+        ("kubectl get pods,ledger -n ml", _Kept(1), _Kept(2), True),
+        ("kubectl get ledgerbook state -n ml", _Kept(1), _Kept(2), False),
         ("kubectl get deploy state -n ml", _Kept(1), _Kept(2), False),
         ("kubectl get deploy state -n ml\nkubectl scale deploy state -n ml --replicas=0", _Kept(1), _Kept(2), False),
         (
@@ -308,6 +312,21 @@ def test_what_each_firing_leaves_otherwise_is_open(line: str, before: Any, after
     cron = _cron(line)
     left = [left_behind.left(cron, [], kube) for kube in (before, after)]
     assert bool(list(left_behind.unsettled(cron, [line], after, *left))) is is_open
+
+
+def test_definitions_are_asked_for_only_where_a_kind_is_not_known() -> None:
+    """An account that may not list them is told of no night that may differ for a ``kubectl get deploy``."""
+
+    class Refuses(_Kept):
+        def list(self, resource: Any, *args: object) -> Any:
+            if resource is r.CRDS:
+                raise Forbidden(403, {"message": "customresourcedefinitions is forbidden"})
+            return super().list(resource, *args)
+
+    refuses: Any = Refuses(1)
+    assert not left_behind.is_met(_cron("kubectl get deploy,pods -n ml"), [], refuses)
+    with pytest.raises(Forbidden):
+        left_behind.is_met(_cron("kubectl get ledger off -n ml"), [], refuses)
 
 
 def test_mark_of_its_own_is_read_back_where_it_is_named_again() -> None:

@@ -157,6 +157,18 @@ def test_a_job_that_goes_by_itself_is_not_made_again(cluster):
     assert not any("short" in entry.what for entry in drill.journal.entries)
 
 
+def test_what_looks_like_a_secret_is_put_back_and_stands_nowhere_in_clear(cluster):
+    token = "hf_" + "QwErTyUiOp" * 4
+    cluster.kube.patch(r.CONFIGMAPS, "settings", {"data": {"a": token}}, "inference")
+    drill = Drilled(cluster, """kubectl patch configmap settings -p '{"data":{"a":"x"}}'""")
+    through_nobody(cluster).patch(r.CONFIGMAPS, "settings", {"data": {"a": "x"}}, "inference")
+    kept = [one for one in cluster.kube.list(r.CONFIGMAPS).items if one["metadata"]["name"] != "settings"]
+    assert any("settings" in json.dumps(one) for one in kept)  # the journal names it
+    assert token not in json.dumps(kept)
+    assert drill.end() == []
+    assert changed(cluster, drill.before) == []
+
+
 def test_a_pool_that_nobody_named_is_told(cluster):
     drill = Drilled(cluster, "kubectl delete nodepools --all")
     was = recreatable(cluster.kube.get(r.NODEPOOLS, "strangers"))
