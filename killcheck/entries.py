@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-__all__ = ["MARK", "Becomes", "Doubt", "Entry", "Ledger", "Status", "Unknown", "leaves", "lines"]
+__all__ = ["MARK", "Assumption", "Becomes", "Doubt", "Entry", "Ledger", "Status", "Unknown", "leaves", "lines"]
 
 
 class Becomes(StrEnum):
@@ -47,6 +47,22 @@ def leaves(area: str, what: str, becomes: Becomes) -> Callable[[_Code], _Code]:
         return code
 
     return mark
+
+
+class Assumption(str):
+    """A sentence about what an outcome rests on without having been seen.
+
+    ``about``: the ref of an object, an image, ``node label KEY=VALUE``; the cluster, where it is of no one thing.
+    """
+
+    __slots__ = ("about",)
+    about: str
+
+    def __new__(cls, said: str, about: str = "the cluster") -> Assumption:
+        """Of no one thing, unless ``about`` says of what."""
+        made = super().__new__(cls, said)
+        made.about = about
+        return made
 
 
 class Doubt(Struct, frozen=True):

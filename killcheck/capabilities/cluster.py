@@ -11,7 +11,7 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.capabilities.ran import Ran
 from killcheck.clock import Loop
-from killcheck.entries import Doubt
+from killcheck.entries import Assumption, Doubt
 from killcheck.kube.client import Kube
 from killcheck.kube.machineless import StoodIn
 from killcheck.kube.objects import Obj
@@ -84,7 +84,7 @@ class Cluster(Protocol):
     def instance_state(self, node: Obj) -> InstanceState:
         """What the cloud says of the instance behind a node (also after the Node object has gone)."""
 
-    def assumptions(self) -> Sequence[str]:
+    def assumptions(self) -> Sequence[Assumption]:
         """What the answer rests on without having been seen (images whose contents are assumed...)."""
 
     def unknowns(self) -> Sequence[str]:

@@ -11,7 +11,7 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.capabilities.ran import Ran
 from killcheck.cluster.inventory import listed
-from killcheck.entries import Doubt
+from killcheck.entries import Assumption, Doubt
 from killcheck.kube import machineless
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
@@ -35,7 +35,7 @@ class RealPlace:
     def hurry(self) -> None:
         """Nothing here keeps anybody waiting."""
 
-    def assumptions(self) -> Sequence[str]:
+    def assumptions(self) -> Sequence[Assumption]:
         """None: what is here is real."""
         return ()
 
@@ -124,9 +124,10 @@ class RealCluster(RealPlace):
         """Not where nodes, as they were last seen, have no machine."""
         return not self._machineless
 
-    def assumptions(self) -> Sequence[str]:
+    def assumptions(self) -> Sequence[Assumption]:
         """That nodes without a machine, as they were last seen, are like others."""
         names = self._machineless
         more = f", and {len(names) - 1} more" if len(names) > 1 else ""
         said = "pods run as models there, their images are taken to exist, and that billing stops was not seen"
-        return [f"there is no machine behind Node/{names[0]}{more}: {said}"] if names else []
+        told = (f"there is no machine behind Node/{name}{more}: {said}" for name in names[:1])
+        return [Assumption(text, f"Node/{names[0]}") for text in told]

@@ -18,6 +18,7 @@ from killcheck.cloud.session import AskError
 from killcheck.cloud.spot_prices import SpotPrices
 from killcheck.cluster.embedded import EmbeddedDrillCluster
 from killcheck.embedded import credentials
+from killcheck.entries import Assumption
 from killcheck.kube import resources as r
 from killcheck.kube.objects import name_of, namespace_of
 from killcheck.spec.killpath import KillPath
@@ -88,7 +89,8 @@ def _fresh_pull_tokens(cluster: EmbeddedDrillCluster, ecr: TokenService) -> None
             fresh = base64.b64encode(docker_config(host, ecr.issue()[0]).encode()).decode()
             where = f"{namespace_of(secret)}/{name_of(secret)}"
             kube.patch(r.SECRETS, name_of(secret), {"data": {".dockerconfigjson": fresh}}, namespace_of(secret))
-            cluster.embedded.notes.append(f"Secret {where} holds a fresh token for {host}: as if just refreshed")
+            said = f"Secret {where} holds a fresh token for {host}: as if just refreshed"
+            cluster.embedded.notes.append(Assumption(said, f"Secret/{where}"))
             break
 
 

@@ -11,7 +11,7 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.offered import Capabilities
 from killcheck.capabilities.ran import Ran
 from killcheck.embedded import Cluster, HostRuntime
-from killcheck.entries import Doubt
+from killcheck.entries import Assumption, Doubt
 from killcheck.kube.machineless import StoodIn
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, ref_of
 
@@ -101,7 +101,7 @@ class EmbeddedDrillCluster:
             return asked.state(dig(node, "spec", "providerID", default=""))
         return self.embedded.instance_state(node)
 
-    def assumptions(self) -> Sequence[str]:
+    def assumptions(self) -> Sequence[Assumption]:
         """What was assumed about images and missing objects."""
         return self.embedded.assumptions
 

@@ -19,6 +19,7 @@ from killcheck.cluster.binaries import ControlPlane
 from killcheck.cluster.hollow_nodes import HollowNodes, Shape
 from killcheck.cluster.kubeconfig import KubeconfigCluster
 from killcheck.cluster.naming import ENVTEST
+from killcheck.entries import Assumption
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -42,7 +43,7 @@ class _Place:
 
     def __init__(self, objects: Sequence[Obj], pools: Sequence[Mapping[str, str]], home: str, exec_mode: str) -> None:
         self.plane = ControlPlane(ENVTEST)
-        self.notes: list[str] = []
+        self.notes: list[Assumption] = []
         self._over = threading.Event()
         self._hollow: list[HollowNodes] = []
         self._tending = WallLoop()
@@ -101,7 +102,7 @@ class _Place:
             except Conflict:
                 return
             except NotFound as error:
-                self.notes.append(f"{ref_of(obj)} was not loaded: {error}")
+                self.notes.append(Assumption(f"{ref_of(obj)} was not loaded: {error}", ref_of(obj)))
             except KubeError as error:
                 if loop.monotonic() < until and "serviceaccount" in str(error):  # its controller is still making it
                     loop.sleep(LOOK_S)
@@ -136,10 +137,10 @@ class EnvtestCluster(KubeconfigCluster):
         self.notes = place.notes
         super().__init__(ENVTEST, kubeconfig=place.plane.kubeconfig)
 
-    def assumptions(self) -> Sequence[str]:
+    def assumptions(self) -> Sequence[Assumption]:
         """As on any cluster with nodes that have no machine; and what was not loaded."""
         own = "the control plane is this machine's binaries, without a network plugin: there is nothing in it but this"
-        return [*super().assumptions(), own, *self.notes]
+        return [*super().assumptions(), Assumption(own), *self.notes]
 
     @classmethod
     def end(cls) -> None:

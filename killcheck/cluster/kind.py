@@ -30,6 +30,7 @@ from killcheck.engine.api import EngineApi
 from killcheck.engine.connection import Engine, answered
 from killcheck.engine.projection import GROUP
 from killcheck.engine.registry import Registry
+from killcheck.entries import Assumption
 from killcheck.kube import manifests
 from killcheck.kube import resources as r
 from killcheck.kube.client import Answer, Closer, Kube, Transport
@@ -411,9 +412,9 @@ class KindCluster(RealCluster):
             return "unknown"
         return "running" if state.get("Running") else "terminated"
 
-    def assumptions(self) -> Sequence[str]:
+    def assumptions(self) -> Sequence[Assumption]:
         """GPUs are advertised only."""
-        return ("GPU nodes are stand-ins: kubelets and containers are real, devices are not",)
+        return (Assumption("GPU nodes are stand-ins: kubelets and containers are real, devices are not"),)
 
     def close(self) -> None:
         """Stop listening; idempotent."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from killcheck.capabilities.cluster import InstanceState
 from killcheck.clock import WallLoop
 from killcheck.cluster.base import RealCluster
+from killcheck.entries import Assumption
 from killcheck.kube.client import Kube
 from killcheck.kube.config import connect
 from killcheck.kube.objects import Obj, dig
@@ -35,14 +36,14 @@ class KubeconfigCluster(RealCluster):
         asked = self.capabilities.instances
         return asked.state(dig(node, "spec", "providerID", default="")) if asked else "unknown"
 
-    def assumptions(self) -> Sequence[str]:
+    def assumptions(self) -> Sequence[Assumption]:
         """Nodes without a machine, and whose clock the times are by."""
         ahead = self.loop.ahead.total_seconds()
         found = super().assumptions()
         if not ahead:
             return found
         how = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'}"
-        return [*found, f"the cluster's clock is {how} this machine's: times are the cluster's"]
+        return [*found, Assumption(f"the cluster's clock is {how} this machine's: times are the cluster's")]
 
     def close(self) -> None:
         """Stop the programs that still run; idempotent."""

@@ -15,6 +15,7 @@ from killcheck.capabilities.cluster import Cluster, ClusterError
 from killcheck.capabilities.programs import Ran
 from killcheck.cluster.cloudword import post
 from killcheck.cluster.embedded import EmbeddedDrillCluster
+from killcheck.entries import Assumption
 from killcheck.machine.modelled import Machine
 from killcheck.spec.killpath import Command, KillPath, LayerType, Target
 from killcheck.standins.rental import BOOTS_S, SHAPES, Contract, Market
@@ -27,7 +28,7 @@ from killcheck.text.yamlfile import YamlError, documents
 __all__ = ["HUNG", "equip_with_market"]
 
 #: What is said of workers while another layer is drilled.
-HUNG = "workers that end themselves hang here: this layer is for the day they do"
+HUNG = Assumption("workers that end themselves hang here: this layer is for the day they do")
 #: The variable by which programs find it.
 URL = "MARKET_URL"
 #: A worker runs for as long as its machine does, in seconds.

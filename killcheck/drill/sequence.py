@@ -312,8 +312,8 @@ class Drill(Judged):
 
     def _finish(self, verdict: DrillResult | None, healed: tuple[list[str], list[str]]) -> DrillResult:
         assert verdict is not None
-        for text in self.cluster.assumptions():
-            self._note(text)
+        for said in self.cluster.assumptions():
+            self._note(str(said))
         ledger = self.ledger.and_also(keeping.told_by_cluster(self.cluster.assumptions()))
         self._emit(events.LedgerKept, entries=[entry.to_json() for entry in ledger.telling], counts=ledger.counts)
         return replace(

@@ -61,7 +61,7 @@ from killcheck.embedded.nodes.kubelets import has_own_kubelet
 from killcheck.embedded.nodes.registry import Registry
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport
-from killcheck.entries import Doubt
+from killcheck.entries import Assumption, Doubt
 from killcheck.instances.provided import is_provided
 from killcheck.kube import releases
 from killcheck.kube.client import Kube
@@ -191,7 +191,7 @@ class Cluster:
         self.wire = wire.Server(self.server, self.loop, self.pki)
         self.cloud = Cloud(self.loop, self.rng)
         self.registry = Registry()
-        self.notes: list[str] = []
+        self.notes: list[Assumption] = []
         #: What nodes are made that no manifest describes.
         self.assumed = Assumptions()
         self.admission.modelled["workload-identity"] = WorkloadIdentity(self.store)
@@ -367,7 +367,7 @@ class Cluster:
                     stored = self._create(obj)
                 except LoadError as error:
                     if any(obj is one for one in extra):  # made for a name that can be none
-                        self.notes.append(f"could not be assumed: {error}")
+                        self.notes.append(Assumption(f"could not be assumed: {error}", ref_of(obj)))
                     else:
                         refused.append(error)
                     continue
@@ -385,7 +385,8 @@ class Cluster:
         scheduler = self.controllers.get(Scheduler.name)
         if others and isinstance(scheduler, Scheduler):
             scheduler.stands_in |= set(others)
-            self.notes.append(f"scheduler {', '.join(others)} is not modelled: the default scheduler places its pods")
+            said = f"scheduler {', '.join(others)} is not modelled: the default scheduler places its pods"
+            self.notes.append(Assumption(said))
 
     def _down(self) -> frozenset[str]:
         return frozenset() if Scheduler.name in self.controllers else frozenset({"scheduler"})
@@ -399,7 +400,8 @@ class Cluster:
         except NotFound:
             if "." not in str(obj.get("apiVersion", "")).partition("/")[0]:
                 raise LoadError(obj, f"the API server has no {obj.get('apiVersion')} {obj.get('kind')}") from None
-            self.notes.append(f"{ref_of(obj)} was left out: no CustomResourceDefinition of it is among the manifests")
+            said = f"{ref_of(obj)} was left out: no CustomResourceDefinition of it is among the manifests"
+            self.notes.append(Assumption(said, ref_of(obj)))
             return None
         try:
             namespace = (namespace_of(obj) or "default") if resource.namespaced else None
@@ -409,7 +411,7 @@ class Cluster:
             # A modelled CRD may know less than the real one: of built-in types alone.
             if "." not in resource.group or resource.group.endswith(".k8s.io"):
                 self.notes += [
-                    f"{ref_of(obj)}: {field} was dropped unread (kubectl apply refuses it)"
+                    Assumption(f"{ref_of(obj)}: {field} was dropped unread (kubectl apply refuses it)", ref_of(obj))
                     for field in _UNKNOWN.findall(made.headers.get("Warning", "").replace('\\"', "'"))
                 ]
             if obj.get("status") and "Node" in (obj["kind"],):
@@ -435,7 +437,7 @@ class Cluster:
 
     # -- what the drill asks -------------------------------------------------------------------------------
     @property
-    def assumptions(self) -> list[str]:
+    def assumptions(self) -> list[Assumption]:
         """What is assumed about images and about what the manifests did not bring."""
         models = [said for one in self.controllers.values() for said in one.assumed]
         return [*self.notes, *self.assumed.notes(), *self.nodes.assumptions, *models]

@@ -12,6 +12,7 @@ from typing import Any
 from killcheck.embedded import standins
 from killcheck.embedded.models.assumednodes import ASSUMED, Assumptions, node
 from killcheck.embedded.models.nodegroups import SELECTOR as NODE_GROUPS
+from killcheck.entries import Assumption
 from killcheck.instances.provided import provided
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
@@ -26,20 +27,21 @@ __all__ = ["missing_objects"]
 CPU_NODES = 2
 
 
-def missing_objects(objects: Iterable[Obj], kube: Kube, assumptions: Assumptions) -> tuple[list[Obj], list[str]]:
+def missing_objects(objects: Iterable[Obj], kube: Kube, assumptions: Assumptions) -> tuple[list[Obj], list[Assumption]]:
     """What to create beside ``objects`` and what is there already, and what to say about it.
 
     What nodes may be made later, as pods ask for them, is written into ``assumptions``.
     """
     objects = list(objects)
     extra: list[Obj] = []
-    notes: list[str] = []
+    notes: list[Assumption] = []
     named = {o["metadata"]["name"] for o in objects if o.get("kind") == "Namespace"}
     absent = sorted({namespace_of(o) for o in objects if namespace_of(o)} - named)
     for name in absent:
         if kube.find(kube.resource_for("v1", "Namespace"), name) is None:
             extra.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-            notes.append(f"namespace {name} is in no manifest: made without labels, quotas or policies")
+            said = f"namespace {name} is in no manifest: made without labels, quotas or policies"
+            notes.append(Assumption(said, f"namespace {name}"))
     made, told = standins.missing(objects, kube)
     groups = list(provided(objects))
     if groups:
@@ -70,9 +72,9 @@ def _described(groups: Sequence[dict[str, Any]]) -> Obj:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"groups": json.dumps(groups)}}
 
 
-def _told(group: dict[str, Any]) -> str:
+def _told(group: dict[str, Any]) -> Assumption:
     size = f"{group['min']} to {group['max']}" if group["min"] != group["max"] else f"always {group['min']}"
-    return (
+    return Assumption(
         f"node pool {group['name']}: {size} of {group['instanceType']}, {group['capacityType']}; its provider's "
         "autoscaler is modelled, which takes a node away when it was not needed for 10 min"
     )

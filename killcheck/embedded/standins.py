@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
+from killcheck.entries import Assumption
 from killcheck.kube import gpus, workloads
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
@@ -46,7 +47,7 @@ class _Wanted(Struct):
             self.keys.setdefault(key, set()).add(entry)
 
 
-def missing(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[str]]:
+def missing(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[Assumption]]:
     """What to create beside ``objects``, and a sentence for each; a claim's class is looked at for every claim."""
     everything = list(objects)
     claims = gpus.claims_of(everything)
@@ -204,7 +205,8 @@ def _made(key: Key, entries: list[str]) -> Iterator[Obj]:
     yield obj
 
 
-def _told(key: Key, who: str) -> str:
+def _told(key: Key, who: str) -> Assumption:
     kind, namespace, name = key
     what = "a default StorageClass" if not name else f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-    return f"{what} is in no manifest: assumed {_MODE[kind]}, because {who} names it"
+    said = f"{what} is in no manifest: assumed {_MODE[kind]}, because {who} names it"
+    return Assumption(said, "/".join(part for part in key if part))

@@ -10,7 +10,7 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.capabilities.ran import Ran
 from killcheck.clock import wall_now
 from killcheck.embedded import keda_triggers
-from killcheck.entries import Becomes, Entry, Ledger, Status, leaves
+from killcheck.entries import Assumption, Becomes, Entry, Ledger, Status, leaves
 from killcheck.instances.provided import is_provided
 from killcheck.kube import blame, cron_workflows, downtimes
 from killcheck.kube import resources as r
@@ -149,11 +149,9 @@ def _beyond(stakes: Stakes, now: datetime) -> Iterator[Entry]:
     yield from taken_away.entries(stakes, now)
 
 
-def told_by_cluster(assumptions: Iterable[str]) -> Iterator[Entry]:
+def told_by_cluster(assumptions: Iterable[Assumption]) -> Iterator[Entry]:
     """What a cluster assumed of itself: images that nobody looked into, ground that it made."""
-    for text in assumptions:
-        found = _SUBJECT.search(text)
-        yield Entry(found[0] if found else "the cluster", Status.ASSUMED, text)
+    return (Entry(said.about, Status.ASSUMED, str(said)) for said in assumptions)
 
 
 def _stood_for(objects: Sequence[Obj]) -> Iterator[tuple[str, str, str]]:
@@ -163,10 +161,6 @@ def _stood_for(objects: Sequence[Obj]) -> Iterator[tuple[str, str, str]]:
         template = cron_workflows.template_of(obj)
         if template is not None:
             yield template[0], template[1] or "default", template[2]
-
-
-#: What a sentence of a cluster is about: an object's ref, an image.
-_SUBJECT = lazy_re.compile(r"^node label \S+|\b[A-Z]\w+/[\w./-]+|\bimage \S+?(?=[:,]? |$)|\bnamespace \S+")
 
 
 class _Book:

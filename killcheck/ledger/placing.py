@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from killcheck.entries import Entry, Status
+from killcheck.entries import Assumption, Entry, Status
 from killcheck.kube.objects import Obj, name_of, ref_of
 from killcheck.kube.selectors import labels_selected
 from killcheck.kube.workloads import templates
@@ -23,13 +23,10 @@ _SETTLES = (
 )
 
 
-def entries(stakes: Stakes, assumed: Iterable[str]) -> Iterator[Entry]:
-    """An open entry for each label that a switch alone selects, and that a node was assumed to have.
-
-    ``assumed``: what the cluster assumed, in words.
-    """
+def entries(stakes: Stakes, assumed: Iterable[Assumption]) -> Iterator[Entry]:
+    """An open entry for each label that a switch alone selects, and that a node was ``assumed`` to have."""
     named = {(ref.kind, ref.namespace, ref.name) for ref in stakes.switches}
-    labels = {text.split(" ", 3)[2] for text in assumed if text.startswith("node label ")}
+    about = {said.about for said in assumed}
     others = {
         label
         for obj in stakes.objects
@@ -38,10 +35,11 @@ def entries(stakes: Stakes, assumed: Iterable[str]) -> Iterator[Entry]:
     }
     for obj in stakes.objects:
         if (obj.get("kind"), home_of(obj), name_of(obj)) in named:
-            for label in sorted(_selected(obj) & labels - others):
+            for label in sorted((_selected(obj) & about) - others):
                 because = f"{ref_of(obj)} alone selects it, and nothing in the manifests gives it to a node"
-                yield Entry(f"node label {label}", Status.NOT_MODELLED, because, _SETTLES)
+                yield Entry(label, Status.NOT_MODELLED, because, _SETTLES)
 
 
 def _selected(obj: Obj) -> set[str]:
-    return {f"{key}={value}" for one in templates(obj) for key, value in labels_selected(one.spec).items()}
+    """What pods of an object select, as an assumption names it."""
+    return {f"node label {key}={value}" for one in templates(obj) for key, value in labels_selected(one.spec).items()}

@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from killcheck.embedded import Cluster, File, Mount, Volume
+from killcheck.entries import Assumption
 from killcheck.machine import logins
 from killcheck.spec.killpath import Command
 from killcheck.text import lazy_re
 
 __all__ = ["ASSUMED", "mounts"]
 
-ASSUMED = "the machine's kubeconfig is taken to lead to this cluster, and to be allowed everything there"
+ASSUMED = Assumption("the machine's kubeconfig is taken to lead to this cluster, and to be allowed everything there")
 #: The API server's address, as every sandbox has it.
 _SERVER = "https://10.96.0.1:443"
 #: In place of an administrator's certificate where the machine's has ended: an API server answers 401 to either.

@@ -21,6 +21,7 @@ from killcheck.capabilities.offered import Capability
 from killcheck.clock import wall_now
 from killcheck.cluster.naming import ENVTEST, KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
+from killcheck.entries import Assumption
 from killcheck.kube import downtimes, gitops_sources, gpus, manifests
 from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
@@ -442,6 +443,7 @@ class Session:
 
     def _embedded(self, planned: PlannedDrill | None) -> Cluster:
         from killcheck.cluster.embedded import EmbeddedDrillCluster
+        from killcheck.cluster.rental_market import HUNG
         from killcheck.embedded import LoadError
 
         mode = self.exec_mode or ("shipped" if self.shipped else "none")
@@ -462,9 +464,11 @@ class Session:
             for one in error.refused:
                 self._pass_over(one)
             return self._embedded(planned)
-        cluster.embedded.notes += [f"{one.place}: not read: {one.why}" for one, _ in self.refused]
+        cluster.embedded.notes += [
+            Assumption(f"{one.place}: not read: {one.why}", str(one.place)) for one, _ in self.refused
+        ]
         if hung:
-            cluster.embedded.notes.append("workers that end themselves hang here: this layer is for the day they do")
+            cluster.embedded.notes.append(HUNG)
         return cluster
 
     def _pass_over(self, error: LoadError) -> None:

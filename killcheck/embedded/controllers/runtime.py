@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from killcheck.clock import Loop, Timer
 from killcheck.embedded.controllers.events import EventRecorder
-from killcheck.entries import Doubt
+from killcheck.entries import Assumption, Doubt
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
 from killcheck.kube.informer import Change, Informer
@@ -236,7 +236,7 @@ class Component(ABC):
     loop: Loop
     informers: Informers
     events: EventRecorder = field(init=False)
-    assumed: list[str] = field(init=False, default_factory=list)
+    assumed: list[Assumption] = field(init=False, default_factory=list)
     unproven: list[Doubt] = field(init=False, default_factory=list)
 
     #: What kube-controller-manager's ``--controllers`` calls it.
@@ -268,6 +268,11 @@ class Component(ABC):
         for obj in informer.values():
             changed("added", None, obj)
         return informer
+
+    def rests_on(self, said: str, about: str) -> None:
+        """Note once what its work rests on, and of what that is said."""
+        if said not in self.assumed:
+            self.assumed.append(Assumption(said, about))
 
     def doubts(self) -> Sequence[Doubt]:
         """What it does not know of objects as they are now."""

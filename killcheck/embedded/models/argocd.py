@@ -158,8 +158,7 @@ class ArgoCd(Controller):
                 f"what the manifests have in namespace {namespace} is taken to be in Git of Application "
                 f"{name_of(app)}: nothing says whose it is"
             )
-            if said not in self.assumed:
-                self.assumed.append(said)
+            self.rests_on(said, f"namespace {namespace}")
         return mine
 
     # -- differences ---------------------------------------------------------------------------------------
@@ -193,8 +192,8 @@ class ArgoCd(Controller):
             f"Application {name_of(app)} ignores what differs in {found}, and its next sync for another reason (a "
             "commit, a person) writes it all the same (no RespectIgnoreDifferences=true): none was assumed that night"
         )
-        if not respects(app) and said not in self.assumed:
-            self.assumed.append(said)
+        if not respects(app):
+            self.rests_on(said, ref_of(app))
 
     def _doubt(self, app: Obj, found: Drift) -> None:
         """A heal that a rule would have kept from happening, had it been understood, proves nothing."""

@@ -20,6 +20,7 @@ from killcheck.embedded.controllers.scheduler.claims import claim_names
 from killcheck.embedded.models import assumeddevices
 from killcheck.embedded.models.karpenter.pods import is_active, is_daemon, is_provisionable, requests
 from killcheck.embedded.nodes.execution import ASSUMED
+from killcheck.entries import Assumption
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.errors import Conflict, NotFound
@@ -73,7 +74,7 @@ class Assumptions(Struct):
     devices: dict[str, int] = {}
     classes: set[str] = set()
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Assumption]:
         """What was assumed of nodes, one sentence a kind."""
         count = {kind: list(self.made.values()).count(kind) for kind in dict.fromkeys(self.made.values())}
         told = []
@@ -89,12 +90,15 @@ class Assumptions(Struct):
         told += [f"DeviceClass {name} is assumed, as its driver's chart has it" for name in sorted(self.classes)]
         if count.get("cpu"):
             told.append(f"{count['cpu']} CPU node(s) more are assumed, with the room and labels that pods ask for")
-        told += [
-            f"node label {label} is in no manifest, and pods in namespace {namespace} select it: a node with it is "
-            "assumed, and without one they stay Pending"
+        selected = [
+            Assumption(
+                f"node label {label} is in no manifest, and pods in namespace {namespace} select it: a node with it is "
+                "assumed, and without one they stay Pending",
+                f"node label {label}",
+            )
             for label, namespace in self.selected.items()
         ]
-        return told
+        return [*map(Assumption, told), *selected]
 
     def guessed(self, request: Request, response: Response) -> tuple[str, str] | None:
         """(what of an answer was guessed, what to do): nodes selected by labels, and none of those made here has them.

@@ -74,8 +74,8 @@ class _Source(Controller):
             f"what the manifests have in namespace {one.key[1]} is taken to be in Git of "
             f"{self.resource.kind} {key_of(source)[0]}/{name_of(source)}: nothing says whose it is"
         )
-        if one.key[1] and said not in self.assumed:
-            self.assumed.append(said)
+        if one.key[1]:
+            self.rests_on(said, f"namespace {one.key[1]}")
         return True
 
     def corrects(self, source: Obj) -> bool:

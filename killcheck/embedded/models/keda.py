@@ -144,8 +144,7 @@ class Keda(Controller):
                 f"{name_of(scaled)} reads is not known here: assumed active (annotation {keda_triggers.VALUE} says "
                 "otherwise)"
             )
-            if said not in self.assumed:
-                self.assumed.append(said)
+            self.rests_on(said, ref_of(scaled))
 
     def _by_triggers(self, scaled: Obj, workload: Obj, now: int, reading: Reading) -> None:
         """As RequestScale."""

@@ -115,8 +115,8 @@ class ScaledJobs(Controller):
             f"what the {', '.join(reading.assumed)} trigger of {ref_of(scaled)} reads is not known here: assumed "
             f"active, for one Job (annotation {keda_triggers.VALUE} says otherwise)"
         )
-        if reading.assumed and said not in self.assumed:
-            self.assumed.append(said)
+        if reading.assumed:
+            self.rests_on(said, ref_of(scaled))
 
     def _doubt(self, scaled: Obj, reading: Reading) -> None:
         """Jobs made anew because of a trigger that nobody here can read."""

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from killcheck.embedded.containerlog import ContainerLog
 from killcheck.embedded.nodes.volumes import Mount
+from killcheck.entries import Assumption
 from killcheck.images.contents import Contents
 from killcheck.kube.objects import Obj
 
@@ -141,7 +142,7 @@ class Runtime(Protocol):
     ``images``: those that were really there, and run.
     """
 
-    assumptions: Sequence[str] = ()
+    assumptions: Sequence[Assumption] = ()
     images: Collection[str] = frozenset()
 
     @property
@@ -175,7 +176,7 @@ class Runtime(Protocol):
         """The drill was interrupted: nobody waits any more for what runs here in the wall's time."""
         return
 
-    def assume(self, text: str) -> None:
+    def assume(self, said: Assumption) -> None:
         """Note something that outcomes rest on, where anything is run."""
         return
 

@@ -15,6 +15,7 @@ from killcheck.embedded.nodes.isolation import LEVELS, Level, here, ways_out
 from killcheck.embedded.nodes.network import Network, shared
 from killcheck.embedded.nodes.process import HostProcess, lacks
 from killcheck.embedded.nodes.spawnerclient import NoSandbox, SetUpError, SpawnerClient, remove
+from killcheck.entries import Assumption
 from killcheck.images.contents import contents_of
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import uid_of
@@ -40,7 +41,7 @@ class HostRuntime(HostSide, Runtime):
     one or nothing; ``shipped``, for killcheck's own manifests alone, does without where there is none.
     """
 
-    assumptions: list[str]
+    assumptions: list[Assumption]
 
     def __init__(self, loop: Loop, wire: Door, *, isolation: Isolation = "sandbox") -> None:
         super().__init__(loop, wire)
@@ -116,7 +117,9 @@ class HostRuntime(HostSide, Runtime):
                 continue
             self.spawner = spawner
             if level is Level.UNISOLATED:
-                self.assume("what was run here was not isolated: it could do all that killcheck's own user can")
+                self.assume(
+                    Assumption("what was run here was not isolated: it could do all that killcheck's own user can")
+                )
             return level
         raise NoSandbox(f"this machine has no sandbox for the manifests' programs ({'; '.join(why)}): {ways_out()}")
 

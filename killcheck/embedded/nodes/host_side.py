@@ -16,6 +16,7 @@ from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.external_endpoints import ExternalEndpoints
 from killcheck.embedded.nodes.hostprograms import HostPrograms
 from killcheck.embedded.nodes.spawnerclient import SpawnerClient
+from killcheck.entries import Assumption
 
 if TYPE_CHECKING:
     import socket
@@ -80,7 +81,7 @@ class HostSide:
         self.host = HostPrograms()
         #: What runs now, by a key that only its own container knows.
         self.processes: dict[str, Resident] = {}
-        self.assumptions: list[str] = []
+        self.assumptions: list[Assumption] = []
         #: Names beyond the cluster that containers looked up, in their order.
         self.looked_for: list[str] = []
         #: Services of the cluster that they looked up (``name.namespace``): behind these nothing answers here.
@@ -101,9 +102,9 @@ class HostSide:
         self.made += 1
         return f"c{self.made}"
 
-    def assume(self, text: str) -> None:
+    def assume(self, said: Assumption) -> None:
         """Note something that the outcome rests on."""
-        if text in self.assumptions or len(self.assumptions) > MOST_ASSUMED:
+        if said in self.assumptions or len(self.assumptions) > MOST_ASSUMED:
             return
-        more = "more is assumed than is told here: a program asked for very many things"
-        self.assumptions.append(text if len(self.assumptions) < MOST_ASSUMED else more)
+        more = Assumption("more is assumed than is told here: a program asked for very many things")
+        self.assumptions.append(said if len(self.assumptions) < MOST_ASSUMED else more)

@@ -34,6 +34,7 @@ from killcheck.embedded.nodes.isolation import Level
 from killcheck.embedded.wire import Server
 from killcheck.engine.connection import Engine, answered
 from killcheck.engine.firings import has, pull
+from killcheck.entries import Assumption
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import parse_time
 
@@ -53,7 +54,7 @@ class ContainerRuntime(Runtime):
         self.loop = loop
         self.wire = wire
         self.engine = Engine()
-        self.assumptions: list[str] = []
+        self.assumptions: list[Assumption] = []
         self.mark = f"{platform.node()}/{os.getpid()}"
         self.running: dict[str, list[_Running]] = {}
         #: Images that were really there, and run.

@@ -13,6 +13,7 @@ from killcheck.embedded.nodes.execution import Exit, Launch, NetworkPolicy, NotR
 from killcheck.embedded.nodes.kubelet import Kubelet
 from killcheck.embedded.nodes.node_agent import Dependencies
 from killcheck.embedded.nodes.registry import Registry
+from killcheck.entries import Assumption
 from killcheck.images.contents import Contents
 from killcheck.kube import gpus, releases
 from killcheck.kube import resources as r
@@ -154,17 +155,20 @@ class NodeAgents:
         self._nodes.start()
 
     @property
-    def assumptions(self) -> list[str]:
+    def assumptions(self) -> list[Assumption]:
         """What is assumed about the images that were pulled and the programs that ran, a sentence each."""
         real = self.runtime.images  # those that were really run are no assumption
         told = [
-            f"nothing is known of image {image}: assumed that it exists"
-            + (" and contains what this host has" if image in self._ran else "")
+            Assumption(
+                f"nothing is known of image {image}: assumed that it exists"
+                + (" and contains what this host has" if image in self._ran else ""),
+                f"image {image}",
+            )
             for image in self.registry.assumed
             if image not in real
         ]
         told += [
-            f"what image {image} contains is assumed, not looked up"
+            Assumption(f"what image {image} contains is assumed, not looked up", f"image {image}")
             for image, contents in self._ran.items()
             if contents.known and contents.assumed and image not in real
         ]

@@ -15,6 +15,7 @@ from killcheck.embedded.api.server import ApiServer
 from killcheck.embedded.containerlog import ContainerLog, LogKeeper
 from killcheck.embedded.nodes import commands
 from killcheck.embedded.nodes.execution import Exit, Launch, NotRun, Runtime
+from killcheck.entries import Assumption
 from killcheck.executor import ApiCall, Reading, proxies, read
 from killcheck.executor.proxies import API_NAMES
 from killcheck.kube import resources as r
@@ -42,7 +43,9 @@ class ModelledRuntime(Runtime):
         self.kube = kube
         self.server = server
         self.loop = loop
-        self.assumptions = ("executors were modelled by what reading their commands finds: no command was run",)
+        self.assumptions = (
+            Assumption("executors were modelled by what reading their commands finds: no command was run"),
+        )
         self._running: set[_Modelled] = set()
         self._versions: dict[str, str] = {"": "v1"}
 

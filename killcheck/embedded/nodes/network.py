@@ -20,6 +20,7 @@ from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.external_endpoints import App, ExternalConnections
 from killcheck.embedded.nodes.spawnerclient import SpawnerClient
 from killcheck.embedded.pki import SERVICE_IP
+from killcheck.entries import Assumption
 from killcheck.executor.proxies import API_NAMES
 from killcheck.kube.objects import Obj, ref_of
 
@@ -159,7 +160,9 @@ class Network:
             return
         if name not in self.runtime.looked_for:
             self.runtime.looked_for.append(name)
-        self.runtime.assume(f"{self.who} looked for {name}: nothing outside the cluster exists here")
+        self.runtime.assume(
+            Assumption(f"{self.who} looked for {name}: nothing outside the cluster exists here", self.who)
+        )
         self.runtime.limits.meet(self.who, f"it looked for {name}, and nothing outside the cluster exists here")
 
     def service(self, name: str, address: str | None) -> None:

@@ -19,6 +19,7 @@ from killcheck.embedded.nodes.container import Container
 from killcheck.embedded.nodes.environment import expand
 from killcheck.embedded.nodes.execution import Enterable
 from killcheck.embedded.nodes.probe_exchange import OUTPUT_LIMIT
+from killcheck.entries import Assumption
 from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.text.durations import go_duration
 
@@ -56,10 +57,9 @@ def _speaks_grpc(life: PodWorker, container: Container) -> bool:
     if grpc_probe.available():
         return True
     running: Any = container.running
-    running.runtime.assume(
-        f"{ref_of({'kind': 'Pod'} | life.pod)}: its gRPC probe was not asked and "
-        "counts as passed: install killcheck[grpc]"
-    )
+    who = ref_of({"kind": "Pod"} | life.pod)
+    said = f"{who}: its gRPC probe was not asked and counts as passed: install killcheck[grpc]"
+    running.runtime.assume(Assumption(said, who))
     return False
 
 

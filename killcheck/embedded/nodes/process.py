@@ -34,6 +34,7 @@ from killcheck.embedded.nodes.shims import Wiring
 from killcheck.embedded.nodes.spawnerclient import SetUpError, SpawnerClient
 from killcheck.embedded.nodes.streams import OUTPUT_LIMIT, Streams
 from killcheck.embedded.pki import SERVICE_IP
+from killcheck.entries import Assumption
 from killcheck.executor import proxies
 from killcheck.executor.proxies import API_NAMES
 from killcheck.kube.objects import Obj, dig, ref_of, uid_of
@@ -352,10 +353,9 @@ class HostProcess(HostContainer):
             waits_s = self.client.waits_s(self.loop)
             found = found if waits_s is None else waits_s
         if self._rest.spent and not self.runtime.hurried:
-            self.runtime.assume(
-                f"{ref_of({'kind': 'Pod'} | self.launch.pod)} worked for {quiescence.LIMIT_S:.0f} s without a pause: "
-                "time moved on meanwhile"
-            )
+            who = ref_of({"kind": "Pod"} | self.launch.pod)
+            said = f"{who} worked for {quiescence.LIMIT_S:.0f} s without a pause: time moved on meanwhile"
+            self.runtime.assume(Assumption(said, who))
         return found
 
     def _is_busy(self) -> bool:
