@@ -51,64 +51,43 @@ class Judged(Watched):
 
     # -- 6: judge ------------------------------------------------------------------------------------------
     def _judge(self) -> DrillResult:
-        assert self.progress is not None
+        """What it comes to. Raises Inconclusive where that was not seen."""
         self.scene.assert_sound()
         self.journal.guard()
         if self._layer_run.unproven():
             raise Inconclusive(self._layer_run.unproven())
         self._refuse_unbitten()
-        too_far = self._too_far()
-        if too_far is not None:
-            return too_far
+        return self._too_far() or self._still_on() or self._relit() or self._off()
+
+    def _still_on(self) -> DrillResult | None:
+        """A phase did not come; None: all did."""
+        assert self.progress is not None
         missing = self.progress.missing()
         nodes_alone = missing in ("node_drained", "node_gone") and "pods_gone" in self.progress.timeline.reached
         hand = self._hand(self._zero_at()) if nodes_alone else None
         left = self._left_on() if hand and hand.layer else []
         if hand and left:
             return self._stays_on(left, hand)
-        if missing:
-            return self._exposed(missing)
+        return self._exposed(missing) if missing else None
+
+    def _relit(self) -> DrillResult | None:
+        """It went off, and on again; None: it stays off."""
         self._count_again()
-        if self._relight is not None and self._failed_later():
-            return self._not_for_long(self._relight)
+        return self._not_for_long(self._relight) if self._relight is not None and self._failed_later() else None
+
+    def _off(self) -> DrillResult:
+        """All came, and it stays off: who did it, and what speaks against that all the same."""
         hand = self._hand(self._zero_at())
         self._bystanders.refuse_own_answers(self._began, own=hand.layer == self.layer.name)
-        flaw = self._layer_run.flaw()
-        if flaw:
-            return self._result(Verdict.EXPOSED, flaw, off_by=hand.layer, cause=flaw, remedy=self._layer_run.remedy)
-        for said in self.witnesses.heard(stayed_on=False):
-            self._note(said)
-        lack = self.witnesses.lack(self.progress.timeline, self.cluster.loop.now())
-        if lack is not None:
-            return self._result(
-                Verdict.EXPOSED,
-                f"the GPUs are off, but {lack.cause}",
-                off_by=hand.layer,
-                stuck_at=lack.stuck_at,
-                cause=lack.cause,
-                remedy=lack.remedy,
-                evidence=lack.evidence,
-                failures=lack.failures,
-            )
-        forecast = self._layer_run.forecast()
-        if hand.layer == self.layer.name and forecast is not None and forecast.never:
-            cause = f"{forecast.never}: pulled by hand it turned the GPUs off, and nothing ever pulls it"
-            return self._result(
-                Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy
-            )
+        found = self._flawed(hand) or self._unnoticed(hand) or self._never_pulled(hand)
+        if found is not None:
+            return found
         if hand.layer and self._unjudged:
             raise Inconclusive(f"the GPU pods went off ({hand.evidence}), but {self._unjudged}")
         left = self._left_on() if hand.layer else []
         if left:
             return self._stays_on(left, hand)
-        if hand.layer:
-            doubts = list(self._layer_run.doubts())
-            if hand.layer in self._bystanders.runs:  # what covers is no surer than it is by itself
-                doubts += self._bystanders.runs[hand.layer].doubts()
-            by = next((one for one in self.kill_path.layers if one.name == hand.layer), None)
-            self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer, doubts, by=by)
-        if self.ledger.open:
-            raise Inconclusive(self.ledger.verdict())
+        self._keep_ledger(hand)
         if hand.layer == self.layer.name:
             self._refuse_belied()
             return self._result(
@@ -119,6 +98,53 @@ class Judged(Watched):
                 Verdict.COVERED, f"{self.layer.name} did not, {hand.layer} did: {hand.evidence}", off_by=hand.layer
             )
         raise Inconclusive("; ".join([hand.evidence, *self._bystanders.blind]))
+
+    def _flawed(self, hand: Attribution) -> DrillResult | None:
+        """The layer itself did not hold what it promises; None: nothing says so."""
+        flaw = self._layer_run.flaw()
+        if not flaw:
+            return None
+        return self._result(Verdict.EXPOSED, flaw, off_by=hand.layer, cause=flaw, remedy=self._layer_run.remedy)
+
+    def _unnoticed(self, hand: Attribution) -> DrillResult | None:
+        """A witness that was to speak did not; None: all that were asked did."""
+        assert self.progress is not None
+        for said in self.witnesses.heard(stayed_on=False):
+            self._note(said)
+        lack = self.witnesses.lack(self.progress.timeline, self.cluster.loop.now())
+        if lack is None:
+            return None
+        return self._result(
+            Verdict.EXPOSED,
+            f"the GPUs are off, but {lack.cause}",
+            off_by=hand.layer,
+            stuck_at=lack.stuck_at,
+            cause=lack.cause,
+            remedy=lack.remedy,
+            evidence=lack.evidence,
+            failures=lack.failures,
+        )
+
+    def _never_pulled(self, hand: Attribution) -> DrillResult | None:
+        """It works when it is pulled by hand, and no schedule ever pulls it; None: one does."""
+        forecast = self._layer_run.forecast()
+        if hand.layer != self.layer.name or forecast is None or not forecast.never:
+            return None
+        cause = f"{forecast.never}: pulled by hand it turned the GPUs off, and nothing ever pulls it"
+        return self._result(
+            Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy
+        )
+
+    def _keep_ledger(self, hand: Attribution) -> None:
+        """What the verdict rests on, where a layer turned it off. Raises Inconclusive while an entry is open."""
+        if hand.layer:
+            doubts = list(self._layer_run.doubts())
+            if hand.layer in self._bystanders.runs:  # what covers is no surer than it is by itself
+                doubts += self._bystanders.runs[hand.layer].doubts()
+            by = next((one for one in self.kill_path.layers if one.name == hand.layer), None)
+            self.ledger = keeping.of_drill(self.cluster, self.kill_path, self.layer, doubts, by=by)
+        if self.ledger.open:
+            raise Inconclusive(self.ledger.verdict())
 
     def _too_far(self) -> DrillResult | None:
         """A fleet that went past what the spec allows it, however it ended; None: none was seen to."""
@@ -218,23 +244,9 @@ class Judged(Watched):
         return self._bystanders.judge(self._layer_run, zero_at, self.progress.writer, altered=self.stage.altered)
 
     def _exposed(self, missing: str) -> DrillResult:
+        """A phase did not come, or came too late: why. Raises Inconclusive where it may have, unseen."""
         assert self.progress is not None
-        unknown = [
-            *self._not_run(),
-            *self._bystanders.own_answers(self._began),
-            *self.witnesses.unknown(missing),
-            *self._not_injected(),
-            *self._without_volumes(),
-            *self._placeholders(),
-        ]
-        if unknown:
-            raise Inconclusive("; ".join(unknown))
-        gap = self.progress.unwatched_until
-        if missing == "held" and gap is not None:
-            raise Inconclusive(
-                f"the watch was interrupted until {gap:%H:%M:%S}: whether it held was not seen for long "
-                "enough (--watch goes on for longer)"
-            )
+        self._refuse_unwatched(missing)
         self._refuse_to_guess(missing)
         for said in self.witnesses.heard(stayed_on=True):
             self._note(said)
@@ -255,11 +267,6 @@ class Judged(Watched):
         else:
             why = stuck_before(stuck)
         now = self.cluster.loop.now()
-        chance = self._layer_run.next_chance(now + timedelta(seconds=1))
-        rate, usd = self.meter.rate(), self.meter.usd(now)
-        until = None
-        if chance is not None and rate is not None and usd is not None:
-            until = usd + rate * (chance - now).total_seconds() / 3600.0
         return self._result(
             Verdict.EXPOSED,
             why,
@@ -268,9 +275,40 @@ class Judged(Watched):
             remedy=remedy,
             evidence=found.evidence,
             failures=found.failures,
-            next_chance=format_time(chance) if chance else "",
-            usd_until_next_chance=until,
+            **self._until_next(now, now),
         )
+
+    def _until_next(self, since: datetime, seen: datetime) -> dict[str, Any]:
+        """When the layer gets another chance, and the dollars until then.
+
+        That is what was billed up to ``seen``, and what bills from ``since`` on.
+        """
+        chance = self._layer_run.next_chance(self.cluster.loop.now() + timedelta(seconds=1))
+        rate, usd = self.meter.rate(), self.meter.usd(seen)
+        until = None
+        if chance is not None and rate is not None and usd is not None:
+            until = usd + rate * (chance - since).total_seconds() / 3600.0
+        return {"next_chance": format_time(chance) if chance else "", "usd_until_next_chance": until}
+
+    def _refuse_unwatched(self, missing: str) -> None:
+        """Raises Inconclusive where a phase may have come elsewhere, or unseen."""
+        assert self.progress is not None
+        unknown = [
+            *self._not_run(),
+            *self._bystanders.own_answers(self._began),
+            *self.witnesses.unknown(missing),
+            *self._not_injected(),
+            *self._without_volumes(),
+            *self._placeholders(),
+        ]
+        if unknown:
+            raise Inconclusive("; ".join(unknown))
+        gap = self.progress.unwatched_until
+        if missing == "held" and gap is not None:
+            raise Inconclusive(
+                f"the watch was interrupted until {gap:%H:%M:%S}: whether it held was not seen for long "
+                "enough (--watch goes on for longer)"
+            )
 
     def _not_injected(self) -> list[str]:
         """What an injector would have brought to the layer's pods, where they wrote nothing without it."""
@@ -344,11 +382,8 @@ class Judged(Watched):
             if unknown:
                 raise Inconclusive(f"{relight.cause}, and that rests on {'; '.join(unknown)}")
         now = self.cluster.loop.now()
-        chance = self._layer_run.next_chance(now + timedelta(seconds=1))
         # What another night leaves on bills from then, and not for the nights between that were played in between.
         since, seen = (now, now) if isinstance(relight, Relight) else (relight.at, self._settled or now)
-        rate, usd = self.meter.rate(), self.meter.usd(seen)
-        until = usd + rate * (chance - since).total_seconds() / 3600.0 if chance and rate and usd else None
         return self._result(
             Verdict.EXPOSED,
             f"it went off, and did not hold through the night: {relight.cause}"
@@ -359,8 +394,7 @@ class Judged(Watched):
             remedy=surviving.remedy(self.faults) or relight.remedy,
             evidence=relight.evidence,
             failures=relight.failures,
-            next_chance=format_time(chance) if chance else "",
-            usd_until_next_chance=until,
+            **self._until_next(since, seen),
         )
 
     def _why(self, missing: str) -> tuple[str, diagnosis.Diagnosis]:
