@@ -8,13 +8,17 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.named import kubernetes_version
 from killcheck.commands.saying import say
+
+if TYPE_CHECKING:
+    from killcheck.cluster.kind import Kind
+    from killcheck.kube.client import Kube
 
 __all__ = ["command"]
 
@@ -262,7 +266,7 @@ def _until_gone() -> None:
         loop.sleep(LOOK_S)
 
 
-def _kind(on: str) -> Any:
+def _kind(on: str) -> Kind:
     from killcheck.cluster.kind import Kind
     from killcheck.cluster.naming import KIND_FOLDER, is_kind, kind_name
 
@@ -300,7 +304,7 @@ def _running() -> dict[str, Any]:
     return found
 
 
-def _kube() -> Any:
+def _kube() -> Kube:
     from killcheck.clock import WallLoop
     from killcheck.kube.config import connect
 

@@ -15,6 +15,9 @@ from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from killcheck.reports.terminal import Terminal
     from killcheck.run.planned import PlannedDrill
     from killcheck.run.session import Session
     from killcheck.safety.consent import Plan
@@ -189,7 +192,7 @@ def _document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _told(session: Any) -> None:
+def _told(session: Session) -> None:
     """What a reader should know of the manifests and of the kill path that was found in them."""
     if not session.real:
         session.objects  # noqa: B018 - read now: what they hold is said before anything runs
@@ -238,7 +241,7 @@ def drills_for(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
     ]
 
 
-def approval(out: Any, yes: bool) -> Any:
+def approval(out: Terminal, yes: bool) -> Callable[[Plan], bool]:
     """Who approves a plan: the person at the terminal, or nobody is asked."""
     return _yes if yes else _asking(out)
 
@@ -252,18 +255,18 @@ def go_on() -> bool:
         return False
 
 
-def _yes(plan: Any) -> bool:  # noqa: ARG001 - what approves takes the plan
+def _yes(plan: Plan) -> bool:  # noqa: ARG001 - what approves takes the plan
     return True
 
 
-def _terminal(options: dict[str, Any]) -> Any:
+def _terminal(options: dict[str, Any]) -> Terminal:
     from killcheck.reports.terminal import Terminal
 
     return Terminal(quiet=options["quiet"] or options["as_json"], color=False if options["no_color"] else None)
 
 
-def _asking(out: Any) -> Any:
-    def approve(plan: Any) -> bool:
+def _asking(out: Terminal) -> Callable[[Plan], bool]:
+    def approve(plan: Plan) -> bool:
         """Show the plan and ask; without a person at a terminal the answer is no."""
         from killcheck.reports.terminal import Terminal
 

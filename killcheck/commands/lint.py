@@ -17,7 +17,12 @@ from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
+    from killcheck.kube.client import Kube
+    from killcheck.lint.asking import LintResult
+    from killcheck.probes.base import Probe
+    from killcheck.probes.world import World
     from killcheck.run.session import Session
+    from killcheck.spec.killpath import KillPath
 
 __all__ = ["command"]
 
@@ -145,7 +150,7 @@ def command(**options: Any) -> None:
     sys.exit(result.exit_code(options["fail_on"]))
 
 
-def _world(options: dict[str, Any]) -> Any:
+def _world(options: dict[str, Any]) -> tuple[World, tuple[str, ...]]:
     """The probes' world: of manifests, or of a cluster."""
     from killcheck.clock import wall_now
     from killcheck.discover.shapes import sound
@@ -203,7 +208,7 @@ def _headline(session: Session, options: dict[str, Any]) -> None:
         named.first_line(f"{source(session)}, no spec{release}", aside=aside)
 
 
-def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
+def _live_world(kill_path: KillPath | None, options: dict[str, Any]) -> tuple[World, tuple[str, ...]]:
     """The probes' world, of a cluster that is read."""
     from killcheck.clock import WallLoop, wall_now
     from killcheck.kube.config import connect
@@ -233,7 +238,7 @@ def _live_world(kill_path: Any, options: dict[str, Any]) -> Any:
     return world, (*notes, *stood_in, *_written(kube, world.kill_path))
 
 
-def _version(kube: Any) -> str:
+def _version(kube: Kube) -> str:
     """The Kubernetes that answers; empty where it does not say."""
     from killcheck.kube.errors import ApiError
 
@@ -244,7 +249,7 @@ def _version(kube: Any) -> str:
     return str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""
 
 
-def _written(kube: Any, kill_path: Any) -> list[str]:
+def _written(kube: Kube, kill_path: KillPath) -> list[str]:
     """Who last wrote each target's replicas, as the cluster's own record has it; what cannot be read is left out."""
     from killcheck.kube.errors import KubeError
     from killcheck.kube.writers import told
@@ -260,7 +265,7 @@ def _written(kube: Any, kill_path: Any) -> list[str]:
     return [one for one in found if one]
 
 
-def _kinds(kill_path: Any) -> list[tuple[str, str]]:
+def _kinds(kill_path: KillPath | None) -> list[tuple[str, str]]:
     """The (apiVersion, kind) of everything that a spec names."""
     if kill_path is None:
         return []
@@ -268,7 +273,7 @@ def _kinds(kill_path: Any) -> list[tuple[str, str]]:
     return [(ref.api_version, ref.kind) for ref in refs if ref]
 
 
-def _probes(options: dict[str, Any], world: Any) -> tuple[Any, ...]:
+def _probes(options: dict[str, Any], world: World) -> tuple[Probe, ...]:
     from killcheck.probes import ALL, REHEARSED
 
     chosen = [*ALL, *(REHEARSED if world.rehearsed else ())]
@@ -299,7 +304,7 @@ def _write(path: Path, text: str) -> None:
         raise click.UsageError(f"{path} cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
-def _print(result: Any, options: dict[str, Any]) -> bool:
+def _print(result: LintResult, options: dict[str, Any]) -> bool:
     """What was found, as it is wanted; whether a person reads it: a document on standard output stands there alone."""
     if options["sarif"]:
         from killcheck.reports import sarif

@@ -17,7 +17,10 @@ from killcheck.commands.saying import say
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from killcheck.clock import WallLoop
     from killcheck.cluster.hollow_nodes import Shape
+    from killcheck.cluster.kubeconfig import KubeconfigCluster
+    from killcheck.kube.client import Kube
     from killcheck.kube.objects import Obj
     from killcheck.run.session import Session
     from killcheck.safety.orphans import Orphan
@@ -224,7 +227,7 @@ def _taint(text: str) -> Obj:
     return {"key": key, "effect": effect} | ({"value": value} if value else {})
 
 
-def _agree(cluster: Any, kill_path: KillPath, shape: Shape, home: str, *, yes: bool) -> None:
+def _agree(cluster: KubeconfigCluster, kill_path: KillPath, shape: Shape, home: str, *, yes: bool) -> None:
     """Raises ConsentError for what has not consented, Declined where a person says no."""
     from killcheck.cluster.hollow_nodes import permissions
     from killcheck.commands.drill import go_on
@@ -250,7 +253,7 @@ def _agree(cluster: Any, kill_path: KillPath, shape: Shape, home: str, *, yes: b
             raise Declined("the plan was not approved: nothing was changed")
 
 
-def _keep(cluster: Any, shape: Shape, home: str, options: dict[str, Any]) -> None:
+def _keep(cluster: KubeconfigCluster, shape: Shape, home: str, options: dict[str, Any]) -> None:
     """Until somebody ends it. Raises Dirty where something is left."""
     from killcheck.cluster.hollow_nodes import HollowNodes
     from killcheck.safety.journal import Dirty, state_dir
@@ -320,7 +323,7 @@ def _end(header: Header) -> str | None:
     return None if any(one.run == header.run for one in _here(None)) else header.run
 
 
-def _orphans(kube: Any, loop: Any, context: str) -> list[Orphan]:
+def _orphans(kube: Kube, loop: WallLoop, context: str) -> list[Orphan]:
     from killcheck.cluster.hollow_nodes import RUN_PREFIX
     from killcheck.safety.journal import state_dir
     from killcheck.safety.orphans import find
@@ -338,7 +341,7 @@ def _left_alone(orphan: Orphan, context: str, now: datetime) -> str:
     )
 
 
-def _put_back(kube: Any, loop: Any, orphan: Orphan) -> list[str]:
+def _put_back(kube: Kube, loop: WallLoop, orphan: Orphan) -> list[str]:
     """Take away what a run has left; what could not be, in words."""
     from killcheck.safety.orphans import restore
 

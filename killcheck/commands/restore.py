@@ -17,6 +17,7 @@ from killcheck.commands.saying import say
 from killcheck.verdict import EXIT_CODES
 
 if TYPE_CHECKING:
+    from killcheck.clock import WallLoop
     from killcheck.kube.client import Kube
     from killcheck.safety.orphans import Orphan, Outcome
     from killcheck.safety.untrusted_journal import Judged
@@ -160,7 +161,7 @@ def _strange(path: Path, said: Read) -> str:
     )
 
 
-def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
+def _connect(context: str, kubeconfig: Path | None, loop: WallLoop) -> Kube:
     from killcheck.cluster.host import HostCluster
     from killcheck.cluster.kubeconfig import on_its_clock
     from killcheck.cluster.naming import KIND_FOLDER, is_kind
@@ -182,7 +183,7 @@ def _connect(context: str, kubeconfig: Path | None, loop: Any) -> Kube:
     return kube
 
 
-def _find(kube: Kube, loop: Any, context: str, options: dict[str, Any]) -> list[Orphan]:
+def _find(kube: Kube, loop: WallLoop, context: str, options: dict[str, Any]) -> list[Orphan]:
     from killcheck.safety.journal import state_dir
     from killcheck.safety.local_locks import orphans_here
     from killcheck.safety.orphans import find
@@ -209,7 +210,7 @@ def _there(kube: Kube, namespaces: Iterable[str]) -> None:
             raise click.UsageError(f"there is no namespace {name} here: look in one that is there, or in all (no -n)")
 
 
-def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -> None:
+def _show(kube: Kube, loop: WallLoop, found: list[Orphan], options: dict[str, Any]) -> None:
     from killcheck.safety.journal import Journal
 
     if options["as_json"]:
@@ -229,7 +230,7 @@ def _show(kube: Kube, loop: Any, found: list[Orphan], options: dict[str, Any]) -
             say(f"  {line}")
 
 
-def _would(kube: Kube, loop: Any, orphan: Orphan) -> list[str]:
+def _would(kube: Kube, loop: WallLoop, orphan: Orphan) -> list[str]:
     """What would be done on somebody's word, in words."""
     from killcheck.safety.untrusted_journal import Answer
 
@@ -253,7 +254,7 @@ def _tell(outcome: Outcome, options: dict[str, Any]) -> None:
         say(f"nothing is left of a run {named}" if named else "nothing is left to put back")
 
 
-def _left(kube: Kube, loop: Any, orphan: Orphan) -> dict[str, Any]:
+def _left(kube: Kube, loop: WallLoop, orphan: Orphan) -> dict[str, Any]:
     """What a dry run says of one; ``refused``: what would not be put back, and why."""
     return {
         "run": orphan.run,

@@ -29,6 +29,10 @@ def refreshers(cron_jobs: list[Obj]) -> list[Obj]:
     ]
 
 
+#: How ECR says why it refuses a pull.
+_REFUSALS = ("403 Forbidden", "401 Unauthorized", "no basic auth credentials", "authorization token has expired")
+
+
 def ecr_login(case: Case) -> Diagnosis | None:
     """ECR refused the pull: 403 for a token past its end, 401 for one that is none, no login at all."""
     failed = next((e for e in case.events("Failed") if _PULL.match(str(e.get("message", "")))), None)
@@ -37,32 +41,29 @@ def ecr_login(case: Case) -> Diagnosis | None:
     message = str(failed["message"])
     found = _PULL.match(message)
     host = registry_of(found.group(1)) if found else ""
-    how = next(
-        (
-            mark
-            for mark in (
-                "403 Forbidden",
-                "401 Unauthorized",
-                "no basic auth credentials",
-                "authorization token has expired",
-            )
-            if mark in message
-        ),
-        "",
-    )
-    if not host or not how:
+    how = next((mark for mark in _REFUSALS if mark in message), None)
+    if not host or how is None:
         return None
     namespace = namespace_of(case.job) or next(map(namespace_of, case.pods), "")
     spec = case.pods[-1]["spec"] if case.pods else dig(case.job, "spec", "template", "spec", default={})
     held = [f"{namespace}/{ref.get('name')}" for ref in spec.get("imagePullSecrets") or ()]
-    if not held:
-        return Diagnosis(
-            cause=f"ECR refused the pull ({how}): the node's credential provider got no authorization token for {host}",
-            evidence=(message, said(failed)),
-            remedy="give the nodes' role ecr:GetAuthorizationToken and leave to pull "
-            f"(AmazonEC2ContainerRegistryPullOnly), {_KEEP}",
-            failures=(6,),
-        )
+    evidence = (message, said(failed))
+    return _stale_secret(case, namespace, held, how, evidence) if held else _no_login(host, how, evidence)
+
+
+def _no_login(host: str, how: str, evidence: tuple[str, str]) -> Diagnosis:
+    """No pull secret: the node's own role should have got in."""
+    return Diagnosis(
+        cause=f"ECR refused the pull ({how}): the node's credential provider got no authorization token for {host}",
+        evidence=evidence,
+        remedy="give the nodes' role ecr:GetAuthorizationToken and leave to pull "
+        f"(AmazonEC2ContainerRegistryPullOnly), {_KEEP}",
+        failures=(6,),
+    )
+
+
+def _stale_secret(case: Case, namespace: str, held: list[str], how: str, evidence: tuple[str, str]) -> Diagnosis:
+    """A pull secret whose token is none, or past its end: who should have renewed it."""
     renewing = refreshers(_cron_jobs(case, namespace))
     whose = (
         f"{_told(renewing[0])} should have refreshed it"
@@ -74,15 +75,17 @@ def ecr_login(case: Case) -> Diagnosis | None:
         if how.startswith(("401", "no basic"))
         else "ECR's authorization token in it has expired (it lives for 12 h)"
     )
+    refresh = (
+        "mend " + ", ".join(f"CronJob {namespace_of(one)}/{name_of(one)}" for one in renewing)
+        if renewing
+        else "refresh the Secret well within 12 h"
+    )
+    message, event = evidence
     return Diagnosis(
         cause=f"ECR refused the pull ({how}): Secret {', '.join(held)}: {meaning}; {whose}",
-        evidence=(message, f"pod's imagePullSecrets: {', '.join(held)}", *map(_told, renewing), said(failed)),
-        remedy=(
-            "mend " + ", ".join(f"CronJob {namespace_of(one)}/{name_of(one)}" for one in renewing)
-            if renewing
-            else "refresh the Secret well within 12 h"
-        )
-        + f" and be told when it fails; better, let the nodes' role pull (ECR's credential provider), {_KEEP}",
+        evidence=(message, f"pod's imagePullSecrets: {', '.join(held)}", *map(_told, renewing), event),
+        remedy=f"{refresh} and be told when it fails; better, let the nodes' role pull (ECR's credential provider), "
+        f"{_KEEP}",
         failures=(6,),
     )
 

@@ -286,10 +286,24 @@ def ended_badly(case: Case) -> Diagnosis | None:
     return None
 
 
-def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
-    code = int(ended.get("exitCode", 0))
-    log = case.log()
+#: A cause, what to do about it, and the rows of failures that it is one of.
+_Why = tuple[str, str, tuple[int, ...]]
+
+
+def _exit(case: Case, ended: Obj) -> _Why:
+    """Why a container ended as it did: by its exit code, else by the last that it wrote."""
+    code, log = int(ended.get("exitCode", 0)), case.log()
     last = refusals.last(log)[:300]
+    found = _image_lacks(ended, code, log, last) or _out_of_memory(ended, code) or _refused(code, log, last)
+    return found or (
+        f"the executor failed with exit code {code}: {last}",
+        "read the log, mend the executor, drill again",
+        (),
+    )
+
+
+def _image_lacks(ended: Obj, code: int, log: str, last: str) -> _Why | None:
+    """The image has not what the executor runs, or is for another machine."""
     if ended.get("reason") == "StartError" or code == 128:
         return (
             f"the container could not start: {ended.get('message', '').strip()}",
@@ -311,19 +325,23 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
             "the image is of another architecture than the node: build it for both",
             (2,),
         )
-    if code == 137 and ended.get("reason") == "OOMKilled":
-        return "OOMKilled: the executor ran out of memory", "raise the executor's memory limit", (11,)
+    return None
+
+
+def _out_of_memory(ended: Obj, code: int) -> _Why | None:
+    if code != 137 or ended.get("reason") != "OOMKilled":
+        return None
+    return "OOMKilled: the executor ran out of memory", "raise the executor's memory limit", (11,)
+
+
+def _refused(code: int, log: str, last: str) -> _Why | None:
+    """Nobody answered, or somebody refused: by the words of clients."""
     told = refusals.refusal(log)
     if code in CURL_EXITS and "curl" in log and (told is None or told.kind not in _ANSWERED):
-        return (
-            f"curl exit code {code}, {CURL_EXITS[code]}: {last}",
-            MEANINGS[RefusalKind.UNREACHED][1],
-            (23, 25),
-        )
+        return f"curl exit code {code}, {CURL_EXITS[code]}: {last}", MEANINGS[RefusalKind.UNREACHED][1], (23, 25)
     if told is not None:
         meaning, remedy, rows = MEANINGS[told.kind]
-        if told.kind is RefusalKind.FORBIDDEN:
-            remedy = forbidden(told.line)
+        remedy = forbidden(told.line) if told.kind is RefusalKind.FORBIDDEN else remedy
         return f"{meaning}: {told.line[:300]}", remedy, rows
     invalid = refusals.invalid(log)
     if invalid:
@@ -334,13 +352,13 @@ def _exit(case: Case, ended: Obj) -> tuple[str, str, tuple[int, ...]]:
             (11,) if "denied request" in invalid else (),
         )
     absent = re.search(r'[\w.-]+ "[^"]+" not found', log)
-    if absent is not None:
-        return (
-            f"404 Not Found: {absent[0]}",
-            "the executor names what is not there: name it as it is deployed, in the namespace that it is deployed to",
-            (),
-        )
-    return f"the executor failed with exit code {code}: {last}", "read the log, mend the executor, drill again", ()
+    if absent is None:
+        return None
+    return (
+        f"404 Not Found: {absent[0]}",
+        "the executor names what is not there: name it as it is deployed, in the namespace that it is deployed to",
+        (),
+    )
 
 
 #: What was not the network's fault: somebody answered, or nobody was asked.

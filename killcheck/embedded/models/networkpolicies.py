@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from killcheck.embedded.controllers.runtime import Controller
 from killcheck.embedded.nodes.execution import NetworkPolicy, Reach
@@ -17,6 +17,9 @@ from killcheck.kube import resources as r
 from killcheck.kube import selectors
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, labels_of, namespace_of, uid_of
+
+if TYPE_CHECKING:
+    from killcheck.embedded.nodes.kubelets import NodeAgents
 
 __all__ = ["NetworkPolicies"]
 
@@ -33,7 +36,7 @@ class NetworkPolicies(Controller):
     An API server that publishes no endpoint of its own is at its Service's addresses.
     """
 
-    nodes: Any
+    nodes: NodeAgents
 
     name: ClassVar[str] = "network-plugin"
     takes: ClassVar[tuple[str, ...]] = ("nodes",)

@@ -10,7 +10,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from killcheck.clock import Timer
@@ -24,6 +24,7 @@ from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.text.durations import go_duration
 
 if TYPE_CHECKING:
+    from killcheck.embedded.nodes.host_container import HostContainer
     from killcheck.embedded.nodes.pod_worker import PodWorker
 
 __all__ = ["Answer", "Look", "answers"]
@@ -56,7 +57,7 @@ def answers(life: PodWorker, container: Container, probe: Obj | None) -> bool:
 def _speaks_grpc(life: PodWorker, container: Container) -> bool:
     if grpc_probe.available():
         return True
-    running: Any = container.running
+    running = cast("HostContainer", container.running)
     who = ref_of({"kind": "Pod"} | life.pod)
     said = f"{who}: its gRPC probe was not asked and counts as passed: install killcheck[grpc]"
     running.runtime.assume(Assumption(said, who))
@@ -91,7 +92,7 @@ class Look:
 
     # -- exec ----------------------------------------------------------------------------------------------
     def _run(self, command: list[str]) -> None:
-        running: Any = self.container.running
+        running = cast("Enterable", self.container.running)
         static = {v["name"]: str(v.get("value") or "") for v in self.container.spec.get("env") or () if "name" in v}
         argv = [expand(str(word), static) for word in command]
         output = bytearray()
@@ -154,7 +155,7 @@ class Look:
                 text = body[:OUTPUT_LIMIT].decode("utf-8", "replace")
                 self._finish(Answer("warning", f"Probe terminated redirects, Response body: {text}"))
 
-        running: Any = self.container.running
+        running = cast("HostContainer", self.container.running)
         try:
             exchange = http_probe.Exchange(running, sock, url, headers, answered)
         except http_probe.NoRequestError as error:
@@ -167,7 +168,7 @@ class Look:
     # -- gRPC ----------------------------------------------------------------------------------------------
     def _check(self, action: Obj) -> None:
         """A port that refuses is dialled again until there is no time left, and only that is told."""
-        running: Any = self.container.running
+        running = cast("HostContainer | None", self.container.running)
         port, timeout = int(action["port"]), go_duration(self.timeout_s)
         where = f"{self.life.pod_ip}:{port}"
         self._too_late = f'timeout: failed to connect service "{where}" within {timeout}: context deadline exceeded'
@@ -186,7 +187,7 @@ class Look:
             sock = running.connect(self.life.pod_ip, port) if running is not None else None
         except OSError:
             sock = None
-        if sock is None:
+        if running is None or sock is None:
             self.life.after(REDIAL_S, self._check_again, action)
             return
         check = grpc_probe.Check(
@@ -201,13 +202,12 @@ class Look:
 
     def _open(self, port: int, before: str) -> socket.socket | None:
         """A connection to a port; None: the failure has been told."""
-        running: Any = self.container.running
+        running = cast("HostContainer | None", self.container.running)
         where = f"dial tcp {self.life.pod_ip}:{port}"
         try:
             if running is None:
                 raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-            found: socket.socket = running.connect(self.life.pod_ip, port)
-            return found
+            return running.connect(self.life.pod_ip, port)
         except TimeoutError:
             self._finish(Answer("failure", f"{before}{where}: i/o timeout"))
         except OSError as error:
