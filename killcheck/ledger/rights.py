@@ -91,32 +91,13 @@ def _borrowed(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
 def _writes(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
     for held in stakes.targets:
         yield from _of_target(stakes, account, namespace, held)
-    for scaler in stakes.scalers:
+    for obj, home in (*((one, home_of(one)) for one in stakes.scalers), *((q, namespace_of(q)) for q in stakes.queues)):
+        group, plural = group_of(obj), plural_of(str(obj.get("apiVersion")), str(obj.get("kind")))
         for verb in _WRITES:
-            plural = plural_of(str(scaler.get("apiVersion")), str(scaler.get("kind")))
             if stakes.permissions.allows(
-                account,
-                namespace,
-                verb=verb,
-                group=group_of(scaler),
-                resource=plural,
-                name=name_of(scaler),
-                namespace=home_of(scaler),
+                account, namespace, verb=verb, group=group, resource=plural, name=name_of(obj), namespace=home
             ):
-                yield f"{verb} {ref_of(scaler)}"
-    for queue in stakes.queues:
-        for verb in _WRITES:
-            plural = plural_of(str(queue.get("apiVersion")), str(queue.get("kind")))
-            if stakes.permissions.allows(
-                account,
-                namespace,
-                verb=verb,
-                group=group_of(queue),
-                resource=plural,
-                name=name_of(queue),
-                namespace=namespace_of(queue),
-            ):
-                yield f"{verb} {ref_of(queue)}"
+                yield f"{verb} {ref_of(obj)}"
     yield from _of_switches(stakes, account, namespace)
     for pool in sorted(stakes.pools):
         for verb, resource, name in (*((v, "nodepools", pool) for v in _WRITES), ("create", "nodeclaims", "")):
