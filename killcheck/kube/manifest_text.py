@@ -85,6 +85,7 @@ _DEFINITION = lazy_re.compile(r"^kind: *['\"]?CustomResourceDefinition['\"]? *$"
 _KEYS_OF_AN_OBJECT = [
     lazy_re.compile(rf"(?:^[ \t]*(?:- )?{key}|[\"']{key}[\"'])[ \t]*:", re.M) for key in ("kind", "apiVersion")
 ]
+_SAID = [lazy_re.compile(rf"^{key}: *['\"]?([\w./-]+)['\"]? *$", re.M) for key in ("apiVersion", "kind")]
 #: The schema of a version of one, as far in as that stands; what a schema says of a field ``schema`` is inside it.
 _SCHEMA = lazy_re.compile(r"\n( {2,6})schema: *(?=\n)")
 _ANY = "{openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}"
@@ -297,7 +298,13 @@ def _unreadable(lines: _Lines, file: str, error: YamlError) -> Skipped:
         why = f"a template ({engine}), not YAML yet: render it first{_how(engine)}"
         return Skipped(file, error.line, why, Cause.TEMPLATE, names_accelerators(text))
     why = f"not YAML: {error.problem}" if "JSON" not in error.problem else error.problem
-    return Skipped(file, error.line, why, Cause.BROKEN, names_accelerators(text))
+    return Skipped(file, error.line, why, Cause.BROKEN, names_accelerators(text), of=_kind_said(text))
+
+
+def _kind_said(text: str) -> tuple[str, str]:
+    """The ``apiVersion`` and ``kind`` that a text begins lines with, each once; empty where it does not."""
+    version, kind = (pattern.findall(text) for pattern in _SAID)
+    return (version[0], kind[0]) if len(version) == len(kind) == 1 else ("", "")
 
 
 def _engine(text: str) -> str:

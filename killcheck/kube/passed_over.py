@@ -101,7 +101,7 @@ class Skipped(Struct, frozen=True):
     it would have changed, or been read beside: of a kustomization that was not rendered, all that its resources name.
     Of a chart they are its own.
     ``floors``: groups of machines with GPUs that a cluster's configuration always keeps, and how many.
-    ``of``: the ``apiVersion`` and ``kind`` of a document that says them; empty: not known. ``document``: itself, where
+    ``of``: the ``apiVersion`` and ``kind`` of a document that says them, as text where it is broken; empty: not known. ``document``: itself, where
     it is no object and says which machines a cluster has (eksctl's). ``launching``: what in it makes nodes, and is not
     evaluated (Terraform's, CloudFormation's, a script's); ``costing``: the same of what has no GPUs. ``starts``: what
     it starts from outside Kubernetes, and by what. ``names_pools``: its text names pools of nodes.
@@ -143,9 +143,9 @@ class Skipped(Struct, frozen=True):
     def may_launch(self) -> bool:
         """Whether it :attr:`undermines` a fence: what launches machines is of no kind that is built in.
 
-        Of what is named and not here nobody knows what it is.
+        Of what is named and not here nobody knows what it is, nor of what is broken.
         """
-        if self.cause is Cause.LEFT_OUT or self._built_in:
+        if self.cause is Cause.LEFT_OUT or (self._built_in and self.cause is not Cause.BROKEN):
             return False
         return self.undermines or self.cause is Cause.ELSEWHERE or (self.cause.may_hold and self.names_pools)
 

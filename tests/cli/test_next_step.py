@@ -85,6 +85,8 @@ def test_where_nothing_turns_them_off_they_are_counted_and_a_spec_is_written(tmp
     assert gated.count("Add it to what a layer turns off") == 1
     (tmp_path / "no-name.yaml").write_text("apiVersion: v1\nkind: ServiceAccount\n")  # neither a switch nor a holder
     assert CliRunner().invoke(main, ["lint", "--manifests", str(tmp_path)]).output.splitlines()[-1] == last
+    (tmp_path / "broken.yaml").write_text("apiVersion: spark/v1\nkind: SparkApplication\nspec:\n  a:\n - b\n")
+    assert CliRunner().invoke(main, ["lint", "--manifests", str(tmp_path)]).output.splitlines()[-1] == last
 
 
 def test_where_a_docker_host_has_them(tmp_path):
