@@ -101,10 +101,11 @@ class Skipped(Struct, frozen=True):
     it would have changed, or been read beside: of a kustomization that was not rendered, all that its resources name.
     Of a chart they are its own.
     ``floors``: groups of machines with GPUs that a cluster's configuration always keeps, and how many.
-    ``of``: the ``apiVersion`` and ``kind`` of a document that says them, as text where it is broken; empty: not known. ``document``: itself, where
-    it is no object and says which machines a cluster has (eksctl's). ``launching``: what in it makes nodes, and is not
-    evaluated (Terraform's, CloudFormation's, a script's); ``costing``: the same of what has no GPUs. ``starts``: what
-    it starts from outside Kubernetes, and by what. ``names_pools``: its text names pools of nodes.
+    ``of``: the ``apiVersion`` and ``kind`` of a document that says them, as text where it is broken; empty: not known.
+    ``document``: itself, where it is no object and says which machines a cluster has (eksctl's).
+    ``launching``: what in it makes nodes, and is not evaluated (Terraform's, CloudFormation's, a script's);
+    ``costing``: the same of what has no GPUs. ``starts``: what it starts from outside Kubernetes, and by what.
+    ``names_pools``: its text names pools of nodes.
     """
 
     file: str
