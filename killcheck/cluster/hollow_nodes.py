@@ -252,7 +252,9 @@ class HollowNodes:
                 "allocatable": dict(capacity),
                 "addresses": [
                     {"type": "InternalIP", "address": self.kubelets.address},
-                    {"type": "Hostname", "address": name},
+                    # An API server asks by the Hostname first (apiserver, --kubelet-preferred-address-types), and no
+                    # DNS knows this one's name.
+                    {"type": "Hostname", "address": self.kubelets.address},
                 ],
                 "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
                 "nodeInfo": _info(self.version, arch),

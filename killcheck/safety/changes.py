@@ -18,7 +18,7 @@ LABEL = "killcheck.dev/run"
 #: The owner of what an executor was read to be about to change, and may have left alone
 #: (:mod:`killcheck.safety.foreseen`).
 FORESEEN = "the executor"
-#: How the label begins that marks an object as changed (:mod:`killcheck.safety.marks`).
+#: How the field manager's name begins that marks an object as changed (:mod:`killcheck.safety.marks`).
 MARK = "killcheck.dev/undo."
 
 State = Literal["intent", "applied", "undone", "verified", "failed"]
@@ -38,6 +38,7 @@ class Undo(Struct, frozen=True):
     must have come to its end too, before anything older is taken back, and may take so many seconds for it (an
     executor that is still at work turns off what is put back on, as soon as the fault that held it up is healed);
     0: it need not. ``owners``: whose the object's fields were before (managedFields), where that can be put back.
+    ``marked``: the object carries the change's mark until it is back.
     """
 
     action: Literal["delete", "sweep", "merge", "create", "put", "call", "set", "aws"]
@@ -49,6 +50,7 @@ class Undo(Struct, frozen=True):
     transient: bool = False
     ends_s: float = 0.0
     owners: list[Obj] | None = None
+    marked: bool = False
 
 
 class Entry(Struct, frozen=True):

@@ -25,7 +25,7 @@ from killcheck.clock import Loop
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Conflict, Forbidden, KubeError, NotFound
-from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, uid_of
+from killcheck.kube.objects import Obj, copy, dig, format_time, labels_of, namespace_of, uid_of
 from killcheck.kube.permissions import Permission
 from killcheck.safety import marks, written
 from killcheck.safety.changes import LABEL, Entry, Undo
@@ -228,23 +228,14 @@ class Journal(Struct):
 
         def once() -> Obj:
             """Read, write the undo down, patch that very version; a conflict means: all of it once more."""
-            before = self.kube.get(resource, name, namespace, subresource=subresource)
+            before = self._shown(path)
             patch = change(before) if callable(change) else change
             back = inverse(before, patch)
-            undo, patch = self.marking(
-                Undo(
-                    "merge",
-                    path,
-                    back,
-                    uid_of(before),
-                    patch,
-                    kubectl("patch", resource, name, namespace, patch=back, sub=subresource or ""),
-                    transient,
-                    owners=self._owners(before),
-                ),
-                patch,
+            manual = kubectl("patch", resource, name, namespace, patch=back, sub=subresource or "")
+            undo = self._marking(
+                Undo("merge", path, back, uid_of(before), patch, manual, transient, owners=self._owners(before))
             )
-            exact = copy(patch)
+            exact = self._marked(len(self.entries), undo, patch, before)
             exact.setdefault("metadata", {})["resourceVersion"] = before["metadata"]["resourceVersion"]
             with self.change(what, undo):
                 return self._patch(resource, exact, patch, before, subresource)
@@ -262,38 +253,49 @@ class Journal(Struct):
         namespace, name = obj["metadata"].get("namespace"), obj["metadata"]["name"]
         owners = self._owners(obj)
         bare = Undo("merge", resource.path(namespace, name), back, uid_of(obj), left, manual, transient, owners=owners)
-        undo, mark = self.marking(bare, {})
+        undo = self._marking(bare)
         with self.change(what, undo) as refine:
             try:
-                if mark:
-                    patch = partial(self.kube.patch, resource, name, mark, namespace)
-                    retry(self.loop, patch, patience_s=WRITE_PATIENCE_S)
+                if undo.marked:
+                    retry(self.loop, partial(self._mark, resource, undo), patience_s=WRITE_PATIENCE_S)
             except Forbidden:
                 refine(bare)  # an undo that speaks of a mark is believed where the mark is
+
+    def _mark(self, resource: r.Resource, undo: Undo) -> None:
+        """Mark the object of the newest change, once. Raises KubeError."""
+        now, newest = self._shown(undo.path), self.entries[-1]
+        if uid_of(now) == undo.uid and not marks.carries(now, newest):
+            patch = self._marked(newest.number, undo, {}, now)
+            self.kube.patch(resource, now["metadata"]["name"], patch, namespace_of(now) or None)
+
+    def _shown(self, path: str) -> Obj:
+        return self.kube.call("GET", path, query=marks.SHOWN).body  # type: ignore[no-any-return]
 
     def _owners(self, before: Obj) -> list[Obj] | None:
         """Whose its fields are, where the object outlives the run."""
         return owners_of(before) if self.home else None
 
-    def marking(self, undo: Undo, patch: Obj) -> tuple[Undo, Obj]:
-        """The next change's undo and patch with its mark, where the journal is kept where others could write one.
+    def _marking(self, undo: Undo) -> Undo:
+        """The next change's undo; its object is marked where the journal is kept where others could write one.
 
-        A subresource takes no labels, nor does a container.
+        A subresource takes no mark, nor does a container.
         """
         place = place_of(undo.path)
-        if not self.home or not self.kube.transport.keeps_labels or place is None or place.part:
-            return undo, patch
-        if place.group == ENGINE:
-            return undo, patch
-        return marks.marked(self.run, len(self.entries), undo, patch)
+        may = self.home and self.kube.transport.keeps_labels and place is not None and not place.part
+        return replace(undo, marked=True) if may and place is not None and place.group != ENGINE else undo
+
+    def _marked(self, number: int, undo: Undo, patch: Obj, found: Obj) -> Obj:
+        """The patch of a change with its mark, where it has one."""
+        return marks.with_mark(patch, found, marks.mark_of(self.run, number, undo)) if undo.marked else copy(patch)
 
     def _patch(self, resource: r.Resource, exact: Obj, patch: Obj, before: Obj, subresource: str | None) -> Obj:
         name, namespace = before["metadata"]["name"], before["metadata"].get("namespace")
         try:
             return self.kube.patch(resource, name, exact, namespace, subresource=subresource)
         except Conflict:
-            found = self.kube.get(resource, name, namespace, subresource=subresource)
-            if holds(found, patch):  # ours, carried out twice
+            found = self._shown(resource.path(namespace, name, subresource))
+            newest = self.entries[-1]
+            if marks.carries(found, newest) if newest.undo.marked else holds(found, patch):  # ours, carried out twice
                 return found
             self.never_happened()
             raise

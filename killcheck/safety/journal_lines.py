@@ -84,6 +84,7 @@ class _Undo(_Strict):
     transient: bool = False
     ends_s: Annotated[float, Field(ge=0, le=7 * 86400, strict=False)] = 0.0
     owners: list[dict[str, Any]] | None = None
+    marked: bool = False
 
     @field_validator("manual")
     @classmethod

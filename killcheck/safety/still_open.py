@@ -15,8 +15,8 @@ from msgspec import Struct, field
 
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import Obj, dig
-from killcheck.safety.changes import MARK, Entry
+from killcheck.kube.objects import dig
+from killcheck.safety.changes import Entry
 from killcheck.safety.guard import Consented, guarded
 from killcheck.safety.marks import carries
 from killcheck.safety.undo import compare
@@ -69,26 +69,13 @@ def _objection(judge: UntrustedJournal, entry: Entry, host: str) -> str | None:
         if not there and host != platform.node():
             return f"it is gone, and only the machine {host} saw that it was there"
         return None
-    if entry.undo.action != "merge" or not _marks(entry):
+    if entry.undo.action != "merge" or not entry.undo.marked:
         return None
     now = judge.look(entry.undo.path)
     if now is None or carries(now, entry):
         return None
-    as_left = bool(compare(now, _plain(entry.undo.left or {}), _plain(entry.undo.body))[0])
+    as_left = bool(compare(now, entry.undo.left or {}, entry.undo.body)[0])
     return "it does not carry the mark of that change any more" if as_left else ""
-
-
-def _marks(entry: Entry) -> bool:
-    return any(key.startswith(MARK) for key in dig(entry.undo.left or {}, "metadata", "labels", default={}) or {})
-
-
-def _plain(patch: Obj) -> Obj:
-    """A patch without the marks in it."""
-    labels = dig(patch, "metadata", "labels", default={}) or {}
-    kept = {key: value for key, value in labels.items() if not key.startswith(MARK)}
-    meta = {key: value for key, value in (patch.get("metadata") or {}).items() if key != "labels"}
-    meta |= {"labels": kept} if kept else {}
-    return {key: value for key, value in patch.items() if key != "metadata"} | ({"metadata": meta} if meta else {})
 
 
 def guarded_for(kube: Kube, run: str, entries: Sequence[Entry], namespaces: Iterable[str]) -> Kube:

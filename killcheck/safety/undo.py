@@ -21,17 +21,15 @@ from killcheck.kube.errors import (
     ApiError,
     Conflict,
     Expired,
-    Forbidden,
     KubeError,
     NotFound,
     ServerFault,
     TooManyRequests,
     Unreachable,
 )
-from killcheck.kube.objects import Obj, copy, dig, labels_of, name_of, uid_of
-from killcheck.kube.resources import Resource
-from killcheck.safety.changes import FORESEEN, LABEL, MARK, Entry, Undo
-from killcheck.safety.marks import carries
+from killcheck.kube.objects import Obj, copy, dig, labels_of, uid_of
+from killcheck.safety.changes import FORESEEN, LABEL, Entry, Undo
+from killcheck.safety.marks import SHOWN, carries, without_mark
 from killcheck.safety.owners import as_before
 from killcheck.safety.sealing import is_sealed
 from killcheck.text.values import replace
@@ -62,8 +60,6 @@ PATIENCE_S = 45.0
 FINALIZERS = ("metadata", "finalizers")
 TAINTS = ("spec", "taints")
 _SHARED = (FINALIZERS, TAINTS)
-#: What a controller copies labels to and never takes them from (KEDA 2.20, controllers/keda/hpa.go).
-_COPIED: Mapping[str, Resource] = {"scaledobjects": r.HPAS}
 
 _T = TypeVar("_T")
 
@@ -193,7 +189,7 @@ def _certainly_ours(kube: Kube, entry: Entry) -> bool:
     if entry.undo.action in ("delete", "sweep"):
         return True  # tells its own by uid and label
     found = _find(kube, entry.undo.path) if entry.undo.action == "merge" else None
-    if any(key.startswith(MARK) for key in dig(entry.undo.left or {}, "metadata", "labels", default={})):
+    if entry.undo.marked:
         return found is not None and carries(found, entry)
     paths = [path for path, _ in leaves(entry.undo.left or {})]
     return found is not None and any(
@@ -213,7 +209,7 @@ def _owns(fields: Any, path: tuple[str, ...]) -> bool:
 
 def _find(kube: Kube, path: str) -> Obj | None:
     try:
-        return kube.call("GET", path).body  # type: ignore[no-any-return]
+        return kube.call("GET", path, query=SHOWN).body  # type: ignore[no-any-return]
     except NotFound:
         return None
 
@@ -299,15 +295,14 @@ def _merge_back(kube: Kube, entry: Entry) -> TakenBack:
     if found is None:
         return TakenBack(f"gone with its object: {entry.what}")
     mine, theirs = compare(found, undo.left if undo.left is not None else undo.body, undo.body)
-    if mine:
+    if mine or carries(found, entry):
         try:
-            found = _patch(kube, undo.path, mine, found)
+            found = _patch(kube, undo.path, without_mark(mine, found, entry) if carries(found, entry) else mine, found)
         except NotFound:  # our own first try, whose answer was lost, may have let it go (a finalizer)
             if not undo.transient:
                 raise UndoProblem("the object has gone meanwhile") from None
             undo = replace(undo, owners=None)
     _give_back(kube, undo, found)
-    _forget_copies(kube, entry)
     if theirs and entry.owner == FORESEEN:  # whose it is the account tells
         return TakenBack(f"left alone: {entry.what} ({'; '.join(theirs)})", left_alone=True)
     if theirs:
@@ -318,7 +313,7 @@ def _merge_back(kube: Kube, entry: Entry) -> TakenBack:
 def _patch(kube: Kube, path: str, patch: Obj, found: Obj) -> Obj:
     """Merge ``patch`` into the very version of an object that was ``found``; as it is then."""
     meta = (patch.get("metadata") or {}) | {"resourceVersion": found["metadata"]["resourceVersion"]}
-    query, headers = {"fieldManager": kube.field_manager}, {"content-type": "application/merge-patch+json"}
+    query, headers = {"fieldManager": kube.field_manager, **SHOWN}, {"content-type": "application/merge-patch+json"}
     return kube.call("PATCH", path, query=query, body=patch | {"metadata": meta}, headers=headers).body  # type: ignore[no-any-return]
 
 
@@ -333,24 +328,6 @@ def _give_back(kube: Kube, undo: Undo, found: Obj) -> None:
         raise
     except ApiError:
         return
-
-
-def _forget_copies(kube: Kube, entry: Entry) -> None:
-    """Takes the mark from what a controller copied it to. Raises UndoProblem with what a person can run."""
-    _, namespace, plural, _ = entry.undo.path.rsplit("/", 3)
-    resource = _COPIED.get(plural)
-    if resource is None:
-        return
-    labels = dig(entry.undo.left or {}, "metadata", "labels", default={})
-    for mark in [key for key in labels if key.startswith(MARK)]:
-        try:
-            for found in kube.list(resource, namespace, labels=mark).items:
-                kube.patch(resource, name_of(found), {"metadata": {"labels": {mark: None}}}, namespace)
-        except NotFound:
-            continue
-        except Forbidden as error:
-            command = f"kubectl label {resource.plural} -n {namespace} -l {mark} {mark}-"
-            raise UndoProblem(f"its mark was copied to {resource.plural} ({error}): {command}") from error
 
 
 def _changed_object(kube: Kube, entry: Entry) -> Obj | None:
@@ -383,7 +360,7 @@ def _look(kube: Kube, entry: Entry) -> None:
             raise _NotYetError("it is not as it was")
     elif undo.action == "merge":
         found = _changed_object(kube, entry)
-        if found is not None and not holds(found, _wanted(found, undo)):
+        if found is not None and (carries(found, entry) or not holds(found, _wanted(found, undo))):
             raise _NotYetError("it is not as it was")
 
 

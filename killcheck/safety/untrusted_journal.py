@@ -21,7 +21,7 @@ from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, labels_of, uid_of
 from killcheck.safety.changes import LABEL, Entry
 from killcheck.safety.consent import LABEL as CONSENT
-from killcheck.safety.marks import carries
+from killcheck.safety.marks import SHOWN, carries
 from killcheck.safety.undo import compare, retry
 from killcheck.safety.vocabulary import Place, place_of
 
@@ -141,7 +141,7 @@ class UntrustedJournal(Struct):
 
         def once() -> Obj | None:
             try:
-                return self.kube.call("GET", path).body  # type: ignore[no-any-return]
+                return self.kube.call("GET", path, query=SHOWN).body  # type: ignore[no-any-return]
             except NotFound:
                 return None
 

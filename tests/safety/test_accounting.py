@@ -105,7 +105,6 @@ def test_what_controllers_and_killcheck_do_is_not(cluster):
         r.PODS,
         {"metadata": {"name": "probe", "namespace": "inference", "labels": {"killcheck.dev/run": "run"}}, "spec": POD},
     )
-    kube.patch(r.DEPLOYMENTS, "vllm", {"metadata": {"labels": {"killcheck.dev/undo.0": "run"}}}, "inference")
     cluster.loop.sleep(60)
     assert list(accounting.differences(before, accounting.taken(kube, cluster.loop, ["inference"]), "run")) == []
 

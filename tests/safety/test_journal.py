@@ -11,11 +11,11 @@ from safety_world import Dead, Lossy, Mortal, differences, forget_finished, pict
 from killcheck.kube import resources as r
 from killcheck.kube.client import Transport
 from killcheck.kube.errors import Conflict, ServerFault
-from killcheck.kube.objects import labels_of
 from killcheck.safety import orphans, owners
 from killcheck.safety.changes import MARK, Entry, Undo
 from killcheck.safety.journal import Journal, JournalError, config_map_name
 from killcheck.safety.keys import known_keys
+from killcheck.safety.marks import SHOWN
 from killcheck.safety.undo import take_back
 from killcheck.safety.written import read
 
@@ -253,19 +253,25 @@ def test_a_strangers_journal_gives_no_field_to_anybody():
     assert orphans._heard(Entry(RUN, 0, "scaled", undo, "2026-01-16T03:00:00Z")).undo.owners is None
 
 
-def test_a_mark_that_a_controller_copied_goes_with_the_change(cluster, tmp_path):
-    """KEDA copies a ScaledObject's labels to its HPA, and takes none away."""
+def test_no_controller_copies_a_mark(cluster, tmp_path):
+    """KEDA copies a ScaledObject's labels to its HPA, and takes none away; KServe copies them into pods' templates."""
     never = {"timezone": "Etc/UTC", "start": "0 0 1 1 *", "end": "1 0 1 1 *", "desiredReplicas": "1"}
     spec = {"scaleTargetRef": {"name": "vllm"}, "triggers": [{"type": "cron", "metadata": never}]}
     scaled = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "spec": spec}
-    cluster.load([scaled | {"metadata": {"name": "idle", "namespace": "inference"}}])
+    cluster.load([scaled | {"metadata": {"name": "idle", "namespace": "inference", "labels": {"team": "a"}}}])
 
-    def labels():
+    def told():
+        """What is copied of it, and who marked it."""
         cluster.loop.sleep(30)
-        return labels_of(cluster.kube.get(r.HPAS, "keda-hpa-idle", "inference"))
+        meta = cluster.kube.call("GET", r.SCALEDOBJECTS.path("inference", "idle"), query=SHOWN).body["metadata"]
+        marks = [one["manager"] for one in meta.get("managedFields", []) if one["manager"].startswith(MARK)]
+        return meta.get("labels"), meta.get("annotations"), marks
 
-    before, journal = labels(), journal_of(cluster, tmp_path)
+    before, journal = told(), journal_of(cluster, tmp_path)
     journal.merge(r.SCALEDOBJECTS, "idle", "inference", {"spec": {"pollingInterval": 10}}, "it polls more often")
-    assert [key for key in labels().keys() - before.keys() if key.startswith(MARK)]
+    cluster.kube.patch(r.SCALEDOBJECTS, "idle", {"spec": {"cooldownPeriod": 9}}, "inference")  # somebody else's
+    assert told()[:2] == before[:2]
+    assert len(told()[2]) == 1
     assert journal.undo_all()[1] == []
-    assert labels() == before
+    assert told() == before
+    assert before[2] == []

@@ -80,6 +80,11 @@ class Call(Struct):
         return self.request.user is None
 
     @property
+    def shows_managers(self) -> bool:
+        """Whether answers have managedFields: for those outside this process, and inside it for those who ask."""
+        return self.over_wire or self.request.param("managedFields") == "true"
+
+    @property
     def dry_run(self) -> bool:
         """``dryRun=All`` in the query. Raises StatusError 422 for any other value."""
         values = self.request.query.get("dryRun")

@@ -275,9 +275,9 @@ class ManagedFields:
 
     def replace(self, kind: Kind, key: Key, entries: list[Obj]) -> None:
         """What a writer says of who manages what: ``[{}]`` means nobody; what cannot be read is left as it was."""
-        record = self._records.get((kind.table, key))
-        if record is None or not entries:
+        if not entries:
             return
+        record = self._records.setdefault((kind.table, key), _Record(ApplyLists(kind)))
         _fold(record)
         if entries == [{}]:
             record.sets, record.times = {}, {}

@@ -94,8 +94,8 @@ class Reader:
         return Response(200, obj)
 
     def managed(self, call: Call, obj: Obj) -> Obj:
-        """With managedFields for those outside this process, and inside it for those who ask."""
-        if not call.over_wire and call.request.param("managedFields") != "true":
+        """With managedFields where the call shows them."""
+        if not call.shows_managers:
             return obj
         if call.over_wire and call.kind.table == heartbeats.TABLE:
             obj = heartbeats.renewed(obj, self.server.loop.now())

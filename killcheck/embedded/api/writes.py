@@ -266,7 +266,7 @@ class Writer:
         old = converted(kind, stored)
         new = change(old)
         untyped = _is_untyped(call, new)
-        managers = new["metadata"].get("managedFields") if call.over_wire else None
+        managers = new["metadata"].get("managedFields")
         new, asked = self._accepted(call, new, old, subresource, admit=admit)
         if managers and not dry_run:
             self.server.managed.replace(kind, call.key, managers)
@@ -462,10 +462,10 @@ class Writer:
                 call.warn(text)
 
     def answer(self, call: Call, obj: Obj) -> Obj:
-        """What the writer is shown: over the wire with managedFields (a dry run brings its own)."""
+        """What the writer is shown, with managedFields where the call shows them (a dry run brings its own)."""
         if "managedFields" in obj["metadata"]:
             return obj
-        return self.server.managed.shown(call.kind, call.key, obj) if call.over_wire else obj
+        return self.server.managed.shown(call.kind, call.key, obj) if call.shows_managers else obj
 
 
 def _check_addresses(call: Call, service: Obj, *, new: bool) -> None:

@@ -103,8 +103,7 @@ class QueueReleased(ExecutorFault):
         path, body = resource.path(namespace, name), {"spec": {"stopPolicy": dig(before, "spec", "stopPolicy")}}
         what = f"{self.manager} opened {ref_of(before)}, as it was"
         manual = f'kubectl patch {resource.qualified} {name} --type=merge -p \'{{"spec":{{"stopPolicy":"None"}}}}\''
-        # What it writes is as it was: of this only the mark goes.
-        undo, body = stage.journal.marking(Undo("merge", path, {}, uid_of(before), {}, manual), body)
+        undo = Undo("merge", path, {}, uid_of(before), {}, manual)  # what it writes is as it was
 
         def write() -> None:
             """Open it; what has gone meanwhile is left."""

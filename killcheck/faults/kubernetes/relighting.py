@@ -108,9 +108,8 @@ class _Relighting(Fault):
         body = {"spec": {"replicas": wanted}}
         what = f"{self.manager} set {ref_of(obj)} to {wanted} replica(s), as it was"
         manual = f"kubectl scale {resource.qualified} {name_of(obj)} -n {namespace_of(obj)} --replicas={wanted}"
-        # What it writes is as it was: a target that was on is the drill's own to put back, so that of this only the
-        # mark goes, and one that was never lit again leaves nothing to ask about.
-        undo, body = stage.journal.marking(Undo("merge", path, {}, uid_of(obj), {}, manual), body)
+        # What it writes is as it was: a target that was on is the drill's own to put back.
+        undo = Undo("merge", path, {}, uid_of(obj), {}, manual)
 
         def write() -> None:
             """Light it; what has gone meanwhile is left."""

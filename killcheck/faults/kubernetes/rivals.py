@@ -85,12 +85,6 @@ class KedaMinimum(_RivalFault):
             for v in ("get", "list", "create", "delete")
         ]
         verbs += [Permission("patch", "keda.sh", "scaledobjects", namespace=p) for p in places]
-        # KEDA copies the mark of the change to its HPA.
-        verbs += [
-            Permission(verb, "autoscaling", "horizontalpodautoscalers", namespace=place)
-            for place in places
-            for verb in ("list", "patch")
-        ]
         return Plan(
             tuple(f"a ScaledObject, its own or one of ours, that keeps {t} at what it has" for t in targets),
             namespaces=places,

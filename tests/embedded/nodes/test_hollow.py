@@ -58,6 +58,8 @@ def test_only_what_tolerates_them_is_scheduled_there(world):
     assert there["spec"]["nodeName"] in hollow.names
     assert there["status"]["phase"] == "Running"
     assert there["status"]["podIP"].startswith("198.18.")  # routed nowhere
+    node = cluster.kube.get(r.NODES, hollow.names[0])  # an API server asks by its Hostname first
+    assert hollow.names[0] not in {one["address"] for one in node["status"]["addresses"]}
     elsewhere = placed(cluster, pod("b", tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}]))
     assert elsewhere["spec"].get("nodeName") not in hollow.names
 
