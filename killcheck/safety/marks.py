@@ -37,9 +37,7 @@ def carries(found: Obj, entry: Entry) -> bool:
 
 def with_mark(patch: Obj, found: Obj, mark: str) -> Obj:
     """A merge patch that marks the very version of an object that was ``found``, too."""
-    fields: Obj = {
-        "f:metadata": {"f:labels": {f"f:{mark}": {}}}
-    }  # of nothing it would be dropped
+    fields: Obj = {"f:metadata": {"f:labels": {f"f:{mark}": {}}}}  # of nothing it would be dropped
     own = {"manager": mark, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields}
     return _managed(patch, found, [*_managers(found), own | {"apiVersion": found["apiVersion"]}])
 
