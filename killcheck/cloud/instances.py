@@ -22,6 +22,7 @@ from killcheck.cloud.other_clouds import DELETED, OtherClouds, names_machine
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.spec.cloud_access import CloudAccess
 from killcheck.text import lazy_re
+from killcheck.text.files import text_of
 from killcheck.text.jsontext import from_text
 from killcheck.text.redaction import hide_environment, redact
 from killcheck.text.values import replace
@@ -236,7 +237,7 @@ class Exported(Struct):
     def _text(self) -> tuple[str, str]:
         if self.file is not None:
             try:
-                return self.file.read_text(encoding="utf-8"), str(self.file)
+                return text_of(self.file), str(self.file)
             except (OSError, UnicodeDecodeError) as error:
                 raise AskError(f"{self.file}: {getattr(error, 'strerror', None) or error}") from error
         assert self.command is not None

@@ -21,6 +21,7 @@ from typing import Any
 from killcheck.clock import wall_now
 from killcheck.cloud.session import AskError, Aws, pages
 from killcheck.instances.catalogue import Catalogue, CatalogueError, InstanceType, shipped
+from killcheck.text.files import bytes_of
 from killcheck.text.values import replace
 
 __all__ = ["describe", "instance_type", "main", "prices", "refresh", "render"]
@@ -177,7 +178,7 @@ def _hourly(product: Mapping[str, Any]) -> float:
 
 def saved(path: Path) -> list[Mapping[str, Any]]:
     """The entries of a saved answer: the API's own (``InstanceTypes``), or one mapping by name; may be gzipped."""
-    raw = path.read_bytes()
+    raw = bytes_of(path)
     content = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
     return content["InstanceTypes"] if "InstanceTypes" in content else list(content.values())
 

@@ -15,6 +15,7 @@ from killcheck.commands.files import FILE, STDOUT, write
 from killcheck.commands.named import unsealed
 from killcheck.commands.saying import say
 from killcheck.reports import Delivery, Place, Report, Told, Written, every
+from killcheck.text.files import add_to, text_of
 from killcheck.verdict import EXIT_CODES
 from killcheck.version import __version__
 
@@ -83,9 +84,9 @@ def command(record: Path | None, earlier: Path | None, no_color: bool, unsealed:
 
         out = Terminal(color=False if no_color else None)
         if any(drill.started.faults for drill in story.drills) and len(story.drills) > 2:
-            from killcheck.reports.told_matrix import grid
+            from killcheck.reports.told_matrix import told as table
 
-            out.console.grid(grid(story, out.console.width))
+            out.console.grid(table(story, out.console.width))
         else:
             for event in events:
                 out(event)
@@ -114,7 +115,7 @@ def _read(path: Path, *, anyway: bool) -> tuple[list[Event], RunStory, bool]:
         said = f"line {chain.cut}, the last one, is cut short and left out"
         story.notes.append(said)
         say(f"killcheck: {path}:{chain.cut}: {said}", err=True)
-    lines = sum(1 for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip())
+    lines = chain.lines
     if story.started.version != __version__ and lines > len(told):
         say(
             f"killcheck: {path} was written by killcheck {story.started.version}, this is {__version__}: "
@@ -160,10 +161,9 @@ def _write(report: Written, text: str, path: Path) -> None:
     if path == STDOUT:
         write(path, text)
     elif report.appended:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
+        add_to(path, text)
     else:
-        earlier = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        earlier = text_of(path, errors="replace") if path.is_file() else ""
         write(path, report.joined(text, earlier))
 
 

@@ -14,6 +14,7 @@ from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, one_on_stdout, write
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
+from killcheck.text.files import bytes_of
 
 if TYPE_CHECKING:
     from killcheck.proof.certificate import Certificate
@@ -102,7 +103,7 @@ def _same_record(found: Certificate, record: Path | None) -> None:
     """Raises Refused."""
     from killcheck.proof.errors import Refused
 
-    if record is not None and hashlib.sha256(record.read_bytes()).hexdigest() != found.record:
+    if record is not None and hashlib.sha256(bytes_of(record)).hexdigest() != found.record:
         raise Refused(f"{found.file}: refused: {record} is not the run record that it was made from")
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from killcheck.spec.killpath import Command
 from killcheck.text import lazy_re
-from killcheck.text.files import enclosed
+from killcheck.text.files import enclosed, text_of
 
 __all__ = ["CLIS", "Lock", "clis", "commands_of", "is_script", "locks", "own_script", "persistent", "texts", "writes"]
 
@@ -55,7 +55,7 @@ def texts(command: Command, folder: str | Path) -> Iterator[tuple[str, str]]:
             if file in seen or depth >= _DEEP:
                 continue
             seen.add(file)
-            inner = _bare(file.read_text("utf-8", "replace"))
+            inner = _bare(text_of(file, errors="replace"))
             yield file.name, inner
             waiting.append((inner, depth + 1))
 
@@ -126,7 +126,7 @@ def persistent(command: Command, folders: Sequence[Path]) -> bool | None:
 
 
 def _values(unit: Path) -> dict[str, str]:
-    lines = (line.partition("=") for line in unit.read_text("utf-8", "replace").splitlines())
+    lines = (line.partition("=") for line in text_of(unit, errors="replace").splitlines())
     return {key.strip(): value.strip() for key, found, value in lines if found and not key.lstrip().startswith("#")}
 
 

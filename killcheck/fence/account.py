@@ -22,6 +22,7 @@ from killcheck.fence.templates import Templates
 from killcheck.instances.catalogue import Catalogue
 from killcheck.instances.launchable import launchable
 from killcheck.kube.objects import dig
+from killcheck.text.files import text_of
 from killcheck.text.jsontext import from_text
 
 __all__ = ["Account", "AccountError"]
@@ -67,7 +68,7 @@ class Account(Struct):
         documents, names = [], []
         for path in _files(paths):
             try:
-                documents.append(from_text(path.read_text(encoding="utf-8")))
+                documents.append(from_text(text_of(path)))
             except (OSError, ValueError) as error:
                 raise AccountError(f"{path}: {error}") from error
             names.append(str(path))

@@ -17,6 +17,7 @@ from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.objects import Obj
 from killcheck.kube.passed_over import Cause
 from killcheck.text import lazy_re
+from killcheck.text.files import bytes_of
 
 __all__ = ["MOUNTED", "JobError", "manifests", "text"]
 
@@ -60,7 +61,7 @@ def manifests(fleet: Fleet, *, namespace: str, image: str, claim: str = "") -> l
         } | more
 
     files = dict(_files(fleet))
-    held = {f"file-{number}": file.read_bytes() for number, file in enumerate(files)}
+    held = {f"file-{number}": bytes_of(file) for number, file in enumerate(files)}
     if sum(map(_held_bytes, held.values())) > MOST:
         largest = max(files, key=lambda file: file.stat().st_size)
         raise JobError(

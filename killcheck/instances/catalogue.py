@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from killcheck.instances.azure_sizes import size_of
 from killcheck.text import lazy_re
+from killcheck.text.files import text_of
 from killcheck.text.values import replace
 
 __all__ = ["Catalogue", "CatalogueError", "InstanceType", "Provider", "load", "parse", "shipped"]
@@ -275,7 +276,7 @@ class Catalogue:
     def extended_from(self, path: Path) -> Catalogue:
         """With the rows of a CSV or YAML file. Raises CatalogueError, with file and line."""
         try:
-            text = path.read_text(encoding="utf-8")
+            text = text_of(path)
         except UnicodeDecodeError as error:
             raise CatalogueError(f"{path}: not text in UTF-8 (byte {error.start})") from error
         except OSError as error:

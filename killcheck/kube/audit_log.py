@@ -13,6 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from killcheck.text.files import lines_of
+
 __all__ = ["Asked", "AuditLogError", "Broken", "read"]
 
 #: The last of a request's stages (apiserver/pkg/apis/audit/v1): it alone has the answer.
@@ -69,11 +71,10 @@ def read(file: Path) -> Iterator[Asked | Broken]:
     Raises AuditLogError where the file cannot be read.
     """
     try:
-        with file.open(encoding="utf-8", errors="replace") as opened:
-            for number, line in enumerate(opened, 1):
-                found = _read(str(file), number, line) if line.strip() else None
-                if found is not None:
-                    yield found
+        for number, line in enumerate(lines_of(file), 1):
+            found = _read(str(file), number, line) if line.strip() else None
+            if found is not None:
+                yield found
     except OSError as error:
         raise AuditLogError(f"{file}: {(error.strerror or str(error)).lower()}") from error
 

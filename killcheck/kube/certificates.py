@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from killcheck.kube.objects import Obj, dig
-from killcheck.text.files import enclosed
+from killcheck.text.files import bytes_of, enclosed, text_of
 from killcheck.text.yamlfile import YamlError, documents
 
 __all__ = ["decoded", "in_kubeconfig", "kubeconfigs", "not_after", "signed_in"]
@@ -60,7 +60,7 @@ def signed_in(file: Path) -> tuple[str, bytes] | None:
     The certificate may be a file beside it (client-go resolves such a path from the kubeconfig's own folder). Raises
     OSError.
     """
-    for config in kubeconfigs(file.read_text("utf-8", "replace")):
+    for config in kubeconfigs(text_of(file, errors="replace")):
         contexts = {one.get("name"): one.get("context") or {} for one in config.get("contexts") or ()}
         name = dig(contexts.get(config.get("current-context")) or {}, "user")
         for user in config.get("users") or ():
@@ -68,6 +68,6 @@ def signed_in(file: Path) -> tuple[str, bytes] | None:
                 pem = decoded(dig(user, "user", "client-certificate-data"))
                 beside = dig(user, "user", "client-certificate")
                 if not pem and beside and enclosed(file.parent / str(beside), file.parent):
-                    pem = (file.parent / str(beside)).read_bytes()
+                    pem = bytes_of(file.parent / str(beside))
                 return (str(name), pem) if pem else None
     return None

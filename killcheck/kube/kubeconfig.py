@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from killcheck.kube.errors import CredentialsError, KubeConfigError
 from killcheck.kube.objects import Obj
+from killcheck.text.files import bytes_of, text_of
 from killcheck.text.suggestions import nearest
 from killcheck.text.yamlfile import YamlError, documents
 
@@ -78,7 +79,7 @@ class Context(Struct, frozen=True):
 def read_file(path: Path, what: str) -> bytes:
     """A file's content. Raises CredentialsError where it cannot be read or is empty."""
     try:
-        content = path.read_bytes()
+        content = bytes_of(path)
     except OSError as error:
         raise CredentialsError(f"{what}: cannot read {path}: {error.strerror}") from error
     if not content.strip():
@@ -125,7 +126,7 @@ def _merged(kubeconfig: Path | None) -> tuple[dict[str, dict[str, Section]], lis
 
 def _read(path: Path) -> Obj:
     try:
-        found = documents(path.read_text(encoding="utf-8"), str(path))
+        found = documents(text_of(path), str(path))
     except OSError as error:
         raise KubeConfigError(f"cannot read the kubeconfig {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -323,7 +323,7 @@ class Folders(Struct):
         if not first:
             return
         try:
-            found = documents(file.read_text(encoding="utf-8-sig"), str(file))
+            found = documents(text_of(file, "utf-8-sig"), str(file))
         except (YamlError, OSError, UnicodeDecodeError):
             yield file  # reading it again says what is wrong
             yield from self._entries(file.parent, frozenset({file}))
@@ -400,7 +400,7 @@ def _patterns(root: Path, exclude: Sequence[str]) -> PathSpec[Any] | None:
     lines = list(exclude)
     file = root / IGNORE_FILE
     if file.is_file():
-        lines += file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        lines += text_of(file, "utf-8-sig", errors="replace").splitlines()
     if not lines:
         return None
     from pathspec import GitIgnoreSpec

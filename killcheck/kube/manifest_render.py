@@ -21,6 +21,7 @@ from killcheck.kube.manifest_folders import FILES_OUTSIDE, helm_command, kustomi
 from killcheck.kube.manifest_text import Manifest
 from killcheck.kube.objects import name_of
 from killcheck.text import lazy_re
+from killcheck.text.files import text_of
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, YamlError, documents
 
@@ -97,7 +98,7 @@ def _elsewhere(file: Path, seen: set[Path]) -> Iterator[str]:
         return
     seen.add(real)
     try:
-        found = documents(file.read_text(encoding="utf-8-sig"), str(file))
+        found = documents(text_of(file, "utf-8-sig"), str(file))
     except (OSError, UnicodeDecodeError, YamlError) as error:
         yield f"{file} cannot be read: {error}"
         return
@@ -226,7 +227,7 @@ def _in_chart(text: str, manifest: Manifest, folder: Path) -> tuple[str, int]:
     found = _SOURCE.findall("\n".join(text.split("\n")[: manifest.line]))
     file = folder / found[-1].partition("/")[2] if found else folder / "Chart.yaml"
     try:
-        lines = file.read_text(encoding="utf-8-sig", errors="replace").split("\n")
+        lines = text_of(file, "utf-8-sig", errors="replace").split("\n")
     except OSError:
         return str(file), 1
     kind = re.compile(rf"kind: *['\"]?{re.escape(str(manifest.obj.get('kind')))}['\"]? *$")

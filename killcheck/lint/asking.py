@@ -19,7 +19,7 @@ from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, annotations_of, ref_of
 from killcheck.spec import killpath
 from killcheck.spec.killpath import KillPath
-from killcheck.text.files import put
+from killcheck.text.files import bytes_of, put
 from killcheck.text.jsontext import from_text
 from killcheck.text.redaction import clean
 from killcheck.text.values import replace
@@ -288,7 +288,7 @@ def _fingerprint(finding: Finding) -> str:
 def read_baseline(path: Path) -> frozenset[str]:
     """The findings that a file of :func:`write_baseline` holds. Raises BaselineError."""
     try:
-        document = from_text(path.read_bytes())
+        document = from_text(bytes_of(path))
         return frozenset(f"{e['probe']}|{e['object']}|{e['message']}" for e in document["findings"])
     except OSError as error:
         raise BaselineError(f"{path}: {(error.strerror or str(error)).lower()}") from error

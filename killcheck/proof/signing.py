@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from killcheck.proof.errors import ProofError, Refused, SigningError
 from killcheck.proof.statement import validated
+from killcheck.text.files import bytes_of
 
 if TYPE_CHECKING:
     from securesystemslib.dsse import Envelope
@@ -62,7 +63,7 @@ def public_key(file: Path) -> Key:
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     try:
-        return SSlibKey.from_crypto(load_pem_public_key(file.read_bytes()))
+        return SSlibKey.from_crypto(load_pem_public_key(bytes_of(file)))
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ProofError(
             f"{file}: expected a public key in PEM (openssl pkey -pubout): Ed25519, ECDSA on P-256, or RSA"
@@ -98,7 +99,7 @@ def _read(file: Path) -> Envelope:
     from securesystemslib.dsse import Envelope
     from securesystemslib.exceptions import Error
 
-    text = file.read_bytes()
+    text = bytes_of(file)
     try:
         envelope = Envelope.from_dict(json.loads(text))
         same = _written(envelope).encode() == text
@@ -126,7 +127,7 @@ def _from_file(file: Path) -> Signer:
 
     password = os.environ.get(PASSWORD)
     try:
-        key = load_pem_private_key(file.read_bytes(), password.encode() if password else None)
+        key = load_pem_private_key(bytes_of(file), password.encode() if password else None)
         return CryptoSigner(key)
     except OSError as error:
         raise ProofError(f"{file}: {(error.strerror or str(error)).lower()}: expected a private key in PEM") from error

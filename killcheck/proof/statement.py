@@ -19,6 +19,7 @@ from killcheck.proof.errors import ProofError, Refused
 from killcheck.run.chain import Chain
 from killcheck.run.record import believed, read
 from killcheck.run.subjects import Subjects
+from killcheck.text.files import bytes_of
 from killcheck.verdict import DrillResult, overall
 
 __all__ = ["MANIFESTS", "PREDICATE_TYPE", "SPEC", "STATEMENT_TYPE", "statement", "subjects_of", "validated"]
@@ -70,7 +71,7 @@ def statement(record: Path, now: datetime, *, anyway: bool = False) -> dict[str,
             "times": {name: format_time(at) for name, at in _times(started, finished, now)},
             "versions": {"killcheck": started.version},
             "record": {
-                "sha256": hashlib.sha256(record.read_bytes()).hexdigest(),
+                "sha256": hashlib.sha256(bytes_of(record)).hexdigest(),
                 "chain": chain.head if chain.kept else None,
                 "lines": chain.lines,
                 "sealed": taken is None,

@@ -451,7 +451,7 @@ def summary(config: pytest.Config, cells: Sequence[dict[str, Any]], width: int) 
     """The matrix of a pytest run, from its reports' cells, as lines of text; what was left out and why."""
     from rich.console import Console
 
-    from killcheck.reports.matrix import table
+    from killcheck.reports.matrix import fitted
 
     try:
         policy = shared_session(config).kill_path.policy
@@ -483,7 +483,7 @@ def summary(config: pytest.Config, cells: Sequence[dict[str, Any]], width: int) 
         )
     )
     out = StringIO()
-    Console(file=out, width=max(width, 40), no_color=True, soft_wrap=True).print(table(matrix))
+    Console(file=out, width=max(width, 40), no_color=True).print(fitted(matrix, max(width, 40)))
     lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
     without = config.stash.get(LEFT_OUT, [])
     if without:

@@ -54,7 +54,7 @@ class Screen(Console):
             for part in self._parts(line, hang):
                 self.print(part, soft_wrap=True)
 
-    def grid(self, table: Table) -> None:
+    def grid(self, table: RenderableType) -> None:
         """Print a table: its cells are broken at words, whatever is done with lines."""
         self.print(table, soft_wrap=False)
 

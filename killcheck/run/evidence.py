@@ -18,6 +18,7 @@ from msgspec import Struct
 from killcheck.clock import wall_now
 from killcheck.cloud.results import split
 from killcheck.cloud.session import AskError, Aws, call, pages
+from killcheck.text.files import bytes_of
 from killcheck.text.redaction import redact
 
 __all__ = ["Left", "Store", "files_of", "leave"]
@@ -98,8 +99,8 @@ def _content(file: Path) -> bytes:
     """The file, once more without secrets: a report may quote what the record did not. A certificate quotes the record,
     and not a byte of it may change."""
     if file.name.endswith(".intoto.json"):
-        return file.read_bytes()
-    return redact(file.read_text(encoding="utf-8", errors="replace")).encode()
+        return bytes_of(file)
+    return redact(bytes_of(file).decode("utf-8", "replace")).encode()
 
 
 @dataclass

@@ -18,7 +18,7 @@ from killcheck.run.session import Session, SessionError
 from killcheck.run.subjects import of_session
 from killcheck.safety.keys import VARIABLE, KeyProblem, known_keys
 from killcheck.safety.seals import Purpose, Whose, seal, whose
-from killcheck.text.files import put
+from killcheck.text.files import opened, put
 from killcheck.text.jsontext import from_text
 from killcheck.version import __version__
 
@@ -43,7 +43,7 @@ class Kept(Struct):
         Raises SessionError where it is of something else or of another machine, and where there is no key; OSError.
         """
         head = _head(session)
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+        lines = _lines(path) if path.exists() else []
         if lines and {key: value for key, value in _object(lines[0]).items() if key != SEAL} != head:
             raise SessionError(
                 f"{path}: it was kept of another spec, other manifests or by another killcheck: name another file"
@@ -103,6 +103,11 @@ def _sealed(lines: Iterable[str]) -> list[dict[str, Any]]:
 def _over(before: str, said: dict[str, Any]) -> str:
     """What a line's seal is over."""
     return f"{before}\n{json.dumps(said, sort_keys=True)}"
+
+
+def _lines(path: Path) -> list[str]:
+    with opened(path) as kept:
+        return kept.read().decode("utf-8", "replace").splitlines()
 
 
 def _head(session: Session) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from killcheck.kube.objects import dig, name_of, namespace_of
 from killcheck.run.session import Session
+from killcheck.text.files import text_of
 from killcheck.text.yamlfile import documents
 
 __all__ = ["layer_places"]
@@ -19,7 +20,7 @@ def layer_places(session: Session) -> dict[str, dict[str, Any]]:
     file = session.spec_file
     if file is None:
         return _in_manifests(session)
-    (document, *_) = documents(file.read_text(encoding="utf-8"), str(file))
+    (document, *_) = documents(text_of(file), str(file))
     entries = dig(document.value, "layers", default=[])
     return {
         str(entry["name"]): {"file": str(file), "line": document.line_of(("layers", number))}

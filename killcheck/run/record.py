@@ -16,6 +16,7 @@ from killcheck.events import Event, RunFinished, RunStarted, from_json
 from killcheck.run.chain import Chain, ChainBroken
 from killcheck.safety.keys import VARIABLE
 from killcheck.safety.seals import Whose
+from killcheck.text.files import bytes_of
 from killcheck.text.jsontext import from_text
 from killcheck.text.shown import plain_in
 
@@ -92,7 +93,7 @@ def read(path: Path, chain: Chain | None = None) -> Iterator[Event]:
     """
     chain = Chain() if chain is None else chain
     try:
-        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        lines = bytes_of(path).decode("utf-8-sig", "replace").splitlines()
     except OSError as error:
         raise RecordError(f"{path}: {(error.strerror or str(error)).lower()}: {_EXPECTED}") from error
     if not lines:

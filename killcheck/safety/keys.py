@@ -14,6 +14,8 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from killcheck.text.files import opened
+
 __all__ = ["VARIABLE", "KeyProblem", "key_path", "known_keys", "signing_key"]
 
 #: The variable that holds a shared key.
@@ -83,10 +85,10 @@ def _make(file: Path) -> None:
     fresh = file.with_name(f"key.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as opened:
-            opened.write(secrets.token_hex(BYTES) + "\n")
-            opened.flush()
-            os.fsync(opened.fileno())
+        with os.fdopen(descriptor, "w", encoding="ascii") as made:
+            made.write(secrets.token_hex(BYTES) + "\n")
+            made.flush()
+            os.fsync(made.fileno())
         with suppress(FileExistsError):
             file.hardlink_to(fresh)
     finally:
@@ -95,9 +97,9 @@ def _make(file: Path) -> None:
 
 def _read(file: Path) -> bytes:
     """Raises OSError, and KeyProblem for what others could have read or written."""
-    with file.open("rb") as opened:
-        about = os.fstat(opened.fileno())
-        text = opened.read(4096)
+    with opened(file) as reading:
+        about = os.fstat(reading.fileno())
+        text = reading.read(4096)
     if stat.S_IMODE(about.st_mode) & 0o077 or about.st_uid != os.geteuid():
         raise KeyProblem(f"{file} is not this user's alone: delete it (a new one is made), or chmod 600 it")
     try:

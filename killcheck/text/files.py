@@ -10,21 +10,21 @@ import errno
 import os
 import select
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from io import FileIO
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["enclosed", "fetch_ahead", "opened", "own", "put", "text_of"]
+__all__ = ["add_to", "bytes_of", "enclosed", "fetch_ahead", "lines_of", "opened", "own", "put", "text_of"]
 
 #: Bytes of a file with manifests or a spec: etcd takes objects of 1.5 MiB at most.
 LONGEST = 32 << 20
 #: Of a file that no other can take the place of: a mount, or a folder that may not be written.
 _STAYS = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
-#: So long a named pipe's writer may take to come, in milliseconds.
-_WRITER_MS = 5000
+#: So long the other end of a named pipe may take to come, in milliseconds, and so often it is looked for.
+_OTHER_END_MS, _LOOK_MS = 5000, 50
 #: Of the files that become others once they are whole.
 _numbers = count()
 
@@ -54,10 +54,39 @@ def text_of(file: Path | str, encoding: str = "utf-8", *, errors: str = "strict"
         begun = b"" if stat.S_ISREG(about.st_mode) else _begun(source.fileno(), about, file)
         length = about.st_size if stat.S_ISREG(about.st_mode) and about.st_size else LONGEST
         content = begun + source.read(min(length, LONGEST) + 1)
+    text = _bounded(content, file).decode(encoding, errors)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def bytes_of(file: Path) -> bytes:
+    """What is in a file of any size; of what is none, as much as :data:`LONGEST`. Raises OSError as :func:`text_of`."""
+    with open(file, "rb", opener=_at_once) as source:
+        begun = _start(source, file)
+        if begun is None:
+            return source.read()
+        content = begun + source.read(LONGEST + 1)
+    return _bounded(content, file)
+
+
+def lines_of(file: Path) -> Iterator[str]:
+    """The lines of a file of any size, one at a time, what is no UTF-8 replaced. Raises OSError as :func:`text_of`."""
+    with open(file, "rb", opener=_at_once) as source:
+        line = (_start(source, file) or b"") + source.readline(LONGEST + 1)
+        while line:
+            yield _bounded(line, file).decode("utf-8", "replace")
+            line = source.readline(LONGEST + 1)
+
+
+def _start(source: BinaryIO, file: Path) -> bytes | None:
+    """What had to be read to know that somebody writes; None of a regular file."""
+    about = os.fstat(source.fileno())
+    return None if stat.S_ISREG(about.st_mode) else _begun(source.fileno(), about, file)
+
+
+def _bounded(content: bytes, file: Path | str) -> bytes:
     if len(content) > LONGEST:
         raise OSError(errno.EFBIG, f"larger than {LONGEST >> 20} mebibytes", os.fspath(file))
-    text = content.decode(encoding, errors)
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+    return content
 
 
 def _at_once(file: str, flags: int) -> int:
@@ -71,13 +100,12 @@ def _begun(descriptor: int, about: os.stat_result, file: Path | str) -> bytes:
     if stat.S_ISFIFO(about.st_mode):
         waiting = select.poll()
         waiting.register(descriptor, select.POLLIN)
-        if not waiting.poll(_WRITER_MS):
+        if not waiting.poll(_OTHER_END_MS):
             with suppress(BlockingIOError):  # somebody has it open, and takes his time
                 first = None
                 first = os.read(descriptor, 1)
             if first == b"":
-                why = f"is a pipe that nobody writes to, after {_WRITER_MS / 1000:g} s: name a file, or start who does"
-                raise OSError(errno.EPIPE, why, os.fspath(file))
+                raise _alone("writes to", file)
     os.set_blocking(descriptor, True)
     return first or b""
 
@@ -121,7 +149,7 @@ def put(file: Path, text: str) -> None:
         why = "is a link that leads out of this folder, and nothing is written through it: name where it leads"
         raise OSError(errno.ELOOP, why, os.fspath(file))
     if file.exists() and not file.is_file():
-        file.write_text(text, encoding="utf-8", errors="replace")
+        add_to(file, text)
         return
     end = Path(os.path.realpath(file))
     if end.is_symlink():
@@ -137,6 +165,33 @@ def put(file: Path, text: str) -> None:
     except OSError as error:
         error.filename, error.filename2 = os.fspath(file), None
         raise
+
+
+def add_to(file: Path, text: str) -> None:
+    """Write after what is in a file. Raises OSError, EPIPE for a named pipe that nobody reads."""
+    with open(file, "a", encoding="utf-8", errors="replace", opener=_heard) as end:
+        end.write(text)
+
+
+def _heard(file: str, flags: int) -> int:
+    """Open to write; who reads a pipe may come a little later, and may be nobody."""
+    for left in range(_OTHER_END_MS // _LOOK_MS, -1, -1):
+        try:
+            descriptor = os.open(file, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if left:
+                select.select([], [], [], _LOOK_MS / 1000)
+        else:
+            os.set_blocking(descriptor, True)
+            return descriptor
+    raise _alone("reads", file)
+
+
+def _alone(does: str, file: Path | str) -> OSError:
+    why = f"is a pipe that nobody {does}, after {_OTHER_END_MS / 1000:g} s: name a file, or start who does"
+    return OSError(errno.EPIPE, why, os.fspath(file))
 
 
 def _instead(end: Path, content: bytes) -> None:

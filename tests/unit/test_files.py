@@ -22,7 +22,7 @@ from killcheck.spec import specfile
 from killcheck.spec.killpath import Command
 from killcheck.spec.specfile import SpecError
 from killcheck.text import files
-from killcheck.text.files import enclosed, opened, own, put, text_of
+from killcheck.text.files import add_to, bytes_of, enclosed, lines_of, opened, own, put, text_of
 
 OURS = "#!/bin/sh\n# aws_secret: canary\ngcloud compute instances start x\n"
 MANIFEST = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndata: {a: canary}\n"
@@ -207,12 +207,16 @@ def test_what_is_no_file_is_not_waited_for(tmp_path, kind):
 
 
 def test_a_pipe_is_read_as_long_as_somebody_writes_to_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_WRITER_MS", 20)
+    monkeypatch.setattr(files, "_OTHER_END_MS", 20)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match="nobody writes to") as refused:
-        text_of(pipe)
-    assert refused.value.errno == errno.EPIPE
+    for waits in (text_of, bytes_of, lambda file: list(lines_of(file))):
+        with pytest.raises(OSError, match="nobody writes to") as refused:
+            waits(pipe)
+        assert refused.value.errno == errno.EPIPE
+    for waits in (put, add_to):
+        with pytest.raises(OSError, match="nobody reads"):
+            waits(pipe, "a document")
     reading, writing = os.pipe()
     late = threading.Timer(0.1, lambda: (os.write(writing, b"a: 1\n"), os.close(writing)))
     late.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -23,6 +24,8 @@ INSIDE = {
 }
 #: Requests and answers of a real API server, of which the text would be some megabytes.
 DRAWN = "drawn.json.xz"
+#: What reads what killcheck wrote itself, or what came with it.
+OWN_FILES = {"commands/cluster.py", "commands/demo.py", "commands/fence.py", "fleet/drilling.py"}
 CLOCKS = {"time", "sleep", "monotonic", "perf_counter"}
 
 
@@ -48,6 +51,18 @@ def test_only_the_clock_reads_a_clock_or_sleeps():
         and node.func.attr in CLOCKS
     ]
     assert calls == []
+
+
+def test_what_somebody_named_is_not_waited_for_without_an_end():
+    """A path may lead to a pipe that nobody writes to: ``text.files`` reads what is not killcheck's own."""
+    read = {
+        str(path.relative_to(ROOT / "killcheck"))
+        for path in PRODUCT
+        if path.is_relative_to(ROOT / "killcheck") and not {"embedded", "cluster", "machine"} & set(path.parts)
+        for line in path.read_text().splitlines()
+        if re.search(r"\.read_(text|bytes)\(", line) and not re.search("__file__|resources|/proc/", line)
+    }
+    assert read - {"text/files.py"} == OWN_FILES
 
 
 def test_no_module_outgrows_its_name():
