@@ -11,6 +11,7 @@ import click
 
 from killcheck.commands import completing, named
 from killcheck.commands.errors import guarded
+from killcheck.commands.next_step import after_matrix
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import NEXT, say
 
@@ -302,6 +303,8 @@ def _show(gate: Gate, out: Terminal, options: dict[str, Any]) -> None:
     say(f"\ngate: {gate.verdict} ({parts}{left_out}{assumed})")
     if step:
         say(f"{NEXT}{step}")
+    elif gate.matrix is not None and gate.certificate is None and (told := after_matrix(gate.matrix)):
+        say(told)
 
 
 def _of_certificate(said: dict[str, Any] | None) -> list[str]:

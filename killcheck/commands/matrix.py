@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from killcheck.commands.next_step import after_matrix
 from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
@@ -112,17 +112,17 @@ def cells(
     )
     if not planned:
         raise click.UsageError("no layer of the spec can be drilled by this version: the matrix has no cell")
+    if undisturbed:
+        return [drill for drill in planned if not drill.faults]
     if without := left_out(session, only_layers, only_faults):
         say(
             f"killcheck: left out on {session.on}, they need capabilities that it has not: {', '.join(without)}",
             err=True,
         )
-    if undisturbed:
-        return [drill for drill in planned if not drill.faults]
     if not only_faults:
         known = standing.objects if session.real else session.objects
-        for said in matrix.unneeded(session.kill_path, session.capabilities, known, standing.absent):
-            say(f"killcheck: left out, {said}", err=True)
+        if said := matrix.unneeded(session.kill_path, session.capabilities, known, standing.absent):
+            say(f"killcheck: left out, they take away what is not there: {'; '.join(said)}", err=True)
     return planned
 
 
@@ -155,9 +155,11 @@ def execute(
 
     if session.real:
         most = estimate(session.kill_path, planned)
+        turns = ", one after the other" if most.drills > 1 else ""
+        longest = f" ({span(most.longest_s)} the longest)" if most.drills > 1 else ""
         say(
-            f"killcheck: {most.drills} drills on {session.on}, one after the other: {span(most.seconds)} of watching "
-            f"at most ({span(most.longest_s)} the longest), and after each until the GPUs are on again",
+            f"killcheck: {most.drills} drill(s) on {session.on}{turns}: {span(most.seconds)} of watching at most"
+            f"{longest}, and after each until the GPUs are on again",
             err=True,
         )
     finished = _counting(len(planned), real=session.real, quiet=quiet)
@@ -210,6 +212,8 @@ def run(
     else:
         show(found, shared, out)
         out.summary_of_record(result)
+        if not options["quiet"] and (step := after_matrix(found)):
+            say(step)
     if options["evidence"]:
         from killcheck.commands.evidence import leave_after
 
@@ -228,7 +232,7 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
 
     out.console.grid(fitted(found, out.console.width))
     for line in failing(found.failures()):
-        out.console.say(f"  {line}", 4)
+        out.console.say(f"  {line}", 8 if line.startswith(" ") else 4)
     for cell in found.cells:
         if cell.better:
             out.console.say(f"  better: {cell.layer} under {cell.fault}: {cell.better}", 4)
@@ -238,30 +242,54 @@ def show(found: Matrix, shared: Sequence[Shared], out: Terminal) -> None:
         said = "; ".join(one.evidence) or "not drilled: nothing here takes just that away"
         out.console.say(f"  {one.to_json()['severity']}: {one.message}", 4)
         out.console.say(f"    {said}. {one.remedy[:1].upper()}{one.remedy[1:]}.", 4)
+    out.mend_first([cell.result.to_json() for cell in found.failures()])
 
 
 def failing(cells: Sequence[Cell]) -> Iterator[str]:
-    """What the policy does not let pass, a line each; what is inconclusive for the same reason shares one."""
+    """What the policy does not let pass, a line each; what is inconclusive for the same reason shares one.
+
+    Cells that fail alike stand below what they share: a fault and its cause.
+    """
+    exposed: dict[tuple[str, str, str], list[Cell]] = {}
     alike: dict[tuple[str, tuple[str, ...]], list[Cell]] = {}
     for cell in cells:
         result = cell.result
+        if result.verdict != "inconclusive" and cell.fault and not result.dirty:
+            exposed.setdefault((cell.layer, cell.wanted, cell.word), []).append(cell)
+            continue
         why: tuple[str, ...] = (result.why,)
+        # What was not run may be beside the point: only a verdict that says so is for want of it.
         if result.verdict != "inconclusive":
             why = (cell.fault,)
-        # What was not run may be beside the point: only a verdict that says so is for want of it.
         elif result.not_run and all(one in result.why for one in result.not_run):
             why = result.not_run
         alike.setdefault((cell.layer, why), []).append(cell)
     for (layer, why), those in alike.items():
-        cell, under = those[0], [one.fault for one in those if one.fault]
-        if len(those) > 1:
-            undisturbed = "undisturbed and " if len(under) < len(those) else ""
-            yield f"{layer}, {undisturbed}under {len(under)} fault(s), is inconclusive: {'; '.join(why)}"
-        else:
-            named = f" under {cell.fault}" if cell.fault else ""
-            said = cell.result.problems[0] if cell.result.dirty else cell.result.cause or cell.result.why
-            left = ", and not all is as it was" if cell.result.dirty else ""
-            yield f"{layer}{named} must be {cell.wanted}, is {cell.word}{left}: {said}"
+        under = [one.fault for one in those if one.fault]
+        undisturbed = "undisturbed and " if len(under) < len(those) else ""
+        several = f"{layer}, {undisturbed}under {len(under)} fault(s), is inconclusive: {'; '.join(why)}"
+        yield several if len(those) > 1 else _fails(those[0])
+    for (layer, wanted, word), those in exposed.items():
+        if len(those) == 1:
+            yield _fails(those[0])
+            continue
+        yield f"{layer} must be {wanted}, is {word} under {len(those)} faults:"
+        longest = max(len(one.fault) for one in those)
+        for one in those:
+            yield f"  {one.fault:<{longest}}  {_because(one)}"
+
+
+def _fails(cell: Cell) -> str:
+    left = ", and not all is as it was" if cell.result.dirty else ""
+    under = f" under {cell.fault}" if cell.fault else ""
+    return f"{cell.layer}{under} must be {cell.wanted}, is {cell.word}{left}: {_because(cell)}"
+
+
+def _because(cell: Cell) -> str:
+    from killcheck.reports.figures import short
+
+    result = cell.result
+    return short(result.problems[0] if result.dirty else result.cause or result.why, 200)
 
 
 def undrillable(session: Session, only_layers: Collection[str] = ()) -> list[str]:
@@ -278,16 +306,16 @@ def undrillable(session: Session, only_layers: Collection[str] = ()) -> list[str
 def _counting(planned: int, *, real: bool, quiet: bool) -> Callable[[int], None]:
     """Says how many are done; on a real cluster also how long that took, and what the rest would take at that pace.
 
-    A person at a terminal sees every drill counted; a log has a line for each tenth of them.
+    Drills on a real cluster are counted one by one; of embedded ones each tenth has a line.
     """
     from killcheck.clock import wall_now
     from killcheck.reports.figures import span
 
-    steps = 1 if real or sys.stderr.isatty() else max(1, planned // 10)
+    steps = 1 if real else max(1, planned // 10)
     began = wall_now()
 
     def finished(count: int) -> None:
-        if quiet or (count % steps and count != planned):
+        if quiet or planned == 1 or (count % steps and count != planned):
             return
         spent = (wall_now() - began).total_seconds()
         pace = f", {span(spent)} so far" if real else ""

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
     from killcheck.lint.asking import LintResult
     from killcheck.probes import World
+    from killcheck.results import Matrix
     from killcheck.run.session import Session
 
-__all__ = ["after_drill", "after_lint"]
+__all__ = ["after_drill", "after_lint", "after_matrix"]
 
 
 def after_lint(world: World, result: LintResult, manifests: Sequence[Path]) -> str | None:
@@ -54,3 +55,10 @@ def after_drill(session: Session, code: int, *, sabotaged: bool = False) -> str 
     if code in (EXIT_CODES["exposed"], EXIT_CODES["inconclusive"]):
         return f"next: killcheck lint {words}   (what to mend, with file and line)"
     return None
+
+
+def after_matrix(found: Matrix) -> str | None:
+    """What to type after a matrix of which a cell is exposed; None: none is."""
+    if not any(cell.result.verdict == "exposed" for cell in found.failures()):
+        return None
+    return "next: killcheck report --html report.html   (each night's timeline, cause and remedy)"

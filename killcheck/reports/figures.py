@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["is_late", "money", "span", "still_on", "who_notices"]
+__all__ = ["is_late", "money", "short", "span", "still_on", "who_notices"]
 
 
 def span(seconds: float | None) -> str:
@@ -26,6 +26,15 @@ def money(usd: float | None) -> str:
     if usd is None:
         return "$ ?"
     return f"${usd:,.2f}"
+
+
+def short(text: str, most: int = 160) -> str:
+    """Text on one line, cut after a whole word where it is longer than ``most``."""
+    text = " ".join(text.split())
+    if len(text) <= most:
+        return text
+    whole = text[: most - 1].rpartition(" ")[0]
+    return f"{whole or text[: most - 2]} …"
 
 
 def still_on(result: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from killcheck.reports import mend, rests
 from killcheck.reports.base import Written
 from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span, still_on, who_notices
-from killcheck.reports.outcome import sentence
+from killcheck.reports.outcome import headline, sentence
 from killcheck.reports.picture import picture
 from killcheck.reports.story import DrillStory, RunStory
 from killcheck.spec.phases import words_of
@@ -46,6 +46,7 @@ def html(story: RunStory, comparison: Comparison | None = None) -> str:
     order = {"error": 0, "warning": 1, "note": 2}
     return template.render(
         story=story,
+        headline=headline(story),
         sentence=sentence(story),
         layers=layers,
         columns=columns,

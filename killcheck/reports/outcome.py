@@ -5,11 +5,31 @@ from __future__ import annotations
 from killcheck.reports.figures import is_late, money, span
 from killcheck.reports.story import DrillStory, RunStory
 
-__all__ = ["sentence"]
+__all__ = ["headline", "sentence"]
+
+
+def headline(story: RunStory) -> str:
+    """The verdict of the drills, and what reading found beside it: a gate may fail although every drill passed."""
+    passed = story.verdict in ("survived", "covered", "accepted")
+    return ", ".join([story.verdict, *(_read(story) if passed else [])])
 
 
 def sentence(story: RunStory) -> str:
     """The verdict as a person would say it."""
+    read = _read(story)
+    return _drilled(story) + (f" Beside the drills: {', '.join(read)}." if read else "")
+
+
+def _read(story: RunStory) -> list[str]:
+    errors = sum(finding["severity"] == "error" for finding in story.findings)
+    open_ = sum(fence["verdict"] == "exposed" for fence in story.fences)
+    return [
+        *([f"{errors} error{'s' * (errors > 1)} found by reading"] if errors else []),
+        *([f"{open_} pool{'s' * (open_ > 1)} above the ceiling"] if open_ else []),
+    ]
+
+
+def _drilled(story: RunStory) -> str:
     exposed = [drill for drill in story.drills if drill.standing == "exposed"]
     if not story.finished:
         return "The run was cut short: what is below is what it had seen by then, and it proves nothing."

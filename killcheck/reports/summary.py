@@ -15,7 +15,7 @@ from killcheck.reports import mend, rests
 from killcheck.reports.base import Delivery, Place, Written
 from killcheck.reports.compare import Comparison
 from killcheck.reports.figures import money, span
-from killcheck.reports.outcome import sentence
+from killcheck.reports.outcome import headline, sentence
 from killcheck.reports.post import post
 from killcheck.reports.story import DrillStory, RunStory
 
@@ -37,7 +37,7 @@ HEADER_LIMIT, SECTION_LIMIT = 150, 3000
 def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
     """The step summary: verdict, a row for every drill, what to mend first, what changed."""
     lines = [
-        f"## killcheck: {_md(story.started.kill_path)} on {_md(story.started.cluster)}: **{_md(story.verdict)}**",
+        f"## killcheck: {_md(story.started.kill_path)} on {_md(story.started.cluster)}: **{_md(headline(story))}**",
         "",
         _md(sentence(story)),
         "",
@@ -74,7 +74,7 @@ def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
 
 def slack(story: RunStory) -> dict[str, Any]:
     """The body to post to a Slack-compatible incoming webhook."""
-    title = f"killcheck: {story.started.kill_path} on {story.started.cluster}: {story.verdict}"
+    title = f"killcheck: {story.started.kill_path} on {story.started.cluster}: {headline(story)}"
     bad = [drill for drill in story.drills if drill.standing not in ("survived", "covered", "accepted")]
     blocks = [
         {"type": "header", "text": {"type": "plain_text", "text": title[:HEADER_LIMIT]}},

@@ -13,7 +13,7 @@ from rich.text import Text
 from killcheck import events
 from killcheck.kube.preflight import in_words
 from killcheck.reports import mend, rests
-from killcheck.reports.figures import money, span, still_on, who_notices
+from killcheck.reports.figures import money, short, span, still_on, who_notices
 from killcheck.reports.screen import PLAIN_WIDTH, STYLES, fitting, screen
 from killcheck.spec.phases import words_of
 
@@ -111,7 +111,7 @@ class Terminal:
         self._line(event, "⚡", f"{event.fault}: {'; '.join(event.changes)}", "yellow")
 
     def _on_FaultBitten(self, event: events.FaultBitten) -> None:
-        self._line(event, "⚡", f"{event.fault} bit: {_short(event.evidence)}", "yellow")
+        self._line(event, "⚡", f"{event.fault} bit: {short(event.evidence)}", "yellow")
 
     def _on_Triggered(self, event: events.Triggered) -> None:
         self._line(event, "▶", event.how)
@@ -132,7 +132,7 @@ class Terminal:
 
     def _on_Said(self, event: events.Said) -> None:
         if event.type == "Warning" and event.count == 1:
-            self._line(event, "!", f"{event.object}: {event.reason}: {_short(event.message)}", "yellow")
+            self._line(event, "!", f"{event.object}: {event.reason}: {short(event.message)}", "yellow")
 
     def _on_Noted(self, event: events.Noted) -> None:
         if event.drill:  # what is noted about a whole run was said before it
@@ -218,7 +218,7 @@ class Terminal:
         self.console.print("\nMend first", style="bold")
         for number, one in enumerate(causes[: mend.HANDFUL], 1):
             text = Text(f"  {number}. ")
-            text.append(_short(one.cause, 200), style="bold")
+            text.append(short(one.cause, 200), style="bold")
             text.append(f"  {money(one.usd)}, {len(one.drills)} drill(s)", style="dim")
             if one.remedy:
                 text.append(f"\n     {one.remedy}")
@@ -272,7 +272,7 @@ def _verdict_lines(result: dict[str, Any]) -> Text:
     text.append("\n    stuck   ", style="dim")
     text.append(f"before '{words_of(result['stuck_at'])}'")
     text.append("\n    cause   ", style="dim")
-    text.append(_short(result["cause"] or "", 400))
+    text.append(short(result["cause"] or "", 400))
     text.append("\n    remedy  ", style="dim")
     text.append(result["remedy"] or "")
     return text
@@ -285,7 +285,7 @@ def _table(drills: tuple[DrillResult, ...], width: int) -> Table:
         name = drill.title or " under ".join(filter(None, [drill.layer, ", ".join(drill.faults)]))
         cost = row["usd_until_next_chance"] if row["usd_until_next_chance"] is not None else row["usd"]
         off, drained = span(drill.seconds_to_zero), span(drill.seconds_to_drained)
-        because = Text(_short(drill.cause or drill.why, 75))
+        because = Text(short(drill.cause or drill.why, 75))
         rows.append([Text(name), _verdict(drill), Text(off), Text(drained), Text(money(cost)), because])
     return fitting(
         ["night", "verdict", "GPUs off", "drained", "cost", "because"], rows, width, right=frozenset({"cost"})
@@ -295,12 +295,3 @@ def _table(drills: tuple[DrillResult, ...], width: int) -> Table:
 def _verdict(drill: DrillResult) -> Text:
     word = "accepted" if drill.accepted is not None else str(drill.verdict)
     return Text(word, style=STYLES[word])
-
-
-def _short(text: str, most: int = 160) -> str:
-    """Text on one line, cut after a whole word where it is longer than ``most``."""
-    text = " ".join(text.split())
-    if len(text) <= most:
-        return text
-    whole = text[: most - 1].rpartition(" ")[0]
-    return f"{whole or text[: most - 2]} …"

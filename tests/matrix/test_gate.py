@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from killcheck.fixtures import path
 
 from killcheck.cli import main
-from killcheck.commands.matrix import failing
+from killcheck.commands.matrix import cells, failing
+from killcheck.drill.sequence import Options
 from killcheck.results import Cell
 from killcheck.run.gate import Gate, worst
 from killcheck.run.session import Session
@@ -83,6 +84,20 @@ def test_what_was_not_run_hides_no_other_reason():
     ]
 
 
+def test_exposures_stand_below_what_they_share():
+    def exposed(fault):
+        return Cell(
+            "switch", fault, Outcome.COVERED, DrillResult("switch", (fault,), Verdict.EXPOSED, "why", cause="x " * 200)
+        )
+
+    assert list(failing([exposed("a")])) == ["switch under a must be covered, is exposed: " + "x " * 99 + "…"]
+    assert [line[:20] for line in failing([exposed("a"), exposed("longer")])] == [
+        "switch must be cover",
+        "  a       x x x x x ",
+        "  longer  x x x x x ",
+    ]
+
+
 def test_what_a_cell_left_changed_is_why_it_does_not_pass():
     left = "Deployment inference/vllm: spec.replicas was 1 and is 0"
     result = DrillResult("switch", (), Verdict.SURVIVED, "it turned the GPUs off", problems=(left,))
@@ -90,13 +105,15 @@ def test_what_a_cell_left_changed_is_why_it_does_not_pass():
     assert told == f"switch must be survived, is survived, and not all is as it was: {left}"
 
 
-def test_what_the_cluster_has_no_lever_for_is_in_the_document_too(monkeypatch):
+def test_what_the_cluster_has_no_lever_for_is_said_and_in_the_document_too(monkeypatch, capsys):
     monkeypatch.setattr(Session, "capabilities", frozenset())
     done = gate("--example", "dead-man", "--quick", "--json", "--skip", "lint", "--skip", "fences", code=0)
     left_out = json.loads(done.stdout)["matrix"]["left_out"]
     assert {"argo-selfheal", "api-brownout"} <= set(left_out)
     assert not {"image-gone", "node-paused", "ecr-token-expired"} & set(left_out)  # no engine and no account of its own
-    assert f"they need capabilities that it has not: {', '.join(left_out)}" in done.stderr
+    assert "left out" not in done.stderr  # no fault was to be tried
+    cells(Session(fixture="dead-man"), (), (), Options())
+    assert f"they need capabilities that it has not: {', '.join(left_out)}" in capsys.readouterr().err
 
 
 def copied(tmp_path, old="", new=""):

@@ -18,6 +18,7 @@ from killcheck import events
 from killcheck.cli import main
 from killcheck.reports import allure, sarif_drills
 from killcheck.reports.document import SCHEMAS, document, schema
+from killcheck.reports.html import html
 from killcheck.reports.junit import junit
 from killcheck.reports.post import PostError, post, push
 from killcheck.reports.prometheus import LAST_SUCCESS, carry_over, grouping, prometheus
@@ -169,6 +170,14 @@ def test_what_a_verdict_rests_on_is_in_every_short_report_once():
     )
     plain = story([result(verdict="survived")])
     assert "ests on" not in f"{junit(plain)}{markdown(plain)}{slack(plain)}"
+
+
+def test_no_short_report_of_a_gate_that_reading_failed_says_that_all_is_well():
+    told = story([result(verdict="survived")], findings=[FINDING, {**FINDING, "severity": "note"}], fences=[FENCE])
+    said = "survived, 1 error found by reading, 1 pool above the ceiling"
+    assert markdown(told).splitlines()[0].endswith(f": **{said}**")
+    assert slack(told)["blocks"][0]["text"]["text"].endswith(f": {said}")
+    assert f"- {said}</title>" in html(told)
 
 
 def test_a_slack_message_keeps_to_the_limits():

@@ -29,7 +29,9 @@ def matrix(world, folder, *more, **death):
 def test_it_says_how_long_it_takes_and_how_far_it_is_and_a_cell_that_cannot_be_had_is_inconclusive(world, tmp_path):
     done = matrix(world, tmp_path, "--yes", "--json")
     said, _, document = done["out"].partition("{")
-    assert f"3 drills on {CONTEXT}, one after the other: 3 s of watching at most (1 s the longest)" in said, done["out"]
+    assert f"3 drill(s) on {CONTEXT}, one after the other: 3 s of watching at most (1 s the longest)" in said, done[
+        "out"
+    ]
     found = json.loads("{" + document[: document.rindex("}") + 1])
     cells = {c["fault"]: (c["verdict"], c["passes"]) for c in found["matrix"]["cells"]}
     assert cells == {
