@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 from killcheck import events, layers
 from killcheck.capabilities.offered import Capability
@@ -29,6 +30,7 @@ from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.text.values import replace
 from killcheck.verdict import DrillResult
 from killcheck.watch import proven_nodes, steady
+from killcheck.watch.queues import queues_of
 from killcheck.watch.scene import STEADFAST_S, SceneBroken
 from killcheck.watch.timeline import Timeline
 from killcheck.witnesses.panel import Unproven
@@ -177,6 +179,7 @@ class Drill(Judged):
         if self.meter.unpriced():
             self._note(f"no price for {', '.join(self.meter.unpriced())}: dollars are unknown (give one under prices:)")
         self._account.open()
+        self._all_named()
         self._emit(
             events.SteadyState,
             gpu_pods=[str(p) for p in pods],
@@ -185,6 +188,14 @@ class Drill(Judged):
             usd_per_hour=self.meter.rate(),
             replicas=steady.asked_for(self.scene, self.kill_path, self.layer),
         )
+
+    def _all_named(self) -> None:
+        """Raises Inconclusive where the executor would change what could not be put back, for nobody named it."""
+        covered = [target for target in self.kill_path.covered_by(self.layer) if target.kind]
+        objects = chain.from_iterable(map(self.scene.objects_of, covered)) if self.cluster.real else ()
+        queues = chain.from_iterable(queues_of(self.cluster.kube, obj).items() for obj in objects)
+        if unnamed := "; ".join(self._account.unnamed(list(queues))):
+            raise Inconclusive(unnamed)
 
     def _until_steady(self) -> None:
         steady_now = steady.steady(self.scene, self.kill_path, self.layer)

@@ -24,9 +24,11 @@ from killcheck.executor import Reading
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.errors import Forbidden, KubeError, NotFound
-from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, parse_time, uid_of
+from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, parse_time, ref_of, uid_of
 from killcheck.safety import foreseen
 from killcheck.safety.changes import LABEL, Entry
+from killcheck.safety.consent import LABEL as CONSENT
+from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal
 from killcheck.safety.sealing import holds_secrets
 from killcheck.safety.undo import recreatable, retry
@@ -135,11 +137,29 @@ class Account:
             for key, obj in self._before.objects.items()
             if _somebodys(obj) and not _over(obj)
         )
-        pools = self.kill_path.consent.pools
-        for said in foreseen.remember(journal, self._reading, wanted, pools=pools):
+        for said in foreseen.remember(journal, self._reading, wanted):
             note(said)
         for said in self._not_looked_at(journal, self._reading):
             note(said)
+
+    def unnamed(self, queues: Collection[tuple[r.Resource, Obj]]) -> Iterator[str]:
+        """What is in no namespace, nobody named and the executor is about to change, a sentence each.
+
+        It could not be put back. ``queues``: what a program that cannot be read may change too.
+        """
+        if self._before is None or not self.cluster.real:
+            return
+        reading = self._reading or Reading()
+        unclear = self._reading is None or bool(reading.not_understood or reading.outside)
+        found = [(self._before.kinds[key[0]], obj) for key, obj in self._before.objects.items() if not key[1]]
+        known = {uid_of(obj) for _, obj in found}
+        found += [(kind, obj) for kind, obj in queues if uid_of(obj) not in known]
+        may_be = {uid_of(obj) for _, obj in queues} if unclear else set()
+        for kind, obj in found:
+            if kind.namespaced or writable(self.cluster.kube, kind, obj):
+                continue
+            if uid_of(obj) in may_be or foreseen.may_write(reading, kind, obj):
+                yield _opt_in(kind, obj)
 
     def _read(self) -> None:
         if self._before is not None and self.cluster.real and self._reading is None:
@@ -237,6 +257,13 @@ class Account:
     def _look(self) -> Inventory:
         self._seen = set(self.places)
         return taken(self.cluster.kube, self.cluster.loop, self.places - {""}, self._kinds)
+
+
+def _opt_in(kind: r.Resource, obj: Obj) -> str:
+    """How what is in no namespace is named."""
+    label = f"kubectl label {kind.qualified} {name_of(obj)} {CONSENT}=true"
+    how = f"name it under consent.pools, or {label}" if kind == r.NODEPOOLS else label
+    return f"the executor may change {ref_of(obj)}, which is in no namespace and nobody named: {how}"
 
 
 def _made_again(entries: Iterable[Entry]) -> set[tuple[str, str, str]]:

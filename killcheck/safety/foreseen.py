@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -105,10 +105,8 @@ def remember(
     journal: Journal,
     reading: Reading,
     found: Iterable[tuple[r.Resource, Obj]],
-    *,
-    pools: Collection[str] = (),
 ) -> list[str]:
-    """Write down how what the executor is read to write to is put back; ``pools``: NodePools that were named.
+    """Write down how what the executor is read to write to is put back.
 
     Left out is what the journal has already, what consent does not cover, and what we have no right to put back.
     Returns what is not written down for want of room, in words. Raises KubeError, JournalError.
@@ -116,10 +114,7 @@ def remember(
     count = 0
     for resource, obj in found:
         calls = may_write(reading, resource, obj)
-        place = namespace_of(obj) if resource.namespaced else ""
-        if not calls or not (
-            writable(journal.kube, place) if place else resource == r.NODEPOOLS and name_of(obj) in pools
-        ):
+        if not calls or not writable(journal.kube, resource, obj):
             continue
         if count >= MOST:
             return [f"the executor may change more than {MOST} objects: not all of them would be put back"]

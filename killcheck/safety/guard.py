@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from killcheck.kube.client import Answer, Closer, Kube, Transport
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import Obj, dig, labels_of, name_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
+from killcheck.kube.resources import Resource
 from killcheck.safety.changes import LABEL
 from killcheck.safety.consent import LABEL as CONSENT
 
@@ -87,18 +88,29 @@ class Guard(Transport):
             known = namespace in self.consented.namespaces
             return None if known else f"nobody named the namespace {namespace}"
         given = name_of(body) if method == "POST" and isinstance(body, dict) else name
-        if (plural, given) in self.consented.objects:
+        if (plural, given) in self.consented.objects or (method != "POST" and self._is_named(group, plural, name)):
             return None
         if method == "POST":
             made = isinstance(body, dict) and labels_of(body).get(LABEL) == self.consented.run
             return None if made else f"a {plural} that is in no namespace does not carry the run's label"
-        if any((p.group, p.resource, p.name) == (group, plural, name) and name for p in self.consented.named):
-            return None
         whole = path[: path.index(f"/{plural}/") + len(f"/{plural}/{name}")] if name else path
         found = self.inner.request("GET", whole, {}, None, {})
         if found.status >= 400 or not isinstance(found.body, dict):
             return found if found.status == 404 else f"whether {plural} {name} consents could not be asked"
         return None if self._own(found.body, plural) else f"nobody named {plural} {name}"
+
+    def consents(self, resource: Resource, obj: Obj) -> bool:
+        """Whether an object, as it is, may be written to."""
+        name = name_of(obj)
+        if resource.namespaced:
+            return namespace_of(obj) in self.consented.namespaces
+        named = (resource.plural, name) in self.consented.objects or self._is_named(
+            resource.group, resource.plural, name
+        )
+        return named or self._own(obj, resource.plural)
+
+    def _is_named(self, group: str, plural: str, name: str) -> bool:
+        return any((p.group, p.resource, p.name) == (group, plural, name) and name for p in self.consented.named)
 
     def _own(self, found: Obj, plural: str) -> bool:
         labels = labels_of(found)
@@ -114,10 +126,10 @@ def guarded(kube: Kube, consented: Consented) -> None:
     kube.transport = Guard(inner, consented)
 
 
-def writable(kube: Kube, namespace: str | None) -> bool:
-    """Whether a namespace may be written to through ``kube``; nobody guards a cluster that is killcheck's own."""
+def writable(kube: Kube, resource: Resource, obj: Obj) -> bool:
+    """Whether an object may be written to through ``kube``; nobody guards a cluster that is killcheck's own."""
     guard = kube.transport
-    return not isinstance(guard, Guard) or not namespace or namespace in guard.consented.namespaces
+    return not isinstance(guard, Guard) or guard.consents(resource, obj)
 
 
 def _only_asks(path: str, query: Mapping[str, str], body: Any) -> bool:

@@ -9,6 +9,7 @@ from killcheck.kube.client import Kube
 from killcheck.kube.errors import NotFound
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.resources import Resource
+from killcheck.safety.guard import writable
 from killcheck.safety.journal import Journal
 
 __all__ = ["awaits_admission", "on_hold", "queue_of", "queues_of", "remember"]
@@ -49,9 +50,13 @@ def queues_of(kube: Kube, obj: Obj) -> dict[Resource, Obj]:
 
 
 def remember(kube: Kube, journal: Journal, obj: Obj) -> None:
-    """Write down how the queues of an object under Kueue are opened again. Raises KubeError and JournalError."""
+    """Write down how the queues of an object under Kueue are opened again, those that somebody named.
+
+    Raises KubeError and JournalError.
+    """
     for resource, queue in queues_of(kube, obj).items():
-        _remember(journal, resource, queue)
+        if writable(kube, resource, queue):
+            _remember(journal, resource, queue)
 
 
 def _served(kube: Kube) -> dict[str, Resource]:

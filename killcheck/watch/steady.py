@@ -155,11 +155,10 @@ def remember(
     ``deleted``: whether a layer may delete it, and it may be created again. What is in a namespace that nobody named is
     left as the kill path leaves it, and told as that (:mod:`killcheck.safety.accounting`).
     """
-    if target.kind and not writable(scene.cluster.kube, target.namespace):
-        return
     if target.kind:
         for obj in scene.objects_of(target):
-            _remember_object(scene, journal, target, obj, deleted)
+            if writable(scene.cluster.kube, scene.resource_of(target), obj):
+                _remember_object(scene, journal, target, obj, deleted)
     elif target.count is not None and target.start is not None and target in scene.census.targets:
         number = scene.census.meant.get(target.name, scene.census.on(target))
         body = [count_again(target), number, again(target.start), scene.kill_path.folder]

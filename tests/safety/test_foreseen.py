@@ -179,6 +179,20 @@ def test_a_pool_that_nobody_named_is_told(cluster):
     ]
 
 
+def test_what_is_in_no_namespace_is_named_by_itself(cluster):
+    """Before anything is pulled: it could not be put back. Its own label is a yes."""
+    drilled = Drilled(cluster, "kubectl patch nodepool strangers --type merge -p '{}'")
+    (said,) = drilled.account.unnamed([])
+    assert "NodePool/strangers, which is in no namespace and nobody named" in said
+    assert "kubectl label nodepools.karpenter.sh strangers killcheck.dev/consent=true" in said
+    pools = {one["metadata"]["name"]: one for one in cluster.kube.list(r.NODEPOOLS).items}
+    assert list(drilled.account.unnamed([(r.NODEPOOLS, pools["gpu"])])) == [said]
+    label = {"metadata": {"labels": {"killcheck.dev/consent": "true"}}}
+    through_nobody(cluster).patch(r.NODEPOOLS, "strangers", label)
+    drilled.account.open()
+    assert list(drilled.account.unnamed([])) == []
+
+
 @pytest.mark.parametrize(
     ("act", "said"),
     [
