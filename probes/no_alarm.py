@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.world import World, namespace_or_default
 
+from killcheck.alerting import loading
+from killcheck.alerting.rules import rules_of
 from killcheck.discover.deadlines import go_duration_s
-from killcheck.kube.objects import Obj, dig, items, name_of
+from killcheck.kube.objects import Obj, dig, items, labels_of, name_of, namespace_of
 from killcheck.promql import exporters
 from killcheck.promql.language import Unsupported, parse
+from killcheck.spec.cloud_access import Alarm
 from killcheck.text import lazy_re
 
 __all__ = ["NoAlarm"]
@@ -63,17 +66,32 @@ class NoAlarm(Probe):
                     severity="warning",
                     remedy="Let it match what is here; then make it fire once, in a drill.",
                 )
+        yield from self._unheard(world)
+        for obj, (i, j), rule in about:
             seconds = go_duration_s(str(rule.get("for", "0s")))
             if seconds is not None and seconds >= _TOO_LATE_S:
                 message = f"{rule['alert']} waits {rule['for']} before it fires: the night is over"
-                yield self.finding(
-                    world,
-                    obj,
-                    ("spec", "groups", i, "rules", j, "for"),
-                    message,
-                    severity="warning",
-                    remedy="Let it fire within an hour.",
-                )
+                path = ("spec", "groups", i, "rules", j, "for")
+                yield self.finding(world, obj, path, message, severity="warning", remedy="Let it fire within an hour.")
+
+    def _unheard(self, world: World) -> Iterator[Finding]:
+        """Alerts about GPUs that no Prometheus here loads, scrapes the series of, or sends."""
+        objects = list(world.of("PrometheusRule"))
+        rules = rules_of(objects, Alarm())
+        if not rules:
+            return
+        spaces = {name_of(one): labels_of(one) for one in world.of("Namespace")}
+        monitors, services = list(world.of("ServiceMonitor", "PodMonitor")), list(world.of("Service"))
+        found = loading.seen(list(world.of("Prometheus", "ThanosRuler")), monitors, services, spaces)
+        usual = found[0].scrapes if found else loading.scrapes(None, monitors, services, spaces)
+        by = loading.Loading(found, spaces, loading.recorded(objects, found, spaces), usual)
+        places = {f"{namespace_of(one)}/{name_of(one)}": one for one in objects}
+        for rule in loading.as_loaded(rules, objects, by):
+            if rule.silent:
+                obj, path = places[rule.object], ("spec", "groups")
+                message = f"nobody hears of {rule.alert}: {rule.silent}"
+                remedy = "Let it be loaded, scraped for and sent to an Alertmanager; then drill it with proof P5."
+                yield self.finding(world, obj, path, message, severity="warning", remedy=remedy)
 
 
 def _deaf(expr: str) -> str | None:

@@ -3,7 +3,7 @@
 The rules are the cluster's own PrometheusRules, with what they record; the series are what kube-state-metrics and
 dcgm-exporter would have said of the pods, nodes and Jobs that the drill saw. Where the GPUs went off, they are taken to
 have stayed on: an alarm is for that night. GPUs count as busy until the trigger and as idle from then on. Whom
-Alertmanager tells is read where its configuration is (:mod:`killcheck.witnesses.routing`); that it arrives is not seen
+Alertmanager tells is read where its configuration is (:mod:`killcheck.alerting.routing`); that it arrives is not seen
 here, and so not claimed.
 
 Where ``promtool`` is on the PATH, Prometheus' own engine is asked what a rule does that is not understood here.
@@ -17,19 +17,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from killcheck.alerting.rules import Evaluated, Record, Rule
 from killcheck.entries import Becomes, leaves
 from killcheck.promql import exporters
 from killcheck.promql.evaluation import EVALUATED, Matrix
 from killcheck.promql.language import Expr, Labels, UnknownSeries, Unsupported, Vector, parse
 from killcheck.text import lazy_re
 from killcheck.witnesses import matched, promtool
-from killcheck.witnesses.rules import Evaluated, Record, Rule
 from killcheck.witnesses.series import BEFORE_S, STEP_S, History
 
-__all__ = ["evaluate"]
+__all__ = ["evaluate", "rings_anyway"]
 
 #: How often it is asked whether an alert fires while the GPUs work, in seconds.
 LOOK_BACK_S = 3 * 3600.0
+_LOOKS_OF_A_DAY = 8
 #: Groups that are evaluated as often as this look at the trigger's own moment, as far as anybody can tell.
 _OFTEN_S = 60.0
 #: Series are looked back for so long (Prometheus' default): what is recorded more seldom has gaps.
@@ -46,7 +47,7 @@ _DISCOVERED = lazy_re.compile(r"\blabel_(?:nvidia_com|feature_node_kubernetes_io
 
 @leaves(
     "alerts",
-    "whether what Alertmanager sends arrives, and silences; its routes where no manifest has them",
+    "whether what Alertmanager sends arrives, silences set by hand, its routes where no manifest has them",
     Becomes.SAID,
 )
 @leaves("alerts", "series of exporters other than kube-state-metrics and dcgm-exporter", Becomes.UNPROVEN)
@@ -57,8 +58,23 @@ def evaluate(
     records: Sequence[Record] = (),
 ) -> list[Evaluated]:
     """Each rule from the trigger on, step by step as Prometheus does, until it fires or ``within_s`` is over."""
-    source = _Recorded(history, records)
-    return [_evaluate(rule, source, within_s) for rule in rules]
+    return [
+        _evaluate(rule, _Recorded(history, [one for one in records if one.is_of(rule.by)]), within_s) for rule in rules
+    ]
+
+
+def rings_anyway(rule: Rule, history: History, end_s: float, records: Sequence[Record] = ()) -> bool:
+    """Whether an alert is true for a whole day, long after everything went off at ``end_s``: of no night it says
+    anything. One about Jobs tells of a Job that failed, and stays.
+    """
+    source = _Recorded(history, [one for one in records if one.is_of(rule.by)])
+    try:
+        expr = parse(rule.expr)
+        about_jobs = any(name.startswith("kube_job_") for name in expr.metrics)
+        looks = [end_s + BEFORE_S + n * LOOK_BACK_S for n in range(_LOOKS_OF_A_DAY)]
+        return not about_jobs and all(expr.evaluate(source, at) for at in looks)
+    except Unsupported:
+        return False
 
 
 def _evaluate(rule: Rule, source: _Recorded, within_s: float) -> Evaluated:
@@ -156,7 +172,8 @@ def _taken(rule: Rule, expr: Expr, source: _Recorded) -> Iterator[str]:
     ]
     if own:
         yield f"dcgm-exporter's counters file names {', '.join(own)}, which it does not as shipped"
-    if any(name.startswith("DCGM_") for name in expr.metrics) and re.search(r"[(,{]\s*node\s*[),=!]", rule.expr):
+    of_cards = any(name.startswith("DCGM_") for name in expr.metrics)
+    if of_cards and source.history.honours_taken and re.search(r"[(,{]\s*node\s*[),=!]", rule.expr):
         yield "the scrape gives dcgm-exporter's series a label node"
     if source.history.honours_taken:
         yield from _scraped([rule.expr, *source.recorded(expr.metrics)])

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from killcheck.alerting.monitors import Scrape
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, controller_of, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.text import lazy_re
@@ -19,12 +20,12 @@ from killcheck.text import lazy_re
 __all__ = [
     "ABOUT_GPUS",
     "BUSY",
+    "DONE",
     "GPU_METRICS",
     "KNOWN",
     "Exporters",
     "Sample",
     "allowed_labels",
-    "dcgm_monitor",
     "samples",
 ]
 
@@ -41,6 +42,8 @@ GPU_METRICS = (
 )
 #: What a series is worth while the GPUs are busy: percent; of the others a share.
 BUSY: Mapping[str, float] = {"DCGM_FI_DEV_GPU_UTIL": 100.0, "DCGM_FI_DEV_MEM_COPY_UTIL": 100.0}
+#: Labels that an exporter and its scrape both have.
+_OF_TARGETS = ("namespace", "pod", "container")
 _OF_RESOURCE = lazy_re.compile(r"(\w+)=\[([^\]]*)\]")
 _NOT_IN_A_LABEL = lazy_re.compile(r"[^a-zA-Z0-9_]")
 
@@ -48,23 +51,28 @@ _NOT_IN_A_LABEL = lazy_re.compile(r"[^a-zA-Z0-9_]")
 class Exporters(Struct, frozen=True):
     """How they are set up. ``labels``: which labels kube-state-metrics exports, by resource in its plural; None: every
     one, as nobody saw its arguments. ``discovered``: nodes have the labels that GPU feature discovery gives them
-    (otherwise the least of them is taken to be there). ``monitor``: the ServiceMonitor by which dcgm-exporter is
-    scraped; None: nobody saw it, and cards have the labels of their pods in both spellings.
+    (otherwise the least of them is taken to be there). ``scrapes``: how each exporter is scraped; of one that is not
+    there nobody saw it: cards have the labels of their pods in both spellings, and one of their node, and of
+    kube-state-metrics its own labels are kept.
     """
 
     labels: Mapping[str, frozenset[str]] | None = None
     discovered: bool = False
-    monitor: Obj | None = None
+    scrapes: Mapping[str, Scrape] = field(default_factory=dict)
 
-    def held(self, labels: dict[str, str]) -> dict[str, str]:
+    def scraped(self, exporter: str, labels: dict[str, str]) -> dict[str, str]:
         """What the scrape calls labels that the exporter gives itself (``honorLabels``, by default false)."""
-        renamed = {f"exported_{label}": value for label, value in labels.items()}
-        if self.monitor is None:
-            return labels | renamed
-        if any(one.get("honorLabels") is True for one in _endpoints(self.monitor)):
-            return labels
-        own = dig(self.monitor, "spec", "namespaceSelector", "matchNames", 0) or namespace_of(self.monitor)
-        return {"namespace": str(own), "pod": "dcgm-exporter-0", "container": "dcgm-exporter", **renamed}
+        both = {name: value for name, value in labels.items() if name in _OF_TARGETS}
+        renamed = {f"exported_{name}": value for name, value in both.items()}
+        one = self.scrapes.get(exporter)
+        if one is None:
+            return labels | renamed if exporter == "dcgm-exporter" else labels
+        own = {} if exporter == "kube-state-metrics" or one.node else {"node": ""}
+        kept = {name: value for name, value in labels.items() if own.get(name) != ""}
+        if one.honours:
+            return kept
+        target = {"namespace": one.namespace, "pod": f"{exporter}-0", "container": exporter}
+        return {**kept, **target, **renamed}
 
     def exports(self, resource: str, label: str) -> bool:
         """Whether a label of such objects is exported."""
@@ -72,17 +80,6 @@ class Exporters(Struct, frozen=True):
             return True
         allowed = self.labels.get(resource, frozenset())
         return label in allowed or "*" in allowed
-
-
-def dcgm_monitor(monitors: Iterable[Obj]) -> Obj | None:
-    """The only one of some ServiceMonitors and PodMonitors that is about dcgm-exporter and changes no labels."""
-    about = [one for one in monitors if "dcgm" in f"{name_of(one)} {dig(one, 'spec', 'selector')}"]
-    plain = not any(end.get("relabelings") or end.get("metricRelabelings") for one in about for end in _endpoints(one))
-    return about[0] if len(about) == 1 and plain else None
-
-
-def _endpoints(monitor: Obj) -> list[Obj]:
-    return [*dig(monitor, "spec", "endpoints", default=[]), *dig(monitor, "spec", "podMetricsEndpoints", default=[])]
 
 
 def allowed_labels(workloads: Iterable[Obj]) -> dict[str, frozenset[str]] | None:
@@ -110,7 +107,8 @@ def samples(
     """What the exporters would say of these objects, and what the scrape of each adds."""
     exporters = exporters or Exporters()
     for metric, labels, value in _said(pods, nodes, jobs, targets, exporters):
-        yield metric, labels | _scraped(metric, labels), value
+        exporter = "dcgm-exporter" if metric.startswith("DCGM_") else "kube-state-metrics"
+        yield metric, exporters.scraped(exporter, labels) | _scraped(metric, labels), value
 
 
 def _scraped(metric: str, labels: Mapping[str, str]) -> dict[str, str]:
@@ -126,7 +124,7 @@ def _said(
     for pod in pods:
         if gpus.devices(pod) and dig(pod, "spec", "nodeName"):
             yield from _of_pod(pod, exporters)
-            yield from _of_cards(pod, exporters)
+            yield from _of_cards(pod)
     for node in nodes:
         yield from _of_node(node, exporters)
     for job in jobs:
@@ -152,10 +150,10 @@ def _of_pod(pod: Obj, exporters: Exporters) -> Iterator[Sample]:
         yield metric, asked, float(gpus.devices(pod))
 
 
-def _of_cards(pod: Obj, exporters: Exporters) -> Iterator[Sample]:
+def _of_cards(pod: Obj) -> Iterator[Sample]:
     """dcgm-exporter of the cards that a pod holds."""
     node, container = str(dig(pod, "spec", "nodeName")), str(dig(pod, "spec", "containers", 0, "name", default=""))
-    held = exporters.held({"namespace": namespace_of(pod), "pod": name_of(pod), "container": container})
+    held = {"namespace": namespace_of(pod), "pod": name_of(pod), "container": container}
     for gpu in range(gpus.devices(pod)):
         card = {"gpu": str(gpu), "device": f"nvidia{gpu}", "UUID": f"GPU-{node}-{gpu}", "Hostname": node, "node": node}
         for metric in GPU_METRICS:
@@ -186,9 +184,9 @@ def _of_job(job: Obj) -> Iterator[Sample]:
     yield from _moment("kube_job_created", labels, dig(job, "metadata", "creationTimestamp"))
     yield from _moment("kube_job_status_start_time", labels, dig(job, "status", "startTime"))
     yield from _moment("kube_job_status_completion_time", labels, dig(job, "status", "completionTime"))
-    for metric, field in _SPEC_OF_JOBS.items():
-        if dig(job, "spec", field) is not None:
-            yield metric, labels, float(job["spec"][field])
+    for metric, name in _SPEC_OF_JOBS.items():
+        if dig(job, "spec", name) is not None:
+            yield metric, labels, float(job["spec"][name])
     for key in ("active", "succeeded", "ready"):
         yield f"kube_job_status_{key}", labels, float(dig(job, "status", key, default=0) or 0)
     yield from _failures(job, labels)
@@ -286,5 +284,7 @@ _JOBS = (
         for what in ("active", "succeeded", "failed", "ready", "start_time", "completion_time")
     ),
 )
+#: What a Job says that did its work: in a night on which the GPUs stay on, none did.
+DONE = frozenset({"kube_job_complete", "kube_job_status_succeeded", "kube_job_status_completion_time"})
 #: Every metric of which :func:`samples` says something.
 KNOWN = ABOUT_GPUS | {*_JOBS}

@@ -5,13 +5,16 @@ What may *not* live here: verdicts (:mod:`killcheck.drill` judges), how a cloud 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
+from killcheck.alerting.chain import Chain
+from killcheck.alerting.loading import Loading, as_loaded, recorded, scrapes, seen
+from killcheck.alerting.rules import Evaluated, Record, Rule, rules_of
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cloud.billed import ghosts, names_instances
 from killcheck.cloud.instances import Ec2, OwnClouds
@@ -21,21 +24,16 @@ from killcheck.cloud.session import AskError
 from killcheck.entries import Becomes, leaves
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
-from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.resources import Resource
 from killcheck.spec.cloud_access import Alarm
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Proof
+from killcheck.text.values import replace
 from killcheck.watch.scene import Scene
 from killcheck.watch.timeline import Timeline
-from killcheck.witnesses.alarms import evaluate
-from killcheck.witnesses.exported import Exporters, allowed_labels, dcgm_monitor, samples
-from killcheck.witnesses.loading import as_loaded, selected
-from killcheck.witnesses.routing import Routing, delivered, routings
-from killcheck.witnesses.rules import Evaluated, Record, Rule, records_of, rules_of
+from killcheck.witnesses.alarms import evaluate, rings_anyway
+from killcheck.witnesses.exported import Exporters, allowed_labels, samples
 from killcheck.witnesses.series import History
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Lack", "Unproven", "Witnesses"]
 
@@ -77,9 +75,8 @@ class Witnesses:
         self._wanted = kill_path.alarm or Alarm()
         self._rules: list[Rule] | None = None
         self._records: list[Record] = []
-        self._routings: list[Routing] = []
-        #: Whether it was seen who loads the rules.
-        self._loads = False
+        #: Who is told of what fires.
+        self._chain = Chain()
         self._exporters = Exporters(discovered=cluster.real)
         self._histories: list[History] = []
         self.results = Results(aws, urls) if aws is not None and urls else None
@@ -142,17 +139,19 @@ class Witnesses:
             if self._wants_alarm:
                 raise Unproven(f"P5 unproven: the alert rules cannot be read: {error}") from error
             return []
-        rules = rules_of(objects, self._wanted)
-        servers = self._custom("Prometheus", "ThanosRuler") if objects else []
-        self._loads = bool(servers)
-        self._routings = routings(() if self.cluster.real else self.cluster.inventory().objects)
-        namespaces = self._listed(r.NAMESPACES) if servers else []
-        self._records = records_of(selected(objects, servers, namespaces))
-        expressions = [*(one.expr for one in rules), *(one.expr for one in self._records)]
-        if any("_labels" in expr or "DCGM_" in expr for expr in expressions):
-            monitors = self._custom("ServiceMonitor", "PodMonitor")
-            self._exporters = Exporters(self._labels(), discovered=self.cluster.real, monitor=dcgm_monitor(monitors))
-        return as_loaded(rules, objects, servers, namespaces) if rules else rules
+        manifests = () if self.cluster.real else self.cluster.inventory().objects
+        return self._read(rules_of(objects, self._wanted), objects, manifests) if objects else []
+
+    def _read(self, rules: list[Rule], objects: Sequence[Obj], manifests: Sequence[Obj]) -> list[Rule]:
+        """The rules, each with who loads, evaluates and sends it, as far as that was seen."""
+        spaces = {name_of(one): labels_of(one) for one in self._listed(r.NAMESPACES)}
+        services, monitors = self._listed(r.SERVICES), self._custom("ServiceMonitor", "PodMonitor")
+        found = seen(self._custom("Prometheus", "ThanosRuler"), monitors, services, spaces)
+        scraped = found[0].scrapes if found else scrapes(None, monitors, services, spaces)
+        self._chain = Chain(found, manifests, self._custom("Alertmanager"), services, spaces)
+        self._records = recorded(objects, found, spaces)
+        self._exporters = Exporters(self._labels(), discovered=self.cluster.real, scrapes=scraped)
+        return as_loaded(rules, objects, Loading(found, spaces, self._records, scraped))
 
     def _custom(self, *kinds: str) -> list[Obj]:
         """Objects of the operator's: those of the manifests that it was made of, or of the cluster."""
@@ -194,7 +193,7 @@ class Witnesses:
         """The trigger is pulled: what is on is taken to be idle from now on."""
         if self._rules is not None:
             taken = self._exporters.labels is None
-            kept = self._exporters.monitor is None
+            kept = "dcgm-exporter" not in self._exporters.scrapes
             self._histories = [
                 History(now, stay_on=stay, labels_taken=taken, honours_taken=kept) for stay in (False, True)
             ]
@@ -220,7 +219,10 @@ class Witnesses:
     def lack(self, timeline: Timeline, now: datetime) -> Lack | None:
         """What of the proof is not so although everything is off. Raises Unproven."""
         return (
-            self._ghosts(now) or self._back() or self._lost_results() or (self._silent() if self._wants_alarm else None)
+            self._ghosts(now)
+            or self._back()
+            or self._lost_results()
+            or (self._silent(now) if self._wants_alarm else None)
         )
 
     def _back(self) -> Lack | None:
@@ -341,7 +343,7 @@ class Witnesses:
             elif one.fires_s is not None:
                 night = "" if stayed_on else ", had the GPUs stayed on and idle"
                 whom = f"receiver {one.receiver} gets through" if one.receiver else "anybody would be told"
-                unseen = f"whether {'' if self._loads else 'a Prometheus loads it, and '}{whom}"
+                unseen = f"whether {'' if one.rule.by else 'a Prometheus loads it, and '}{whom}"
                 taken = "".join(f"; taken: {what}" for what in one.taken)
                 yield (
                     f"alert {one.rule.alert} fires {one.fires_s / 60:.0f} min after the trigger{night} (evaluated; "
@@ -360,10 +362,10 @@ class Witnesses:
             return []
         history = self._histories[0 if stayed_on else 1]
         found = evaluate(self._rules or (), history, self._wanted.within_s, self._records)
-        return [delivered(one, self._routings) for one in found]
+        return [self._chain.delivered(one, self._wanted.within_s) for one in found]
 
-    def _silent(self) -> Lack | None:
-        told = self._evaluated(stayed_on=False)
+    def _silent(self, now: datetime) -> Lack | None:
+        told = [self._of_this_night(one, now) for one in self._evaluated(stayed_on=False)]
         if any(one.fires_s is not None for one in told):
             return None
         unproven = [f"{one.rule.alert}: {one.unproven}" for one in told if one.unproven]
@@ -384,6 +386,15 @@ class Witnesses:
             tuple(f"{one.rule.object}: {one.rule.alert}: {one.rule.expr} for {one.rule.for_s:.0f} s" for one in told),
             (15, 48),
         )
+
+    def _of_this_night(self, one: Evaluated, now: datetime) -> Evaluated:
+        """Unproven where it rings on although everything is off."""
+        history = self._histories[0]
+        if one.fires_s is None or not rings_anyway(
+            one.rule, history, now.timestamp() - history.epoch(0), self._records
+        ):
+            return one
+        return replace(one, fires_s=None, unproven="it fires where the GPUs are off too: of this night it says nothing")
 
     def _lost_results(self) -> Lack | None:
         if self.results is None:

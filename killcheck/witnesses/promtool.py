@@ -10,30 +10,23 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
-from killcheck.kube.objects import mappings
+from killcheck.alerting.promtool import last_line, ran
+from killcheck.alerting.rules import Evaluated, Record, Rule
 from killcheck.promql import exporters
 from killcheck.text import lazy_re
-from killcheck.text.shown import brief
-from killcheck.witnesses.rules import Evaluated, Record, Rule
 from killcheck.witnesses.series import STEP_S, History
 
-__all__ = ["ask", "refusal"]
+__all__ = ["ask"]
 
 #: How far back series go before the trigger, in seconds: longer than the ranges in use.
 _LEAD_S = 6 * 3600.0
 #: How finely the moment of firing is told, in seconds.
 _LOOK_S = 60.0
-_LIMIT_S = 30.0
-#: What groups have of the operator's own, and no file of Prometheus has.
-_OPERATORS_OWN = frozenset({"partial_response_strategy"})
 _OF_THE_CLOCK = lazy_re.compile(
     r"\b(?:time|timestamp|minute|hour|day_of_\w+|month|year|days_in_month)\s*\(|_(?:time|created)\b"
 )
@@ -58,48 +51,17 @@ def ask(rule: Rule, history: History, records: Sequence[Record], within_s: float
     if not all(history.known(name) or exporters.missing(name) for name in names):
         return None
     with tempfile.TemporaryDirectory(prefix="killcheck-promtool-") as folder:
-        ran = _tested(program, Path(folder), rule, list(_series(history, sorted(names), within_s)), within_s)
-    if ran is None:
+        done = _tested(program, Path(folder), rule, list(_series(history, sorted(names), within_s)), within_s)
+    if done is None:
         return None
-    code, told = ran
+    code, told = done
     moments = sorted(_seconds(found) - _LEAD_S for found in _FIRED.findall(told))
     if code and not moments:
-        return Evaluated(rule, silent=f"Prometheus refuses it: {_last_line(told)}")
+        return Evaluated(rule, silent=f"Prometheus refuses it: {last_line(told)}")
     if moments and moments[0] < 0:
         return Evaluated(rule, unproven="it fires before the trigger already: of this night it says nothing")
     silent = next(filter(None, map(exporters.missing, sorted(names))), "") if not moments else ""
     return Evaluated(rule, moments[0] if moments else None, silent=silent, taken=("promtool was asked",))
-
-
-def refusal(groups: Sequence[Mapping[str, Any]]) -> str:
-    """What Prometheus refuses of a file of rules, and so the whole of it; empty: nothing, or nobody was asked."""
-    program = shutil.which("promtool")
-    if program is None:
-        return ""
-    plain = [{key: value for key, value in group.items() if key not in _OPERATORS_OWN} for group in mappings(groups)]
-    return _refusal(program, json.dumps({"groups": plain}, sort_keys=True, default=str))
-
-
-@cache
-def _refusal(program: str, text: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="killcheck-promtool-") as folder:
-        file = Path(folder, "rules.yaml")
-        file.write_text(text, encoding="utf-8")
-        ran = _ran([program, "check", "rules", file.name], Path(folder))
-    code, told = ran or (0, "")
-    if not code or "not found in type" in told:  # a field that this promtool is too old for
-        return ""
-    lines = [line.partition("rules.yaml:")[2].strip() for line in told.splitlines() if "rules.yaml:" in line]
-    return brief(next(filter(None, lines), _last_line(told)))
-
-
-def _ran(command: Sequence[str], folder: Path) -> tuple[int, str] | None:
-    """The exit code and output of a program; None where it did not end."""
-    try:
-        ran = subprocess.run(command, cwd=folder, env={}, check=False, capture_output=True, text=True, timeout=_LIMIT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return ran.returncode, ran.stdout + ran.stderr
 
 
 def _metrics(expr: str) -> set[str]:
@@ -128,7 +90,7 @@ def _tested(
     }
     (folder / "rules.yaml").write_text(json.dumps(rules), encoding="utf-8")
     (folder / "test.yaml").write_text(json.dumps(test), encoding="utf-8")
-    return _ran([program, "test", "rules", "test.yaml"], folder)
+    return ran([program, "test", "rules", "test.yaml"], folder)
 
 
 def _series(history: History, names: Sequence[str], within_s: float) -> Iterator[dict[str, str]]:
@@ -147,9 +109,3 @@ def _runs(values: Sequence[float | None]) -> Iterator[str]:
 
 def _seconds(text: str) -> float:
     return sum(float(number) * _UNIT_S[unit] for number, unit in re.findall(r"([\d.]+)([hms])", text))
-
-
-def _last_line(told: str) -> str:
-    lines = [line.strip() for line in told.splitlines() if line.strip() and not line.startswith(("Unit Testing", " "))]
-    says = [line for line in told.splitlines() if "pars" in line.lower() or "err" in line.lower()]
-    return next(iter(says), lines[-1] if lines else "it does not say why").strip()

@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec import Struct, field
 
 from killcheck.promql.evaluation import Labels, Matrix, Unsupported, Vector
-from killcheck.witnesses.exported import ABOUT_GPUS, BUSY, GPU_METRICS, KNOWN, Sample
+from killcheck.witnesses.exported import ABOUT_GPUS, BUSY, DONE, GPU_METRICS, KNOWN, Sample
 
 __all__ = ["BEFORE_S", "STEP_S", "History"]
 
@@ -46,7 +46,7 @@ class History(Struct):
     """Every series of a drill. ``start`` is the trigger."""
 
     start: datetime
-    #: The GPUs stayed on, whatever was seen: pods and nodes that were there at the trigger never go.
+    #: The GPUs stayed on, whatever was seen: pods and nodes that were there at the trigger never go, no Job succeeds.
     stay_on: bool = False
     #: Nobody saw which labels kube-state-metrics exports.
     labels_taken: bool = True
@@ -121,7 +121,7 @@ class History(Struct):
         at = max(0.0, (now - self.start).total_seconds())
         seen: set[tuple[str, Labels]] = set()
         for name, labels, value in samples:
-            if self.stay_on and at and name in ABOUT_GPUS:
+            if self.stay_on and (name in DONE or (at and name in ABOUT_GPUS)):
                 continue
             key = (name, frozenset(labels.items()))
             seen.add(key)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from killcheck import fixtures
+from killcheck.alerting import chain, loading, rules
 from killcheck.drill.sequence import Options
 from killcheck.promql.language import Unsupported, duration_s, parse
 from killcheck.run.planned import PlannedDrill
@@ -17,7 +18,7 @@ from killcheck.spec import specfile
 from killcheck.spec.cloud_access import Alarm
 from killcheck.spec.killpath import Proof
 from killcheck.text.values import replace
-from killcheck.witnesses import alarms, exported, loading, routing, rules
+from killcheck.witnesses import alarms, exported
 from killcheck.witnesses.series import History
 
 
@@ -399,8 +400,12 @@ def test_what_no_schema_would_take_among_groups_is_passed_over():
     assert [one.alert for one in rules.rules_of([obj], Alarm())] == ["A"]
 
 
+SENDS = {"alertmanagers": [{"namespace": "monitoring", "name": "alertmanager-operated", "port": "web"}]}
+
+
 def prometheus(namespace="monitoring", **spec):
-    return {"kind": "Prometheus", "metadata": {"namespace": namespace, "name": "k8s"}, "spec": spec}
+    told = {"alerting": SENDS, **spec}
+    return {"kind": "Prometheus", "metadata": {"namespace": namespace, "name": "k8s"}, "spec": told}
 
 
 @pytest.mark.parametrize(
@@ -415,11 +420,23 @@ def prometheus(namespace="monitoring", **spec):
         (prometheus(ruleSelector="x"), "selects no rules", "", None),
         (prometheus(ruleSelector={}, evaluationInterval="5m"), "", "", 300.0),
         (prometheus(ruleSelector={}, enforcedNamespaceLabel="namespace"), "", "enforcedNamespaceLabel", None),
+        (prometheus(ruleSelector={}, alerting=None), "sends its alerts to no Alertmanager", "", None),
+        (prometheus(ruleSelector={}, replicas=0), "has no replicas", "", None),
+        (prometheus(ruleSelector={}, paused=True), "", "is paused", None),
+        (prometheus(ruleSelector={}, shards=2), "", "each of them sees a part", None),
+        (prometheus(ruleSelector={}, additionalAlertRelabelConfigs={"name": "x"}), "", "additionalAlertRelabel", None),
+        (prometheus(ruleSelector={}, query={"lookbackDelta": "1s"}), "", "what spec.query of", None),
+        (
+            prometheus(ruleSelector={}, alerting={"alertmanagers": [{"name": "x", "alertRelabelings": [{}]}]}),
+            "",
+            "relabels or drops alerts",
+            None,
+        ),
     ],
 )
 def test_whether_a_prometheus_loads_a_rule(server, silent, problem, interval):
     made = grouped(f"{IDLES} < 5")
-    (told,) = loading.as_loaded(rules.rules_of([made], Alarm()), [made], [server], [])
+    (told,) = loading.as_loaded(rules.rules_of([made], Alarm()), [made], loading.Loading([loading.Server(server)]))
     assert (bool(told.silent), bool(told.problem)) == (bool(silent), bool(problem))
     assert silent in told.silent
     assert problem in told.problem
@@ -437,8 +454,14 @@ def test_whether_a_prometheus_loads_a_rule(server, silent, problem, interval):
 )
 def test_a_rule_beside_it_that_is_refused_takes_it_along(other, refused):
     made = grouped(f"{IDLES} < 5", other, partial_response_strategy="warn")
-    (told,) = loading.as_loaded(rules.rules_of([made], Alarm()), [made], [], [])
+    (told,) = loading.as_loaded(rules.rules_of([made], Alarm()), [made], loading.Loading())
     assert ("refuses its PrometheusRule whole" in told.silent) is refused
+
+
+def monitor(*ends, name="dcgm-exporter", labels=None, **spec):
+    metadata = {"name": name, "namespace": "monitoring", "labels": labels or {}}
+    said = {"selector": {"matchLabels": {"app": name}}, "endpoints": list(ends), **spec}
+    return {"kind": "ServiceMonitor", "metadata": metadata, "spec": said}
 
 
 @pytest.mark.parametrize(
@@ -448,13 +471,11 @@ def test_a_rule_beside_it_that_is_refused_takes_it_along(other, refused):
         ([{"port": "metrics"}], IDLES + '{exported_namespace="inference"} < 5', 0.0),
         ([{"honorLabels": True}], IDLES + '{namespace="inference"} < 5', 0.0),
         ([{"honorLabels": True}], IDLES + '{exported_namespace="inference"} < 5', None),
-        ([{"relabelings": [{}]}], IDLES + '{namespace="inference"} < 5', 0.0),
     ],
 )
 def test_the_monitor_of_the_exporter_says_what_its_labels_are_called(ends, expr, fires):
-    monitor = {"metadata": {"name": "dcgm-exporter", "namespace": "ops"}, "spec": {"endpoints": ends}}
     made = History(START, honours_taken=False)
-    exporters = exported.Exporters(monitor=exported.dcgm_monitor([monitor]))
+    exporters = exported.Exporters(scrapes=loading.scrapes(None, [monitor(*ends)], [], {}))
     made.record(START, exported.samples([POD], [], [], [], exporters))
     (told,) = alarms.evaluate(rule(expr), made, 3600.0)
     assert told.fires_s == fires
@@ -478,7 +499,12 @@ def sent(route, receiver="null", **more):
     [
         (alertmanager(), "ops", "", ""),
         (alertmanager(receiver="null"), "", "receiver null, which tells nobody", ""),
-        (alertmanager(receiver="lost"), "", "receiver lost, which tells nobody", ""),
+        (
+            alertmanager(receiver="lost"),
+            "",
+            "refuses Secret/monitoring/alertmanager-main: receiver lost is not there",
+            "",
+        ),
         (alertmanager(sent("alertname=GPUIdle")), "", "receiver null", ""),
         (alertmanager(sent('alertname=~"GPU.+"'), receiver="ops"), "", "receiver null", ""),
         (alertmanager({"receiver": "null", "match": {"severity": "info"}}), "", "receiver null", ""),
@@ -492,7 +518,40 @@ def sent(route, receiver="null", **more):
         (alertmanager(sent("severity=info", **{"continue": True}), sent("severity=info", "ops")), "ops", "", ""),
         (alertmanager({"matchers": ["severity=info"], "routes": [sent("team=ml")]}), "", "", "its label team"),
         (alertmanager(sent("cluster=staging")), "", "", "its label cluster"),
-        (alertmanager(sent("severity=info", "ops", mute_time_intervals=["nights"])), "", "", "by the clock (nights)"),
+        (
+            alertmanager(
+                sent("severity=info", "ops", mute_time_intervals=["nights"]), time_intervals=[{"name": "nights"}]
+            ),
+            "",
+            "",
+            "by the clock (nights)",
+        ),
+        (alertmanager(sent("severity=info", "ops", mute_time_intervals=["nights"])), "", "nights is not there", ""),
+        (alertmanager(sent("a=b", "lost")), "", "refuses Secret/monitoring/alertmanager-main: receiver lost", ""),
+        (alertmanager(sent("severity=info", "ops", groupby=["x"])), "", "", "is not known (groupby)"),
+        (alertmanager(sent("severity=info", "ops", group_wait="59m")), "ops", "", ""),
+        (alertmanager(sent("severity=info", "ops", group_wait="2h")), "", "waits 2h before it tells anybody", ""),
+        (alertmanager(sent("severity=info", "ops", group_wait="a while")), "", "waits a while before", ""),
+        (
+            {**alertmanager(), "stringData": {"alertmanager.yaml": "route: {receiver: [}"}},
+            "",
+            "",
+            "alertmanager-main cannot be read",
+        ),
+        (
+            alertmanager(
+                inhibit_rules=[{"target_matchers": ["alertname=GPUIdle"], "source_matchers": ["severity=info"]}]
+            ),
+            "",
+            "",
+            "inhibits it while an alert of severity=info fires",
+        ),
+        (
+            alertmanager(inhibit_rules=[{"target_matchers": ["severity=info"], "source_matchers": ["severity=info"]}]),
+            "ops",
+            "",
+            "",
+        ),
         (
             alertmanager(inhibit_rules=[{"target_matchers": ["severity=info"], "source_matchers": ["alertname=X"]}]),
             "",
@@ -505,11 +564,199 @@ def sent(route, receiver="null", **more):
 def test_an_alert_that_alertmanager_tells_nobody_of_is_none(config, receiver, silent, unproven):
     (made,) = rules.rules_of([grouped(IDLES, labels={"severity": "info", "team": "{{ $labels.team }}"})], Alarm())
     fired = rules.Evaluated(made, 0.0, labels=frozenset({("namespace", "inference")}))
-    assert routing.delivered(fired, []) == fired
-    told = routing.delivered(fired, routing.routings([config, POD]))
+    assert chain.Chain().delivered(fired, 3600.0) == fired
+    told = chain.Chain(manifests=[config, POD]).delivered(fired, 3600.0)
     assert (told.receiver, told.fires_s is None) == (receiver, not receiver)
     assert (bool(told.silent), bool(told.unproven)) == (bool(silent), bool(unproven))
     assert (silent in told.silent, unproven in told.unproven) == (True, True)
+
+
+OPERATOR = "monitoring.coreos.com/v1"
+HOOK = {"name": "hook", "webhookConfigs": [{"url": "http://pager.example"}]}
+SELECTS = {"alertmanagerConfigSelector": {}, "alertmanagerConfigNamespaceSelector": {}}
+
+
+def manager(name="main", **spec):
+    metadata = {"namespace": "monitoring", "name": name}
+    return {"apiVersion": OPERATOR, "kind": "Alertmanager", "metadata": metadata, "spec": spec}
+
+
+def own_config(receiver="hook", namespace="inference", route=None, **spec):
+    said = {"route": {"receiver": receiver, **(route or {})}, "receivers": [HOOK, {"name": "null"}], **spec}
+    metadata = {"namespace": namespace, "name": "gpu"}
+    return {"apiVersion": f"{OPERATOR}alpha1", "kind": "AlertmanagerConfig", "metadata": metadata, "spec": said}
+
+
+def silence(value, **more):
+    said = {"matchers": [{"name": "alertname", "value": value, "isRegex": True}], **more}
+    return {"kind": "Silence", "metadata": {"name": "noise"}, "spec": said}
+
+
+FREEZE = {
+    "sourceMatch": [{"name": "alertname", "value": "Freeze"}],
+    "targetMatch": [{"name": "severity", "value": "info"}],
+}
+NIGHT = {"muteTimeIntervals": [{"name": "night"}]}
+SILENCER = {
+    "kind": "CronJob",
+    "metadata": {"namespace": "monitoring", "name": "quiet"},
+    "spec": {"args": ["amtool", "silence", "add", "alertname=GPUIdle"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "managers", "objects", "said"),
+    [
+        ({}, [manager()], [alertmanager()], "ops"),
+        (
+            {},
+            [manager(configSecret="v2")],
+            [alertmanager()],
+            "Secret v2 of Alertmanager/monitoring/main, which is not here",
+        ),
+        ({}, [manager(replicas=0)], [alertmanager()], "has no replicas"),
+        ({}, [manager(paused=True)], [alertmanager()], "is paused"),
+        ({}, [manager(alertmanagerConfigMatcher="x")], [alertmanager()], "spec.alertmanagerConfigMatcher of"),
+        ({}, [manager(), manager("other")], [alertmanager()], "ops"),
+        (
+            {"alerting": {"alertmanagers": [{"namespace": "x", "name": "am"}]}},
+            [manager()],
+            [alertmanager()],
+            "is not here",
+        ),
+        ({"externalLabels": {"severity": "none"}}, [manager()], [alertmanager(sent("severity=none"))], "ops"),
+        ({"externalLabels": {"tier": "dev"}}, [manager()], [alertmanager(sent("tier=dev"))], "receiver null"),
+        # AlertmanagerConfigs hear of their own namespace.
+        ({}, [manager(**SELECTS)], [own_config()], "inference/gpu/hook"),
+        ({}, [manager(**SELECTS)], [own_config(namespace="other")], "which is not here"),
+        (
+            {},
+            [manager(**SELECTS, alertmanagerConfigMatcherStrategy={"type": "None"})],
+            [own_config(namespace="o")],
+            "o/gpu/hook",
+        ),
+        ({}, [manager()], [own_config()], "which is not here"),
+        ({}, [manager(**SELECTS)], [own_config("lost")], "which is not here"),
+        ({}, [manager(**SELECTS)], [own_config(), alertmanager(receiver="null")], "inference/gpu/hook"),
+        ({}, [manager(**SELECTS)], [own_config("null"), alertmanager()], "inference/gpu/null, which tells nobody"),
+        (
+            {},
+            [manager(**SELECTS)],
+            [own_config(route={"matchers": [{"name": "team", "value": "a", "matchType": "!="}]})],
+            "its label team",
+        ),
+        (
+            {},
+            [manager(**SELECTS)],
+            [own_config(inhibitRules=[FREEZE])],
+            "inhibits it while an alert of namespace=inference",
+        ),
+        (
+            {},
+            [manager(**SELECTS)],
+            [own_config(route={"muteTimeIntervals": ["night"]}, **NIGHT)],
+            "inference/gpu/night",
+        ),
+        ({}, [manager(alertmanagerConfiguration={"name": "gpu"})], [own_config(namespace="monitoring")], "hook"),
+        ({}, [manager(alertmanagerConfiguration={"name": "gpu"})], [own_config("null", "monitoring")], "receiver null"),
+        ({}, [manager(alertmanagerConfiguration={"name": "x"})], [alertmanager()], "AlertmanagerConfig x of"),
+        # Silences, and who sets some.
+        ({}, [manager()], [alertmanager(), silence("GPU.*")], "Silence/noise silences it"),
+        ({}, [manager()], [alertmanager(), silence("Pod.*")], "ops"),
+        ({}, [manager()], [alertmanager(), silence("GPU.*", targetTags=[{}])], "may silence it"),
+        ({}, [manager()], [alertmanager(), SILENCER], "CronJob/monitoring/quiet sets silences"),
+    ],
+)
+def test_who_is_told_by_the_objects_of_the_operator(spec, managers, objects, said):
+    server = prometheus(ruleSelector={}, **spec)
+    (made,) = rules.rules_of([grouped(IDLES, labels={"severity": "info", "team": "{{ $labels.team }}"})], Alarm())
+    made = replace(made, by="Prometheus/monitoring/k8s")
+    fired = rules.Evaluated(made, 0.0, labels=frozenset({("namespace", "inference")}))
+    told = chain.Chain([loading.Server(server)], objects, managers).delivered(fired, 3600.0)
+    assert (told.fires_s is not None) is bool(told.receiver)
+    assert said in (told.receiver or told.silent or told.unproven)
+
+
+SERVICE = {
+    "metadata": {"namespace": "monitoring", "name": "dcgm-exporter", "labels": {"app": "dcgm-exporter"}},
+    "spec": {"ports": [{"name": "metrics"}]},
+}
+END = {"port": "metrics"}
+ANY = {"serviceMonitorSelector": {}, "serviceMonitorNamespaceSelector": {}}
+TO_NODE = {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}
+NAMED = {"action": "drop", "sourceLabels": ["__name__"]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "monitors", "said"),
+    [
+        (ANY, [], ""),
+        (ANY, [monitor(END)], ""),
+        (ANY, [monitor({**END, "relabelings": [TO_NODE]})], ""),
+        (ANY, [monitor({**END, "metricRelabelings": [{**NAMED, "regex": "DCGM_FI_PROF.*"}]})], ""),
+        (ANY, [monitor({**END, "metricRelabelings": [{**NAMED, "regex": "DCGM_FI_DEV_.*"}]})], "drops DCGM_FI_DEV_GPU"),
+        (
+            ANY,
+            [monitor({**END, "metricRelabelings": [{"action": "labeldrop", "regex": "x"}]})],
+            "relabels of its series",
+        ),
+        (ANY, [monitor({**END, "relabelings": [{**TO_NODE, "targetLabel": "pod"}]})], "relabels is not evaluated"),
+        (ANY, [monitor({**END, "interval": "10m"})], "is scraped every 10m"),
+        ({**ANY, "scrapeInterval": "10m"}, [monitor(END)], "is scraped every 10m"),
+        (ANY, [monitor({"port": "http"})], "scrapes port http"),
+        (ANY, [monitor(END, selector={"matchLabels": {"app": "dcgm"}})], "selects no Service"),
+        (ANY, [monitor(END, sampleLimit=1)], "means by sampleLimit"),
+        (ANY, [monitor(END), monitor(END, name="dcgm")], "is scraped twice"),
+        (
+            {**ANY, "serviceMonitorSelector": {"matchLabels": {"a": "b"}}},
+            [monitor(END)],
+            "does not select ServiceMonitor",
+        ),
+        ({"serviceMonitorSelector": {}}, [monitor(END)], ""),
+    ],
+)
+def test_whether_the_series_of_an_alert_are_scraped(spec, monitors, said):
+    found = loading.seen([prometheus(ruleSelector={}, **spec)], monitors, [SERVICE], {})
+    made = grouped(f"{IDLES} < 5")
+    by = loading.Loading(found, usual=found[0].scrapes)
+    (told,) = loading.as_loaded(rules.rules_of([made], Alarm()), [made], by)
+    assert bool(told.silent or told.problem) is bool(said)
+    assert said in told.silent + told.problem
+
+
+@pytest.mark.parametrize(("own", "there"), [({"a": "k8s"}, True), ({"a": "other"}, False), ({}, False)])
+def test_what_another_prometheus_records_is_not_there(own, there):
+    servers = [prometheus(ruleSelector={"matchLabels": {"a": "k8s"}})]
+    servers.append({**servers[0], "metadata": {"namespace": "monitoring", "name": "o"}, "spec": {"ruleSelector": {}}})
+    record = {"record": "gpu:idle", "expr": IDLES}
+    obj = {
+        "metadata": {"namespace": "monitoring", "name": "r", "labels": own},
+        "spec": {"groups": [{"name": "g", "rules": [record]}]},
+    }
+    made = loading.recorded([obj], [loading.Server(one) for one in servers], {})
+    assert [one.is_of("Prometheus/monitoring/k8s") for one in made] == [there]
+
+
+def test_an_alert_of_the_job_that_turns_them_off_is_no_alarm():
+    job = {"metadata": {"namespace": "x", "name": "gpu-off"}, "status": {"succeeded": 1}}
+    made = History(START, stay_on=True)
+    made.record(START, exported.samples([POD], [], [job], []))
+    (told,) = alarms.evaluate(rule('kube_job_status_succeeded{job_name=~"gpu-.*"} > 0'), made, 3600.0)
+    assert told.fires_s is None
+
+
+@pytest.mark.parametrize(
+    ("expr", "anyway"),
+    [
+        (f"{IDLES} < 5", False),
+        (f"(sum({IDLES}) or vector(0)) < 5", True),
+        (f"({IDLES} < 5) or (vector(1) and on() hour() > 4)", False),
+        ("sum(kube_job_status_failed) >= 0", False),
+    ],
+)
+def test_what_rings_where_everything_is_off_says_nothing_of_a_night(expr, anyway):
+    (made,) = rules.rules_of([grouped(expr)], Alarm(alerts=("*",)))
+    assert alarms.rings_anyway(made, history(gone_at=300.0), 900.0) is anyway
 
 
 def test_a_wait_that_cannot_be_read_is_unproven():

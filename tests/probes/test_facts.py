@@ -449,6 +449,18 @@ def test_an_alert_on_what_nobody_exports_can_never_fire(objects, expr, says):
     assert [says in message for message in told] == ([True] if says else [])
 
 
+def test_an_alert_that_nobody_sends_is_heard_of_by_nobody(objects):
+    rule = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "gpus", "namespace": "inference"},
+        "spec": {"groups": [{"name": "gpus", "rules": [{"alert": "Idle", "expr": "DCGM_FI_DEV_GPU_UTIL < 5"}]}]},
+    }
+    server = {"kind": "Prometheus", "metadata": {"name": "k8s", "namespace": "inference"}, "spec": {"ruleSelector": {}}}
+    (told,) = _found([*objects, rule, server], "no-alarm")
+    assert "nobody hears of Idle: Prometheus/inference/k8s sends its alerts to no Alertmanager" in told.message
+
+
 @pytest.mark.parametrize(
     ("schedule", "zone", "message"),
     [

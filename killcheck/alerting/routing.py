@@ -1,35 +1,31 @@
 """Whom Alertmanager tells of an alert, as far as its configuration is among the manifests: a route to a receiver that
-tells nobody, and one that is muted by the clock, make no alarm of it.
-
-Silences are set by hand while it runs: of them nobody knows here.
+tells nobody, and one that is muted by the clock, make no alarm of it. Nor does a group that waits too long.
 
 Sources: prometheus.io/docs/alerting/latest/configuration (route: matchers, match, match_re, continue, receiver,
-mute_time_intervals, active_time_intervals; inhibit_rules: target_matchers, source_matchers), prometheus-operator's
-Secret ``alertmanager.yaml``.
+group_wait, mute_time_intervals, active_time_intervals; inhibit_rules: target_matchers, source_matchers);
+prometheus/alertmanager inhibit/inhibit.go (an alert that both sides match is inhibited by none that both match).
 """
 
 from __future__ import annotations
 
-from base64 import b64decode
-from binascii import Error as Base64Error
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from killcheck.kube.objects import Obj, dig, items, mappings, ref_of
+from killcheck.alerting.rules import Evaluated
+from killcheck.kube.objects import Obj, dig, items, mappings
 from killcheck.promql.evaluation import Unsupported, pattern
+from killcheck.promql.language import duration_s
 from killcheck.text import lazy_re
 from killcheck.text.shown import brief
 from killcheck.text.values import replace
-from killcheck.text.yamlfile import YamlError, documents
-from killcheck.witnesses.rules import Evaluated
 
-__all__ = ["Routing", "delivered", "routings"]
+__all__ = ["Routing", "Unknown", "alert_labels", "delivered", "hold", "matchers_of"]
 
-_FILES = ("alertmanager.yaml", "alertmanager.yml")
 _MATCHER = lazy_re.compile(r'\s*"?([^\s"=!~,{}]+)"?\s*(=~|!~|!=|=)\s*("(?:\\.|[^"\\])*"|[^\s,"]*)\s*(?:,|$)')
 #: Labels that a Prometheus puts on what it sends, and whatever it is told to.
-_OF_THE_SENDER = frozenset({"prometheus", "prometheus_replica", "cluster", "region", "environment", "env"})
+_ALWAYS_SENT = frozenset({"prometheus", "prometheus_replica"})
+_OF_THE_SENDER = _ALWAYS_SENT | {"cluster", "region", "environment", "env"}
 
 
 class Told(Struct, frozen=True):
@@ -45,13 +41,22 @@ class Unknown(Exception):
 
 
 class Routing(Struct, frozen=True):
-    """One configuration, and the object that it stands in."""
+    """One configuration, and the object that it stands in.
+
+    ``silent``: why nobody is told by it, whatever fires; ``unproven``: why nobody knows; ``doubted``: it is what there
+    is where nothing else was seen.
+    """
 
     of: str
     config: Obj
+    silent: str = ""
+    unproven: str = ""
+    doubted: bool = False
 
-    def tells(self, labels: Mapping[str, str | None]) -> Told:
-        """What becomes of an alert with these labels (None: a value that is made when it fires)."""
+    def tells(self, labels: Mapping[str, str | None], left_s: float) -> Told:
+        """What becomes of an alert with these labels (None: a value that is made when it fires), in so many seconds."""
+        if self.silent or self.unproven:
+            return Told(silent=self.silent, unproven="" if self.silent else self.unproven)
         try:
             muted = next(self._inhibited(labels), "")
             routes = list(_routes(dig(self.config, "route", default={}), labels))
@@ -60,13 +65,21 @@ class Routing(Struct, frozen=True):
         receivers = [str(one.get("receiver")) for one in routes]
         heard = [one for one in routes if self._tells_somebody(str(one.get("receiver")))]
         if not heard:
-            return Told(silent=f"{self.of} sends it to receiver {', '.join(receivers)}, which tells nobody")
+            told = f"{self.of} sends it to receiver {', '.join(receivers)}, which tells nobody"
+            return Told(unproven=told) if self.doubted else Told(silent=told)
         if muted:
             return Told(unproven=muted)
-        if all(one.get("mute_time_intervals") or one.get("active_time_intervals") for one in heard):
-            named = [*items(heard[0].get("mute_time_intervals")), *items(heard[0].get("active_time_intervals"))]
+        return self._in_time(heard, left_s)
+
+    def _in_time(self, heard: Sequence[Obj], left_s: float) -> Told:
+        """Whether one of its routes tells somebody before the alarm's time is over."""
+        soon = [one for one in heard if _waits_s(one) <= left_s]
+        if not soon:
+            return Told(silent=f"{self.of} waits {heard[0].get('group_wait')} before it tells anybody (group_wait)")
+        if all(one.get("mute_time_intervals") or one.get("active_time_intervals") for one in soon):
+            named = [*items(soon[0].get("mute_time_intervals")), *items(soon[0].get("active_time_intervals"))]
             return Told(unproven=f"{self.of} mutes its route by the clock ({', '.join(map(str, named))})")
-        return Told(str(heard[0].get("receiver")))
+        return Told(str(soon[0].get("receiver")))
 
     def _tells_somebody(self, name: str) -> bool:
         found = [one for one in mappings(self.config.get("receivers")) if str(one.get("name")) == name]
@@ -74,18 +87,24 @@ class Routing(Struct, frozen=True):
 
     def _inhibited(self, labels: Mapping[str, str | None]) -> Iterator[str]:
         for rule in mappings(self.config.get("inhibit_rules")):
-            source, target = _matchers(rule, "source_"), _matchers(rule, "target_")
-            if _hold(target, labels) and not (_sure(source, labels) and _hold(source, labels)):
+            source, target = matchers_of(rule, "source_"), matchers_of(rule, "target_")
+            # Whoever matches both sides is inhibited by none that does: by nobody, where a source is always a target.
+            both = set(target) <= set(source) and _sure(source, labels) and hold(source, labels)
+            if hold(target, labels) and not both:
                 wanted = ", ".join(map("".join, source)) or "anything"
                 yield f"{self.of} inhibits it while an alert of {wanted} fires"
 
 
-def delivered(one: Evaluated, found: list[Routing]) -> Evaluated:
-    """An alert that fires, with who is told of it; none that nobody is told of fires. ``found``: all there are."""
+def delivered(
+    one: Evaluated, found: Sequence[Routing], within_s: float, external: Mapping[str, str] | None = None
+) -> Evaluated:
+    """An alert that fires, with who is told of it; none that nobody is told of fires. ``found``: all that hear of it;
+    ``external``: the labels that its Prometheus adds (None: nobody saw it).
+    """
     if one.fires_s is None or not found:
         return one
-    own = {name: None if "{{" in value else value for name, value in one.rule.labels}
-    told = [way.tells({**dict(one.labels), **own, "alertname": one.rule.alert}) for way in found]
+    labels = alert_labels(one, external)
+    told = [way.tells(labels, within_s - one.fires_s) for way in found]
     heard = next((way for way in told if way.receiver), None)
     if heard is not None:
         return replace(one, receiver=heard.receiver)
@@ -93,41 +112,27 @@ def delivered(one: Evaluated, found: list[Routing]) -> Evaluated:
     return replace(one, fires_s=None, unproven=unproven, silent="" if unproven else told[0].silent)
 
 
-def routings(objects: Iterable[Obj]) -> list[Routing]:
-    """The configurations of Alertmanager among manifests; one that cannot be read has no routes, and is passed over."""
-    found = list[Routing]()
-    for obj in objects:
-        for text in _texts(obj):
-            try:
-                configs = [one.value for one in documents(text, ref_of(obj))]
-            except YamlError:
-                continue
-            found += [Routing(ref_of(obj), one) for one in configs[:1] if isinstance(dig(one, "route"), dict)]
-    return found
+def alert_labels(one: Evaluated, external: Mapping[str, str] | None) -> dict[str, str | None]:
+    """The labels of an alert as it is sent (None: a value that nobody knows)."""
+    own = {name: None if "{{" in value else value for name, value in one.rule.labels}
+    taken = dict.fromkeys(_OF_THE_SENDER if external is None else _ALWAYS_SENT)
+    return {**taken, **(external or {}), **dict(one.labels), **own, "alertname": one.rule.alert}
 
 
-def _texts(obj: Obj) -> Iterator[str]:
-    if obj.get("kind") not in ("Secret", "ConfigMap"):
-        return
-    for field in ("data", "stringData"):
-        for name, text in (each for one in mappings(obj.get(field)) for each in one.items()):
-            if name in _FILES and isinstance(text, str):
-                yield _plain(text) if (obj["kind"], field) == ("Secret", "data") else text
-
-
-def _plain(text: str) -> str:
+def _waits_s(route: Obj) -> float:
+    """How long a group waits for others before the first notification, in seconds."""
     try:
-        return b64decode(text, validate=True).decode()
-    except (Base64Error, UnicodeDecodeError):
-        return ""
+        return duration_s(str(route.get("group_wait") or "30s"))
+    except Unsupported:
+        return 0.0 if str(route.get("group_wait")) == "0" else float("inf")
 
 
 def _routes(route: Obj, labels: Mapping[str, str | None], above: Obj | None = None) -> Iterator[Obj]:
     """Where it ends: the deepest that match; the children of a route in turn, until one that does not go on."""
-    own = {"receiver": (above or {}).get("receiver")} | route
+    own = {field: (above or {}).get(field) for field in ("receiver", "group_wait")} | route
     matched = False
     for child in mappings(route.get("routes")):
-        if _hold(_matchers(child), labels):
+        if hold(matchers_of(child), labels):
             matched = True
             yield from _routes(child, labels, own)
             if not child.get("continue"):
@@ -136,7 +141,8 @@ def _routes(route: Obj, labels: Mapping[str, str | None], above: Obj | None = No
         yield own
 
 
-def _matchers(spec: Obj, prefix: str = "") -> list[tuple[str, str, str]]:
+def matchers_of(spec: Obj, prefix: str = "") -> list[tuple[str, str, str]]:
+    """As (label, operator, value). Raises Unknown where one cannot be read."""
     found = [
         (str(key), how, str(value))
         for field, how in (("match", "="), ("match_re", "=~"))
@@ -163,11 +169,11 @@ def _sure(matchers: Iterable[tuple[str, str, str]], labels: Mapping[str, str | N
     return all(labels.get(label, "") is not None for label, _, _ in matchers)
 
 
-def _hold(matchers: Iterable[tuple[str, str, str]], labels: Mapping[str, str | None]) -> bool:
+def hold(matchers: Iterable[tuple[str, str, str]], labels: Mapping[str, str | None]) -> bool:
     """Whether all of them do. Raises Unknown where one that decides is not known."""
     unknown = ""
     for label, how, value in matchers:
-        has = labels.get(label, None if label in _OF_THE_SENDER else "")
+        has = labels.get(label, "")
         if has is None:
             unknown = unknown or label
         elif not _holds(how, value, has):

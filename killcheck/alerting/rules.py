@@ -25,7 +25,7 @@ class Rule(Struct, frozen=True):
     """One alert: ``object`` is the PrometheusRule it is in; ``for_s`` how long it must hold before it fires.
 
     Of its group: how often it is evaluated (None: as often as everything), how far back, and how many alerts fail it
-    (0: none do). ``silent``: why Prometheus never evaluates it.
+    (0: none do). ``silent``: why Prometheus never evaluates it. ``by``: the Prometheus that does, where one was seen.
     """
 
     alert: str
@@ -38,15 +38,24 @@ class Rule(Struct, frozen=True):
     offset_s: float = 0.0
     limit: int = 0
     silent: str = ""
+    by: str = ""
 
 
 class Record(Struct, frozen=True):
-    """A recorded series: the metric ``name`` is what ``expr`` says, with ``labels`` on top, every ``interval_s``."""
+    """A recorded series: the metric ``name`` is what ``expr`` says, with ``labels`` on top, every ``interval_s``.
+
+    ``by``: each Prometheus that records it; empty: nobody saw one.
+    """
 
     name: str
     expr: str
     labels: tuple[tuple[str, str], ...] = ()
     interval_s: float | None = None
+    by: frozenset[str] = frozenset()
+
+    def is_of(self, server: str) -> bool:
+        """Whether a Prometheus records it; an empty name is that of one that nobody saw."""
+        return not server or not self.by or server in self.by
 
 
 class Evaluated(Struct, frozen=True):
