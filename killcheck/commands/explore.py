@@ -13,6 +13,7 @@ import click
 
 from killcheck.commands import named
 from killcheck.commands.errors import guarded
+from killcheck.commands.parts import part_of
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
 from killcheck.text.values import replace
@@ -47,11 +48,11 @@ __all__ = ["command"]
 )
 @click.option(
     "--budget",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     default=500,
     show_default=True,
     metavar="N",
-    help="Most scenarios that are run; the likeliest come first.",
+    help="Most scenarios that are run; the likeliest come first. 0: only what is known already is told.",
 )
 @click.option(
     "--times",
@@ -65,6 +66,14 @@ __all__ = ["command"]
     metavar="FILE",
     help="Keep there what each scenario ended with, and go on from what is there: the next --budget goes further.",
 )
+@click.option(
+    "--known",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="What other searches kept, a file or a folder with some below it: not tried again (repeatable).",
+)
+@click.option("--shard", metavar="K/N", help="Of sets of two faults and more only the K-th of N parts; with --tree.")
 @click.option(
     "--exec",
     "exec_mode",
@@ -88,11 +97,12 @@ def command(**options: Any) -> None:
       killcheck explore --budget 5
       killcheck explore killcheck.yaml --under rolebinding-gone --exec host
 
-    Exit code 0: everything was tried and nothing exposes; 1: something does; 3: not everything could be tried.
+    Exit code 0: everything was tried and nothing exposes; 1: something does; 3: not everything could be tried. With
+    --shard, everything of that part.
     """
     from killcheck.clock import wall_seconds
     from killcheck.run import explore as searching
-    from killcheck.run.explored import Kept
+    from killcheck.run.explored import Kept, kept_elsewhere
 
     session = _session(options)
     if not session.kill_path.in_kubernetes and not session.may_run:
@@ -101,6 +111,7 @@ def command(**options: Any) -> None:
             "are tried; --exec host allows it"
         )
     _known(session, options)
+    part = _part(options)
 
     def heard(count: int, text: str) -> None:
         if not options["quiet"] and count % 50 == 0:
@@ -115,9 +126,10 @@ def command(**options: Any) -> None:
             budget=options["budget"],
             seconds=wall_seconds,
             heard=heard,
-            known=kept.known if kept is not None else {},
+            known=kept_elsewhere(options["known"], session) | (kept.known if kept is not None else {}),
             keep=kept if kept is not None else lambda found: None,
             times=options["times"],
+            part=part,
         )
     found = _confirmed(session, found, options)
     code = _code(found)
@@ -166,6 +178,17 @@ def _known(session: Session, options: dict[str, Any]) -> None:
                 raise click.UsageError(f"{name}: a search combines faults by itself: --under for each")
     except (KeyError, ValueError) as error:
         raise click.UsageError(str(error.args[0])) from None
+
+
+def _part(options: dict[str, Any]) -> tuple[int, int]:
+    """Which part of the search, of how many. Raises UsageError."""
+    if options["shard"] is None:
+        return 1, 1
+    if options["tree"] is None:
+        raise click.UsageError("--shard needs --tree FILE: what a part found is told by all parts together")
+    if options["times"]:
+        raise click.UsageError("--shard and --times: ask for times once all parts have ended, with --known")
+    return part_of(options["shard"])
 
 
 def _session(options: dict[str, Any]) -> Session:
@@ -219,6 +242,11 @@ def _tell(found: Explored, named: str, *, modelled: bool) -> None:
     for size, count in found.left.items():
         if count:
             put(f"not tried: {count} sets of {size} fault(s) (--budget)")
+    which, parts = found.part
+    if parts > 1:
+        put(f"part {which} of {parts}: what exposes may be told by another (--budget 0 --known tells all)")
+    for size, count in found.elsewhere.items():
+        put(f"not tried here: {count} sets of {size} faults, by other parts; larger sets wait until they are known")
     if found.timeless:
         put(f"not asked when their faults have to be there: {found.timeless} set(s) (--budget)")
     for line in _coverage(found):

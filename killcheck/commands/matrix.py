@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from killcheck.commands.next_step import after_matrix
+from killcheck.commands.parts import part_of
 from killcheck.commands.saying import say
 
 if TYPE_CHECKING:
@@ -37,10 +38,8 @@ MONTH = 30
 
 def _part(planned: list[PlannedDrill], named: str) -> list[PlannedDrill]:
     """The K-th of N parts; all of them together are the whole."""
-    part, _, parts = named.partition("/")
-    if not (part.isascii() and part.isdigit() and parts.isascii() and parts.isdigit() and 1 <= int(part) <= int(parts)):
-        raise click.UsageError(f"--shard {named}: expected K/N, such as 1/8 to 8/8")
-    chosen = planned[int(part) - 1 :: int(parts)]
+    part, parts = part_of(named)
+    chosen = planned[part - 1 :: parts]
     if not chosen:
         raise click.UsageError(f"--shard {named}: the matrix has {len(planned)} cell(s), so this part is empty")
     return chosen

@@ -58,7 +58,9 @@ class Place(Struct, frozen=True):
     def start(self, shard: Shard, inherited: Sequence[int]) -> subprocess.Popen[bytes]:
         """Begin its drill."""
         words = [*shard.words(), *(self.cluster(shard) if shard.real else [])]
-        if self.fleet.in_bucket:
+        if shard.search is not None:
+            words += ["--known", str(self.work)]
+        elif self.fleet.in_bucket:
             words += ["--evidence", self.fleet.place(shard)]
         with (self.folder(shard) / "output.txt").open("wb") as out:
             return subprocess.Popen(
@@ -73,8 +75,12 @@ class Place(Struct, frozen=True):
             )
 
     def said(self, shard: Shard) -> str:
-        """The last line that its drill printed."""
+        """The last line that its drill printed; of a search, what it came to."""
         text = (self.folder(shard) / "output.txt").read_text(encoding="utf-8", errors="replace")
+        if shard.search is not None:
+            with suppress(ValueError, KeyError, TypeError):
+                found = json.loads(text[text.index("{") :])["explored"]
+                return f"{found['scenarios']} scenarios known, {len(found['minimal'])} set(s) of its own expose"
         return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
     def settle(self, key: str) -> bool:

@@ -18,8 +18,10 @@ from killcheck.spec.specfile.shape import fitted, one_document, read
 from killcheck.text.problems import Problem
 from killcheck.text.yamlfile import Document
 
-__all__ = ["EMBEDDED", "Fleet", "Shard", "load"]
+__all__ = ["EMBEDDED", "TREE", "Fleet", "Search", "Shard", "load"]
 
+#: What a search keeps, in its shard's folder.
+TREE = "tree.jsonl"
 #: The context of what is drilled on a cluster in its own process.
 EMBEDDED = "embedded"
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
@@ -38,6 +40,11 @@ class _Cluster(_Strict):
     labels: dict[str, str] = {}
 
 
+class _Explore(_Strict):
+    maxFaults: Annotated[int, Field(ge=1, le=5)] = 2
+    budget: Annotated[int, Field(ge=1)] = 500
+
+
 class _Path(_Strict):
     spec: _Word
     clusters: dict[str, str] = {}
@@ -46,6 +53,7 @@ class _Path(_Strict):
     layers: list[_Word] = []
     under: list[_Word] = []
     matrix: bool = False
+    explore: _Explore | None = None
     shards: Annotated[int, Field(ge=1, le=10_000)] = 1
 
 
@@ -59,10 +67,18 @@ class _Fleet(_Strict):
     paths: Annotated[list[_Path], Field(min_length=1)]
 
 
-class Shard(Struct, frozen=True):
-    """One drill command. ``key`` names it, in folders too. ``kubeconfig``: on this machine; ``secret``: in a Job.
+class Search(Struct, frozen=True):
+    """A search for sets of faults, in place of drills: how many at once, and how many scenarios a shard runs."""
 
-    ``part`` of ``parts``: which cells of a matrix are its own (both 1: all).
+    max_faults: int
+    budget: int
+
+
+class Shard(Struct, frozen=True):
+    """One drill command, or one search. ``key`` names it, in folders too. ``kubeconfig``: on this machine; ``secret``:
+    in a Job.
+
+    ``part`` of ``parts``: which cells of a matrix, or sets of faults, are its own (both 1: all).
     """
 
     key: str
@@ -77,6 +93,7 @@ class Shard(Struct, frozen=True):
     layers: tuple[str, ...] = ()
     under: tuple[str, ...] = ()
     matrix: bool = False
+    search: Search | None = None
     part: int = 1
     parts: int = 1
 
@@ -86,12 +103,23 @@ class Shard(Struct, frozen=True):
         return self.context != EMBEDDED
 
     def words(self) -> list[str]:
-        """The words of its drill after ``killcheck``; where its kubeconfig is, and its results go, is the caller's."""
-        found = ["drill", str(self.spec), "--quiet", *(["--on", self.context, "--yes"] if self.real else [])]
+        """Its words after ``killcheck``; where its kubeconfig is, and its results go, is the caller's."""
+        command = "drill" if self.search is None else "explore"
+        found = [command, str(self.spec), "--quiet", *(["--on", self.context, "--yes"] if self.real else [])]
         for option, values in (("--manifests", self.manifests), ("--layer", self.layers), ("--under", self.under)):
             found += [word for value in values for word in (option, str(value))]
         found += ["--exec", self.exec_mode] if self.exec_mode else []
         found += ["--matrix"] if self.matrix else []
+        if self.search is not None:
+            found += [
+                "--max-faults",
+                str(self.search.max_faults),
+                "--budget",
+                str(self.search.budget),
+                "--tree",
+                TREE,
+                "--json",
+            ]
         return found + (["--shard", f"{self.part}/{self.parts}"] if self.parts > 1 else [])
 
 
@@ -135,8 +163,15 @@ def _shards(file: Path, document: Document, said: _Fleet, number: int, path: _Pa
     chosen = [one for one in said.clusters if path.clusters.items() <= one.labels.items()]
     if not chosen:
         raise bad("clusters", f"no cluster has these labels: {path.clusters}")
-    if path.shards > 1 and not (path.matrix and all(one.context == EMBEDDED for one in chosen)):
-        raise bad("shards", "only a matrix on embedded clusters is cut: on a real one its drills take turns")
+    here = all(one.context == EMBEDDED for one in chosen)
+    if path.shards > 1 and not ((path.matrix or path.explore) and here):
+        raise bad("shards", "only a matrix or a search on embedded clusters is cut: on a real one drills take turns")
+    if path.explore and not here:
+        raise bad("explore", "faults are combined on embedded clusters: choose those by their labels")
+    if path.explore and path.matrix:
+        raise bad("explore", "an entry is a matrix or a search: make two of it")
+    if path.explore and "://" in said.results:
+        raise bad("explore", "a search keeps what it found in a folder: let results be one, or give --results")
     for one in chosen:
         if one.context != EMBEDDED and one.context not in kill_path.consent.contexts:
             raise bad("spec", f"{path.spec} gives no consent for {one.context}: name it under consent.contexts")
@@ -155,6 +190,7 @@ def _shards(file: Path, document: Document, said: _Fleet, number: int, path: _Pa
                 tuple(path.layers),
                 tuple(path.under),
                 path.matrix,
+                Search(path.explore.maxFaults, path.explore.budget) if path.explore else None,
                 part,
                 path.shards,
             )
@@ -162,7 +198,7 @@ def _shards(file: Path, document: Document, said: _Fleet, number: int, path: _Pa
 
 def _which(path: _Path) -> list[str]:
     """What tells other drills of the same kill path apart: results of those are none of these."""
-    said = [sorted(path.layers), sorted(path.under), path.matrix, path.exec]
+    said = [sorted(path.layers), sorted(path.under), path.matrix, path.exec, *(["explore"] if path.explore else [])]
     return [hashlib.sha256(repr(said).encode()).hexdigest()[:6]] if any(said) else []
 
 

@@ -6,6 +6,7 @@ from importlib import resources
 
 from rich.text import Text
 
+from killcheck.fleet.searches import SearchRow
 from killcheck.fleet.standing import Row, Standing
 from killcheck.history.words import ago
 from killcheck.reports.figures import money
@@ -27,7 +28,7 @@ def page(found: Standing) -> str:
     text = resources.files("killcheck.fleet").joinpath("fleet.html.j2").read_text(encoding="utf-8")
     style = resources.files("killcheck.reports").joinpath("report.css").read_text(encoding="utf-8")
     made = f"{datetime.fromtimestamp(found.now, UTC):%Y-%m-%d %H:%M UTC}"
-    rows = [{"row": row, "proven": _proven(row), "bad": _bad(row)} for row in found.rows]
+    rows = [{"row": row, "path": _path(row), "proven": _proven(row)} for row in found.rows]
     return environment.from_string(text).render(found=found, rows=rows, style=style, made=made)
 
 
@@ -43,24 +44,18 @@ def table(found: Standing, out: Screen) -> None:
     ]
     out.grid(fitting(_HEADERS, rows, out.width, right=frozenset({"at risk"})))
     for row in found.rows:
-        for line in _bad(row):
+        for line in row.lines:
             out.say(f"{row.shard.key}: {line}", hang=4)
 
 
-def _path(row: Row) -> str:
+def _path(row: Row | SearchRow) -> str:
+    if isinstance(row, SearchRow):
+        return f"{row.shard.kill_path}, sets of faults"
     part = f", part {row.shard.part} of {row.shard.parts}" if row.shard.parts > 1 else ""
     return row.shard.kill_path + part
 
 
-def _proven(row: Row) -> str:
+def _proven(row: Row | SearchRow) -> str:
+    if isinstance(row, SearchRow):
+        return "-"
     return "never" if row.unproven_s is None else ago(row.unproven_s)
-
-
-def _bad(row: Row) -> list[str]:
-    """What is not proven of it, and what could not be read."""
-    cells = [one for one in row.story.series if str(one.stand) not in ("proven", "accepted")]
-    told = [
-        f"{one.last.layer}, {one.under}: {one.stand}{f': {one.last.cause}' if one.last.cause else ''}" for one in cells
-    ]
-    changed = ["what is in hand is not what was drilled: drill again"] if row.changed else []
-    return [*changed, *told, *(f"passed over: {one}" for one in row.story.unreadable)]

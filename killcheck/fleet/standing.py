@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from killcheck.events import Event, Subjects, from_json
 from killcheck.fleet.file import Fleet, Shard
+from killcheck.fleet.searches import EXPLORED, NEVER, SearchRow, searches
 from killcheck.history.index import History, gather
 from killcheck.history.nights import Night
 from killcheck.history.places import Place, place_of
@@ -22,10 +23,7 @@ from killcheck.run.subjects import of_session
 from killcheck.text.values import replace
 from killcheck.verdict import EXIT_CODES
 
-__all__ = ["NEVER", "Row", "Standing", "code_of", "fresh", "standing"]
-
-#: The word of a shard that was never drilled, or of which no record is left.
-NEVER = "never drilled"
+__all__ = ["EXPLORED", "NEVER", "Row", "Standing", "code_of", "fresh", "standing"]
 
 
 class Row(Struct, frozen=True):
@@ -62,6 +60,17 @@ class Row(Struct, frozen=True):
         """At risk until its layers' next chance, where they stand exposed."""
         return self.story.at_risk_usd
 
+    @property
+    def lines(self) -> list[str]:
+        """What is not proven of it, and what could not be read."""
+        cells = [one for one in self.story.series if one.stand not in (Stand.PROVEN, Stand.ACCEPTED)]
+        told = [
+            f"{one.last.layer}, {one.under}: {one.stand}{f': {one.last.cause}' if one.last.cause else ''}"
+            for one in cells
+        ]
+        changed = ["what is in hand is not what was drilled: drill again"] if self.changed else []
+        return [*changed, *told, *(f"passed over: {one}" for one in self.story.unreadable)]
+
     def to_json(self) -> dict[str, Any]:
         """For JSON documents."""
         return {
@@ -87,7 +96,7 @@ class Standing(Struct, frozen=True):
 
     fleet: Fleet
     now: float
-    rows: tuple[Row, ...]
+    rows: tuple[Row | SearchRow, ...]
 
     @property
     def exit_code(self) -> int:
@@ -95,7 +104,7 @@ class Standing(Struct, frozen=True):
         words = {row.word for row in self.rows}
         if Stand.EXPOSED in words:
             return EXIT_CODES["exposed"]
-        return EXIT_CODES["proven" if words <= {Stand.PROVEN, Stand.ACCEPTED} else "inconclusive"]
+        return EXIT_CODES["proven" if words <= {Stand.PROVEN, Stand.ACCEPTED, EXPLORED} else "inconclusive"]
 
     @property
     def sentence(self) -> str:
@@ -121,7 +130,7 @@ class Standing(Struct, frozen=True):
         }
 
 
-_ORDER = (Stand.EXPOSED, NEVER, Stand.INCONCLUSIVE, Stand.STALE, Stand.ACCEPTED, Stand.PROVEN)
+_ORDER = (Stand.EXPOSED, NEVER, Stand.INCONCLUSIVE, Stand.STALE, Stand.ACCEPTED, EXPLORED, Stand.PROVEN)
 
 
 def standing(
@@ -140,7 +149,8 @@ def standing(
         last = story.nights[-1].run if story.nights else None
         return Row(shard, story, last is not None and not _same(fleet, shard, last, place))
 
-    rows = [row(one) for one in fleet.shards]
+    rows: list[Row | SearchRow] = [row(one) for one in fleet.shards if one.search is None]
+    rows += searches(fleet)
     rows.sort(key=lambda row: (_ORDER.index(row.word), -row.usd, row.shard.key))
     return Standing(fleet, now, tuple(rows))
 
@@ -149,10 +159,12 @@ def fresh(
     fleet: Fleet, shard: Shard, now: float, within_s: float, *, place: Callable[[str], Place] = place_of
 ) -> list[Night] | None:
     """The nights of a shard's last run, where that came to its end so short ago, and was of what is in hand; None: it
-    is to be drilled.
+    is to be drilled. A search goes on from what it kept, however old that is.
 
     Raises PlaceError, and what reading its spec and manifests does.
     """
+    if shard.search is not None:
+        return None
     found = _history(fleet, shard, None, place)
     ended = [night for night in found.nights if night.sealed and now - within_s <= night.at <= now]
     if not ended or not _same(fleet, shard, ended[-1].run, place):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import shlex
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -55,6 +56,10 @@ class Scenario(Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.layer} under {' + '.join(self.faults)}" if self.faults else self.layer
+
+    def part_of(self, parts: int) -> int:
+        """Which of so many parts of a search tries it, from 1 on: the same on every machine."""
+        return zlib.crc32(str(self).encode()) % parts + 1
 
     @property
     def replay(self) -> str:
@@ -174,7 +179,8 @@ class Covered(Struct, frozen=True):
 
 class Explored(Struct, frozen=True):
     """What a search found. ``minimal``: exposing sets of which no part exposes; ``left``: sets of each size that the
-    budget did not reach; ``unmodelled``: faults that were not tried; ``seconds``: of the wall."""
+    budget did not reach; ``unmodelled``: faults that were not tried; ``seconds``: of the wall. ``elsewhere``: sets of
+    each size that other parts of the search try, and have not yet: larger ones wait for them."""
 
     tried: int
     minimal: tuple[Found, ...]
@@ -190,6 +196,9 @@ class Explored(Struct, frozen=True):
     #: Whether times were asked for: how many scenarios that took, and how many sets the budget did not reach.
     timed: int = 0
     timeless: int = 0
+    elsewhere: dict[int, int] = {}
+    #: Which part of a search it is, of how many: a part tells its own sets alone.
+    part: tuple[int, int] = (1, 1)
 
     @property
     def rate(self) -> float:
@@ -199,8 +208,8 @@ class Explored(Struct, frozen=True):
     @property
     def complete_up_to(self) -> int | None:
         """The most faults at once of which every set was tried, or is known to hold one that exposes; None: not even
-        none. Faults that cannot be modelled count as not tried."""
-        if self.unmodelled:
+        none. Faults that cannot be modelled count as not tried. A part alone knows none."""
+        if self.unmodelled or self.part[1] > 1:
             return None
         doubtful = {len(one.scenario.faults) for one in self.inconclusive}
         found = None
@@ -218,6 +227,8 @@ class Explored(Struct, frozen=True):
             "inconclusive": [one.to_json(named) for one in self.inconclusive],
             "refused": self.refused,
             "left": {str(size): count for size, count in self.left.items() if count},
+            "part": list(self.part),
+            "elsewhere": {str(size): count for size, count in self.elsewhere.items()},
             "coverage": [one.to_json() for one in self.covered],
             "complete_up_to": self.complete_up_to,
             "timed": self.timed,

@@ -94,12 +94,15 @@ def explore(
     known: Mapping[Scenario, Found] | None = None,
     keep: Callable[[Found], None] = lambda found: None,
     times: bool = False,
+    part: tuple[int, int] = (1, 1),
 ) -> Explored:
     """Search; ``budget`` bounds the scenarios that are run, ``seconds`` is a clock, ``heard`` is told of progress.
 
     ``times``: with what is left of the budget, find when the faults of each minimal set have to be there, too.
 
     ``known``: what scenarios of an earlier search ended with, which are not run again; ``keep`` is given each that is.
+    ``part``: (K, N): of sets of two faults and more only the K-th of N parts is tried; sets larger than those that
+    other parts still have to try wait for them.
     Sizes come one after the other, over all layers; what is found does not depend on how many workers there are.
     Raises what reading the session raises.
     """
@@ -110,25 +113,33 @@ def explore(
     names, skipped = _names(session, chosen, only_faults)
     search = Search({name: LayerSearch(name, names[name]) for name in chosen}, names)
     covered: list[Covered] = []
+    left: dict[int, int] = {}
+    elsewhere: dict[int, int] = {}
     first = chosen[0] if chosen and kill_path.in_kubernetes else ""
     many = sum(len(names[name]) for name in chosen) > FEW
-    with _warm(session, first, rehearse=many), parallel.mortal_workers(workers) as pool:
+    with _workers(session, first, workers if budget else 0, rehearse=many) as pool:
         in_worker = partial(_one, pickle.dumps(session), many)
-        tries = _Tries(lambda new: _run(pool, in_worker, new, workers, keep), dict(known or {}), budget)
+        tries = _Tries(lambda new: _run(pool, in_worker, new, workers, keep), dict(known or {}), budget, part)
         for size in range(max_faults + 1):
             while take := tries.taken(search.wanted(size)):
                 for found in tries.ended(take):
                     search.note(found)
                     heard(search.tried, str(found.scenario))
-            left = Counter(one.layer for one in search.wanted(size))
-            covered += [layer.coverage(size, left[layer.name]) for layer in search.layers.values()]
+            open_ = search.wanted(size)
+            by_layer = Counter(one.layer for one in open_)
+            covered += [layer.coverage(size, by_layer[layer.name]) for layer in search.layers.values()]
+            own = sum(map(tries.own, open_))
+            left[size], elsewhere[size] = own, len(open_) - own
+            if elsewhere[size]:
+                break
         searched = tries.ran
-        minimal = _with_times(search.minimal, kill_path, tries) if times and kill_path.in_kubernetes else search.minimal
+        minimal = [one for one in search.minimal if tries.told(one.scenario)]
+        minimal = _with_times(minimal, kill_path, tries) if times and kill_path.in_kubernetes else minimal
     return Explored(
         search.tried,
         tuple(minimal),
-        tuple(search.doubtful),
-        {size: sum(one.left for one in covered if one.size == size) for size in range(max_faults + 1)},
+        tuple(one for one in search.doubtful if tries.told(one.scenario)),
+        left,
         tuple(sorted(skipped)),
         seconds() - began,
         workers,
@@ -137,20 +148,32 @@ def explore(
         tries.ran,
         tries.ran - searched,
         sum(one.when is None and bool(one.scenario.faults) for one in minimal) if times else 0,
+        {size: count for size, count in elsewhere.items() if count},
+        part,
     )
 
 
 class _Tries(Struct):
-    """What scenarios ended with, and how many more may be run. ``run``: runs some, in no order."""
+    """What scenarios ended with, and how many more may be run. ``run``: runs some, in no order. ``part``: whose."""
 
     run: Callable[[Sequence[Scenario]], Iterator[Found]]
     known: dict[Scenario, Found]
     budget: int
+    part: tuple[int, int] = (1, 1)
     ran: int = 0
+
+    def own(self, scenario: Scenario) -> bool:
+        """Whether this part tries it: each tries what all build on, and its share of the rest."""
+        return len(scenario.faults) < 2 or self.told(scenario)
+
+    def told(self, scenario: Scenario) -> bool:
+        """Whether this part tells of it: what all try is told by one."""
+        which, parts = self.part
+        return scenario.part_of(parts) == which
 
     def taken(self, wanted: Collection[Scenario]) -> list[Scenario]:
         """What is known already, and as many others as there is room for."""
-        new = [one for one in wanted if one not in self.known][: max(0, self.budget - self.ran)]
+        new = [one for one in wanted if one not in self.known and self.own(one)][: max(0, self.budget - self.ran)]
         taken = set(new)
         return [one for one in wanted if one in self.known or one in taken]
 
@@ -199,6 +222,16 @@ def _names(
     for name in chosen:
         found[name] += sorted(unmeant)
     return found, skipped
+
+
+@contextmanager
+def _workers(session: Session, layer: str, workers: int, *, rehearse: bool) -> Iterator[Any]:
+    """Processes that try scenarios; with none nothing is got ready."""
+    if not workers:
+        yield None
+        return
+    with _warm(session, layer, rehearse=rehearse), parallel.mortal_workers(workers) as pool:
+        yield pool
 
 
 @contextmanager

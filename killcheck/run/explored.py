@@ -7,7 +7,7 @@ such a file is not believed. What is kept of one spec and its manifests says not
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -22,7 +22,7 @@ from killcheck.text.files import opened, put
 from killcheck.text.jsontext import from_text
 from killcheck.version import __version__
 
-__all__ = ["Kept"]
+__all__ = ["Kept", "kept_elsewhere"]
 
 SCHEMA = "killcheck.explored/v2"
 SEAL = "seal"
@@ -43,19 +43,7 @@ class Kept(Struct):
         Raises SessionError where it is of something else or of another machine, and where there is no key; OSError.
         """
         head = _head(session)
-        lines = _lines(path) if path.exists() else []
-        if lines and {key: value for key, value in _object(lines[0]).items() if key != SEAL} != head:
-            raise SessionError(
-                f"{path}: it was kept of another spec, other manifests or by another killcheck: name another file"
-            )
-        sealed = _sealed(lines)
-        if lines and not sealed:
-            raise SessionError(
-                f"{path}: this machine did not seal it, so nothing in it is believed: name another file (machines "
-                f"with the same {VARIABLE} go on with each other's)"
-            )
-        found = [one for one in map(_found, sealed[1:]) if one is not None]
-        kept = cls(path, {one.scenario: one for one in found})
+        kept = cls(path, {one.scenario: one for one in _read(path, head)} if path.exists() else {})
         kept._begin([head, *map(_line, kept.known.values())])
         return kept
 
@@ -85,6 +73,44 @@ class Kept(Struct):
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def kept_elsewhere(places: Iterable[Path], session: Session) -> dict[Scenario, Found]:
+    """What other searches kept of this spec and these manifests: each a file, or a folder with some below it.
+
+    In a folder what is of something else is passed over. Raises SessionError for a file that is, or that this machine
+    did not seal; OSError.
+    """
+    head = _head(session)
+    trees = (file for place in places for file in (_trees(place, head) if place.is_dir() else [place]))
+    return {one.scenario: one for file in trees for one in _read(file, head)}
+
+
+def _trees(folder: Path, head: dict[str, Any]) -> Iterator[Path]:
+    for file in filter(Path.is_file, sorted(folder.rglob("*.jsonl"))):
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            if _bare(next(lines, "")) == head:
+                yield file
+
+
+def _read(path: Path, head: dict[str, Any]) -> list[Found]:
+    """The scenarios of a file. Raises SessionError where it is of something else or of another machine; OSError."""
+    lines = _lines(path)
+    if lines and _bare(lines[0]) != head:
+        raise SessionError(
+            f"{path}: it was kept of another spec, other manifests or by another killcheck: name another file"
+        )
+    sealed = _sealed(lines)
+    if lines and not sealed:
+        raise SessionError(
+            f"{path}: this machine did not seal it, so nothing in it is believed: name another file (machines "
+            f"with the same {VARIABLE} go on with each other's)"
+        )
+    return [one for one in map(_found, sealed[1:]) if one is not None]
+
+
+def _bare(line: str) -> dict[str, Any]:
+    return {key: value for key, value in _object(line).items() if key != SEAL}
 
 
 def _sealed(lines: Iterable[str]) -> list[dict[str, Any]]:

@@ -48,6 +48,20 @@ def test_each_kill_path_on_each_cluster_with_its_labels_is_a_shard(tmp_path):
     assert fleet.shards[3].words() == ["drill", two, "--quiet", "--exec", "host", "--matrix", "--shard", "2/3"]
 
 
+def test_a_search_is_cut_into_shards_too(tmp_path):
+    search = {"spec": "two/killcheck.yaml", "clusters": {"env": "desk"}, "explore": {"maxFaults": 3}, "shards": 2}
+    fleet = load(written(tmp_path, paths=[search], results="results"))
+    words = ["explore", f"{tmp_path}/two/killcheck.yaml", "--quiet", "--max-faults", "3", "--budget", "500"]
+    more = ["--tree", "tree.jsonl", "--json", "--shard"]
+    assert [one.words() for one in fleet.shards] == [[*words, *more, f"{part}/2"] for part in (1, 2)]
+    with pytest.raises(SpecError, match="let results be one"):
+        load(written(tmp_path, paths=[search]))
+    with pytest.raises(SpecError, match="a matrix or a search"):
+        load(written(tmp_path, paths=[{**search, "matrix": True}], results="results"))
+    with pytest.raises(SpecError, match="combined on embedded clusters"):
+        load(written(tmp_path, paths=[{**search, "clusters": {"env": "staging"}, "shards": 1}], results="results"))
+
+
 def test_other_drills_of_a_kill_path_have_results_of_their_own(tmp_path):
     """What was proven without a fault proves nothing of one that is added."""
     ways = [{}, {"under": ["suspended"]}, {"under": ["image-gone"]}, {"matrix": True}, {"layers": ["nightly-off"]}]
@@ -70,7 +84,7 @@ def test_other_drills_of_a_kill_path_have_results_of_their_own(tmp_path):
         ({"paths": [{"spec": "one/killcheck.yaml", "clusters": {"env": "prod"}}]}, "no cluster has these labels"),
         (
             {"paths": [{"spec": "one/killcheck.yaml", "matrix": True, "shards": 2}]},
-            "on a real one its drills take turns",
+            "on a real one drills take turns",
         ),
         ({"paths": [PATHS[0], PATHS[0]]}, "is named twice for"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import yaml
@@ -15,6 +16,9 @@ from killcheck.fleet.file import load
 from killcheck.fleet.standing import fresh
 from killcheck.kube.objects import format_time
 from killcheck.run.chain import Chain
+from killcheck.run.chosen import chosen
+from killcheck.run.combinations import Found, Scenario
+from killcheck.run.explored import Kept
 from killcheck.run.subjects import of_spec
 
 #: Seconds ago.
@@ -75,6 +79,35 @@ def reported(file, *more):
     document = json.loads(done.stdout)
     assert document["exit_code"] == done.exit_code
     return done.exit_code, {one["cluster"]: one["stand"] for one in document["shards"]}, document
+
+
+SEARCHES = {
+    "nothing kept": ({}, "never drilled", 3),
+    "all tried": ({(): "survived", ("suspended",): "survived"}, "explored", 0),
+    "some left": ({(): "survived"}, "inconclusive", 3),
+    "one exposes": ({(): "survived", ("suspended",): "exposed"}, "exposed", 1),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_the_parts_of_a_search_stand_as_one(world, name):
+    kept, word, code = SEARCHES[name]
+    shutil.copytree(fixtures.path("dead-man"), world.parent / "deploy")
+    path = {"spec": "deploy/killcheck.yaml", "under": ["suspended"], "explore": {"maxFaults": 1}, "shards": 2}
+    clusters = [{"name": "desk", "context": "embedded"}]
+    fleet = {**yaml.safe_load(world.read_text()), "clusters": clusters, "paths": [path]}
+    world.write_text(yaml.safe_dump(fleet))
+    one = load(world)
+    for number, (names, verdict) in enumerate(kept.items()):
+        folder = world.parent / "results" / one.shards[number % 2].key
+        folder.mkdir(parents=True)
+        with Kept.of(folder / "tree.jsonl", chosen(spec=one.shards[0].spec, on="embedded")) as tree:
+            tree(Found(Scenario("nightly-off", names), verdict, "it said so"))
+    found, stands, document = reported(world)
+    assert (found, stands) == (code, {"desk": word})
+    assert len(document["shards"]) == 1
+    page = CliRunner().invoke(main, ["fleet", "report", str(world)]).output
+    assert ("nightly-off under suspended: it said so" in page) is (word == "exposed")
 
 
 def test_each_stands_as_its_records_say(world):

@@ -15,7 +15,7 @@ from killcheck.commands.explore import _coverage, _named
 from killcheck.faults.timed import span
 from killcheck.run import explore as searching
 from killcheck.run.combinations import Found, Scenario
-from killcheck.run.explored import Kept
+from killcheck.run.explored import Kept, kept_elsewhere
 from killcheck.run.session import Session, SessionError
 
 NAMES = ["finalizer", "token-dead", "pool-floor", "image-gone", "suspended", "registry-unreachable"]
@@ -182,6 +182,40 @@ def test_it_goes_on_from_a_file(tmp_path):
     assert len(ran) == -(-whole.ran // 20)
     assert {one.scenario for one in found.minimal} == {one.scenario for one in whole.minimal}
     assert found.to_json()["coverage"] == whole.to_json()["coverage"]
+
+
+def _explored_in_parts(folder, worlds, parts, faults):
+    """Each part goes as far as it gets by what the others kept, round after round; returns what each round was."""
+    rounds = []
+    for _ in range(faults):
+        found = []
+        for part, world in enumerate(worlds, 1):
+            with Kept.of(folder / str(part) / "tree.jsonl", SESSION) as kept:
+                known = kept_elsewhere([folder], SESSION) | kept.known
+                found.append(world.search(known=known, keep=kept, part=(part, parts), max_faults=faults))
+        rounds.append(found)
+        if not any(one.elsewhere for one in found):
+            break
+    return rounds
+
+
+def test_its_parts_find_together_what_one_search_finds(tmp_path):
+    exposing = [{"finalizer"}, {"image-gone", "suspended"}, {"token-dead", "pool-floor", "registry-unreachable"}]
+    whole = World(exposing, layers=LAYERS).search(max_faults=3)
+    worlds = [World(exposing, layers=LAYERS) for _ in range(3)]
+    for part in (1, 2, 3):
+        (tmp_path / str(part)).mkdir()
+    rounds = _explored_in_parts(tmp_path, worlds, 3, 3)
+    assert rounds[0][0].elsewhere.keys() == {2}  # sets of three wait until those of two are known
+    together = World(exposing, layers=LAYERS).search(budget=0, known=kept_elsewhere([tmp_path], SESSION), max_faults=3)
+    assert together.to_json()["coverage"] == whole.to_json()["coverage"]
+    assert {one.scenario for one in together.minimal} == {one.scenario for one in whole.minimal}
+    assert not any(together.left.values())
+    told = [one.scenario for found in rounds[-1] for one in found.minimal]
+    assert sorted(told) == sorted(one.scenario for one in whole.minimal)  # each by one part alone
+    tried = [{one for one in world.asked if len(one.faults) > 1} for world in worlds]
+    assert all(tried)
+    assert not any(one & other for one, other in itertools.combinations(tried, 2))
 
 
 def test_what_is_kept_of_something_else_is_refused(tmp_path):
