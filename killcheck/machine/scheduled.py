@@ -96,12 +96,12 @@ class Scheduled(Struct, frozen=True):
     by: Path | None = None
     broken: str | None = None
     #: What of its line its machine takes otherwise than a shell would, in a sentence.
-    odd: str = ""
+    odd: str | None = None
     #: After how many seconds its unit stops it; None: never. Why nothing here lets its timer run, in half a sentence.
     limit_s: float | None = None
-    idle: str = ""
+    idle: str | None = None
     #: The calendar expression that nobody here understands, where it has such a one.
-    unclear: str = ""
+    unclear: str | None = None
     #: Its line as a shell would have it, where its machine takes less of it.
     meant: str = ""
     #: How many seconds after its time it may go off (``RandomizedDelaySec=``).
@@ -189,28 +189,28 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
         schedule, zone = when or (None, "")
         broken = broken or next(filter(None, (_absent(shlex.split(line), home) for line in lines)), None)
         broken = broken or _over(written) or _refused(calendars) or (_never(written) if _is_whole(file) else None)
-        odd = next(filter(None, map(_no_shell, lines)), "") or _late(written)
-        unclear = next((one for one in calendars if as_cron(one) is None), "")
+        odd = next(filter(None, map(_no_shell, lines)), None) or _late(written)
+        unclear = next((one for one in calendars if as_cron(one) is None), None)
         idle = _idle(file, written) or _passed_over([*written, *started], home)
         made = Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd, limit_s, idle, unclear)
         yield replace(made, late_s=_late_s(written))
 
 
-def _idle(timer: Path, written: list[tuple[str, str, str]]) -> str:
+def _idle(timer: Path, written: list[tuple[str, str, str]]) -> str | None:
     """Why nothing here lets a timer run: ``systemctl enable`` wants to be told what for, in ``[Install]``."""
     wanted = any(part == "Install" and key in ("WantedBy", "RequiredBy", "Also") for part, key, _ in written)
     if wanted or any(timer.parent.glob(f"*.*/{timer.name}")):
-        return ""
+        return None
     beside = (one for one in timer.parent.iterdir() if one != timer and one.is_file() and enclosed(one, timer.parent))
     if any(timer.name in text_of(one, errors="replace") for one in beside):
-        return ""
+        return None
     return f"{timer.name} has no [Install], and nothing beside it wants it: 'systemctl enable' does nothing"
 
 
-def _late(timer: list[tuple[str, str, str]]) -> str:
+def _late(timer: list[tuple[str, str, str]]) -> str | None:
     """By how much a timer may come after its time where that is hours, in a sentence (systemd.timer(5))."""
     if _late_s(timer) <= LATE_S:
-        return ""
+        return None
     value = [value for part, key, value in timer if (part, key) == ("Timer", "RandomizedDelaySec")][-1]
     return f"RandomizedDelaySec={value}: it fires up to so much after its time, and what it stops bills meanwhile"
 
@@ -228,13 +228,13 @@ def _refused(calendars: Sequence[str]) -> str | None:
     return told if told and all(why for _, why in wrong) else None
 
 
-def _passed_over(unit: Sequence[tuple[str, str, str]], home: Path) -> str:
+def _passed_over(unit: Sequence[tuple[str, str, str]], home: Path) -> str | None:
     """What a unit is passed over without: a file that nothing here lays down (systemd.unit(5), "Conditions")."""
     for part, key, value in unit:
         known = value.startswith(("!", "|", *_THERE)) or not value.startswith("/")
         if part == "Unit" and key in _CONDITIONS and not known and not _lies(home, value):
             return f"{key}={value} is not here: without it systemd passes the unit over, and calls that no failure"
-    return ""
+    return None
 
 
 def _lies(home: Path, path: str) -> bool:

@@ -40,7 +40,7 @@ class Sized(Struct, frozen=True):
     command: Command
     schedule: str
     time_zone: str
-    odd: str
+    odd: str | None
 
 
 def schedules(file: Path, limit_s: float) -> Iterator[Sized]:
@@ -80,10 +80,10 @@ def schedules(file: Path, limit_s: float) -> Iterator[Sized]:
             yield Sized(found[2], line, Command(argv, limit_s), fields["recurrence"], zone, odd)
 
 
-def _sizes(fields: Mapping[str, str], group: Mapping[str, str]) -> tuple[list[str], str]:
-    """(the options that say how many, what is odd about them)."""
+def _sizes(fields: Mapping[str, str], group: Mapping[str, str]) -> tuple[list[str], str | None]:
+    """(the options that say how many, what is odd about them, if anything)."""
     given = {name: fields[name] for name, _ in _SIZES if _NUMBER.fullmatch(fields.get(name, ""))}
-    odd, most = "", given.get("max_size", "")
+    odd, most = None, given.get("max_size", "")
     if fields.get("desired_capacity") == "-1" and most != "0":
         there = group.get("desired_capacity") or group.get("min_size") or "1"
         given["desired_capacity"] = there if _NUMBER.fullmatch(there) else "1"

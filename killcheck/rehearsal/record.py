@@ -211,9 +211,9 @@ class Beside(Struct, frozen=True):
     by: str = ""
     folder: str = ""
     read: tuple[tuple[str, ...], ...] = ()
-    odd: str = ""
+    odd: str | None = None
     limit_s: float | None = None
-    idle: str = ""
+    idle: str | None = None
     late_s: float = 0.0
 
 

@@ -148,15 +148,15 @@ def _labelled(rule: Rule, found: Vector) -> set[Labels]:
     return {frozenset((dict(labels) | own).items()) for labels in found} if own else set(found)
 
 
-def _indistinct(rule: Rule, expr: Expr, source: _Recorded, within_s: float) -> str:
-    """Why every evaluation of a rule that would hold fails; empty where none does."""
+def _indistinct(rule: Rule, expr: Expr, source: _Recorded, within_s: float) -> str | None:
+    """Why every evaluation of a rule that would hold fails; None: none does."""
     for at in _moments(rule, within_s):
         found = expr.evaluate(source, at - rule.offset_s)
         if rule.limit and len(found) > rule.limit:
             return f"its group's limit is {rule.limit}, and {len(found)} alerts are more: Prometheus drops them all"
         if _failed(rule, found):
             return "its labels make several alerts the same, which Prometheus refuses"
-    return ""
+    return None
 
 
 def _always(expr: Expr, source: _Recorded) -> bool:
