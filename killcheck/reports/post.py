@@ -54,7 +54,18 @@ def _send(url: str, body: bytes, kind: str) -> None:
         with urllib3.PoolManager(timeout=TIMEOUT_S) as pool:
             answer = pool.request("POST", url, body=body, headers={"Content-Type": kind}, retries=retries)
     except urllib3.exceptions.HTTPError as error:
-        raise PostError(f"{parts.hostname}: no answer ({type(error).__name__})") from None
+        raise PostError(f"{parts.hostname}: no answer ({_why(error)}): mend its URL, or the way there") from None
     if not 200 <= answer.status < 300:
         said = " ".join(answer.data[:200].decode("utf-8", "replace").split())
         raise PostError(f"{parts.hostname}: HTTP {answer.status} {said}".rstrip())
+
+
+def _why(error: BaseException) -> str:
+    """What the system said, without a URL."""
+    said: BaseException | None = error
+    while said is not None:
+        if isinstance(said, OSError) and said.strerror:
+            return said.strerror.lower()
+        said = getattr(said, "reason", None) or said.__cause__ or said.__context__
+        said = said if isinstance(said, BaseException) else None
+    return type(error).__name__

@@ -73,23 +73,31 @@ def markdown(story: RunStory, comparison: Comparison | None = None) -> str:
 
 
 def slack(story: RunStory) -> dict[str, Any]:
-    """The body to post to a Slack-compatible incoming webhook."""
+    """The body to post to a Slack-compatible incoming webhook: what to mend first, then what proves nothing."""
     title = f"killcheck: {story.started.kill_path} on {story.started.cluster}: {headline(story)}"
-    bad = [drill for drill in story.drills if drill.standing not in ("survived", "covered", "accepted")]
+    causes = mend.first(drill.result for drill in story.drills if drill.result)
+    unsure = [drill for drill in story.drills if drill.standing not in ("survived", "covered", "accepted", "exposed")]
     blocks = [
         {"type": "header", "text": {"type": "plain_text", "text": title[:HEADER_LIMIT]}},
         _section(_escape(sentence(story))),
+        *(_section(_mend(one)) for one in causes[: mend.HANDFUL]),
     ]
-    for drill in bad[:10]:
-        why = _why(drill)
-        remedy = f"\n_{_escape(drill.result['remedy'])}_" if drill.result.get("remedy") else ""
-        blocks.append(_section(f"*{_escape(drill.name)}*: {drill.verdict}\n{_escape(why)}{remedy}"))
-    if len(bad) > 10:
-        blocks.append(_section(f"... and {len(bad) - 10} more"))
-    notes = rests.of_run(story)
-    if notes:
-        blocks.append(_section("\n".join(["Rests on:", *(f"- {_escape(note)}" for note in notes)])))
+    if left := mend.rest(causes):
+        blocks.append(_section(_escape(left)))
+    blocks += [_section(f"*{_escape(drill.name)}*: {drill.verdict}\n{_escape(_why(drill))}") for drill in unsure[:10]]
+    if len(unsure) > 10:
+        blocks.append(_section(f"... and {len(unsure) - 10} more"))
+    if notes := rests.of_run(story):
+        more = [f"... and {len(notes) - 10} more: see the report"] if len(notes) > 10 else []
+        blocks.append(_section("\n".join(["Rests on:", *(f"- {_escape(note)}" for note in notes[:10]), *more])))
     return {"text": _escape(f"{title}. {sentence(story)}"), "blocks": blocks}  # it is read for mentions, too
+
+
+def _mend(one: mend.Mend) -> str:
+    """What one change would mend: a drill's name, or how many there are."""
+    whose = one.drills[0] if len(one.drills) == 1 else f"{len(one.drills)} drills"
+    remedy = f"\n_{_escape(one.remedy)}_" if one.remedy else ""
+    return f"*{_escape(whose)}*: exposed, {money(one.usd)}\n{_escape(one.cause)}{remedy}"
 
 
 def _row(drill: DrillStory) -> str:

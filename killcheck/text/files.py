@@ -44,7 +44,7 @@ def enclosed(file: Path, folder: Path) -> bool:
 def text_of(file: Path | str, encoding: str = "utf-8", *, errors: str = "strict") -> str:
     """The text of a file, its lines ended by ``\\n``. ``errors``: as ``bytes.decode`` has it.
 
-    Raises OSError, EFBIG where it is longer than :data:`LONGEST`, EPIPE for a named pipe that nobody writes to, and
+    Raises OSError, EFBIG where it is longer than :data:`LONGEST`, ENXIO for a named pipe that nobody writes to, and
     UnicodeDecodeError. Read and decoded in one piece: as text, a folder of CustomResourceDefinitions takes four times
     as long.
     """
@@ -95,7 +95,7 @@ def _at_once(file: str, flags: int) -> int:
 
 
 def _begun(descriptor: int, about: os.stat_result, file: Path | str) -> bytes:
-    """The first byte of a pipe, where it took that to see that somebody writes to it. Raises OSError, EPIPE: nobody."""
+    """The first byte of a pipe, where it took that to see that somebody writes to it. Raises OSError, ENXIO: nobody."""
     first: bytes | None = b""
     if stat.S_ISFIFO(about.st_mode):
         waiting = select.poll()
@@ -168,7 +168,7 @@ def put(file: Path, text: str) -> None:
 
 
 def add_to(file: Path, text: str) -> None:
-    """Write after what is in a file. Raises OSError, EPIPE for a named pipe that nobody reads."""
+    """Write after what is in a file. Raises OSError, ENXIO for a named pipe that nobody reads."""
     with open(file, "a", encoding="utf-8", errors="replace", opener=_heard) as end:
         end.write(text)
 
@@ -191,7 +191,7 @@ def _heard(file: str, flags: int) -> int:
 
 def _alone(does: str, file: Path | str) -> OSError:
     why = f"is a pipe that nobody {does}, after {_OTHER_END_MS / 1000:g} s: name a file, or start who does"
-    return OSError(errno.EPIPE, why, os.fspath(file))
+    return OSError(errno.ENXIO, why, os.fspath(file))
 
 
 def _instead(end: Path, content: bytes) -> None:

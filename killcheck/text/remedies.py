@@ -30,7 +30,9 @@ def of_all(remedies: list[str]) -> str:
     if common == MACHINES:
         return f"add {MACHINES}{_OWN}"
     its = dict.fromkeys(found.removeprefix("and ") for one in remedies for found in _ITS.findall(one))
-    return f"add {ANOTHER}. For all of these it {'; '.join(map(_as_verb, its))}" if its else f"add {ANOTHER}"
+    does = [_as_verb(words) for words in its]
+    listed = " and ".join(filter(None, [", ".join(does[:-1]), *does[-1:]]))
+    return f"add {ANOTHER}. One that helps with all of these {listed}" if does else f"add {ANOTHER}"
 
 
 def _as_verb(words: str) -> str:

@@ -83,7 +83,10 @@ def test_what_one_change_mends_is_told_once_and_beyond_a_handful_counted():
     )
     assert [(one.usd, len(one.drills)) for one in causes[:3]] == [(18.0, 2), (2.0, 1), (1.0, 1)]
     assert causes[0].cause == "2 causes, such as token-dead"
-    assert causes[0].remedy == f"{second}. For all of these it has an identity of its own; acts from elsewhere"
+    assert (
+        causes[0].remedy
+        == f"{second}. One that helps with all of these has an identity of its own and acts from elsewhere"
+    )
     assert rest(causes) == "and 2 more, $2.00, 2 drill(s): each says its remedy"
 
 
