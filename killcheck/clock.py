@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVarTuple
 
 __all__ = ["Hold", "Loop", "Timer", "VirtualLoop", "WallLoop", "wall_now", "wall_seconds"]
 
@@ -28,6 +28,8 @@ __all__ = ["Hold", "Loop", "Timer", "VirtualLoop", "WallLoop", "wall_now", "wall
 #: by how much longer each time that it is not, and at the most. A look costs as much processor time as a millisecond's
 #: work; what has worked for long works on, and whoever asks the cluster something wakes the loop by that.
 HOLD_POLL_S, HOLD_POLL_GROWTH, HOLD_POLL_MOST_S = 0.001, 1.25, 0.006
+#: What a callback is called with.
+_Args = TypeVarTuple("_Args")
 
 
 def wall_now() -> datetime:
@@ -126,7 +128,7 @@ class Loop(ABC):
         """Let time pass until ``until`` (monotonic seconds; None: for ever) or until woken; lock held."""
 
     # -- scheduling ----------------------------------------------------------------------------------------
-    def call_soon(self, fn: Callable[..., object], *args: Any) -> Timer:
+    def call_soon(self, fn: Callable[[*_Args], object], *args: *_Args) -> Timer:
         """Run ``fn(*args)`` at this same moment, after what is already due."""
         with self.lock:
             timer = Timer(self.monotonic(), next(self._seq), fn, args)
@@ -137,7 +139,7 @@ class Loop(ABC):
     #: Thread-safe by the same token: the name says that the caller is another thread.
     post = call_soon
 
-    def call_at(self, when: float, fn: Callable[..., object], *args: Any) -> Timer:
+    def call_at(self, when: float, fn: Callable[[*_Args], object], *args: *_Args) -> Timer:
         """Run ``fn(*args)`` at monotonic second ``when`` (at once if that has passed)."""
         with self.lock:
             timer = Timer(when, next(self._seq), fn, args)
@@ -145,11 +147,11 @@ class Loop(ABC):
             self._wake.notify_all()
             return timer
 
-    def call_later(self, delay_s: float, fn: Callable[..., object], *args: Any) -> Timer:
+    def call_later(self, delay_s: float, fn: Callable[[*_Args], object], *args: *_Args) -> Timer:
         """Run ``fn(*args)`` in ``delay_s`` seconds."""
         return self.call_at(self.monotonic() + max(0.0, delay_s), fn, *args)
 
-    def call_at_time(self, when: datetime, fn: Callable[..., object], *args: Any) -> Timer:
+    def call_at_time(self, when: datetime, fn: Callable[[*_Args], object], *args: *_Args) -> Timer:
         """Run ``fn(*args)`` when :meth:`now` reaches ``when``."""
         return self.call_later((when - self.now()).total_seconds(), fn, *args)
 

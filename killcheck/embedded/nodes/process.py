@@ -319,7 +319,9 @@ class HostProcess(HostContainer):
         """A stand-in of killcheck's own runs: what was seen rests on it."""
         self.loop.call_soon(
             self.runtime.assume,
-            f"this machine has no {name}: killcheck's own stand-in made the requests that the image's {name} would",
+            Assumption(
+                f"this machine has no {name}: killcheck's own stand-in made the requests that the image's {name} would"
+            ),
         )
 
     def signalled(self) -> None:
