@@ -393,6 +393,13 @@ class Kube:
                 yield Resource(group, version, entry["name"], entry["kind"], bool(entry["namespaced"]))
 
     # -- inside --------------------------------------------------------------------------------------------
+    def serves(self, resource: Resource) -> bool:
+        """Whether the server has a resource, which everybody may ask. Raises KubeError where it does not say."""
+        try:
+            return any(one.plural == resource.plural for one in self.resources(resource.api_version))
+        except NotFound:
+            return False
+
     def _query(self, dry_run: bool) -> dict[str, str]:
         query = {"fieldManager": self.field_manager}
         if dry_run:

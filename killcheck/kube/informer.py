@@ -8,7 +8,7 @@ from typing import Literal
 
 from killcheck.clock import Loop, Timer
 from killcheck.kube.client import Closer, Kube, WatchEvent
-from killcheck.kube.errors import Expired, KubeError, NotFound
+from killcheck.kube.errors import Expired, Forbidden, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, key_of
 from killcheck.kube.resources import Resource
 
@@ -70,8 +70,9 @@ class Informer:
         """List now (raises KubeError if that fails), then watch."""
         try:
             self._list()
-        except NotFound:
-            if not self.optional:
+        except (NotFound, Forbidden) as error:
+            # Rights are asked about before what is served: who has none to what is not there is told 403, not 404.
+            if not self.optional or (isinstance(error, Forbidden) and self.kube.serves(self.resource)):
                 raise
             self.absent = True
             self.synced = True

@@ -317,13 +317,18 @@ def _patch(kube: Kube, path: str, patch: Obj, found: Obj) -> Obj:
     return kube.call("PATCH", path, query=query, body=patch | {"metadata": meta}, headers=headers).body  # type: ignore[no-any-return]
 
 
-def _give_back(kube: Kube, undo: Undo, found: Obj) -> None:
+def _give_back(kube: Kube, undo: Undo, found: Obj, tries: int = 3) -> None:
     """Its fields to whoever had them; where that is refused, they hold what they held all the same."""
     entries = as_before(found, undo.owners, kube.field_manager) if undo.owners else None
     if entries is None:
         return
     try:
         _patch(kube, undo.path, {"metadata": {"managedFields": entries}}, found)
+    except Conflict:  # its controller has written its status already
+        now = _find(kube, undo.path)
+        if not tries or now is None or uid_of(now) != uid_of(found):
+            raise
+        _give_back(kube, undo, now, tries - 1)
     except PASSING:
         raise
     except ApiError:

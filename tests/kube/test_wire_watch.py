@@ -13,7 +13,7 @@ from https_server import Break, HttpsServer, Reply, Seen, Stream
 
 from killcheck.clock import VirtualLoop, WallLoop
 from killcheck.kube import resources as r
-from killcheck.kube.client import Answer, Closer, Kube, WatchEvent
+from killcheck.kube.client import Answer, Closer, Kube, Transport, WatchEvent
 from killcheck.kube.errors import Expired, Forbidden, KubeError, Unreachable
 from killcheck.kube.informer import Informer
 from killcheck.kube.objects import Obj, name_of
@@ -287,3 +287,27 @@ def test_quiet_watches_follow_each_other_without_a_gap() -> None:
     assert len(hasty.opened) < 100, "a server that hangs up at once is not asked in a hurry"
     for informer in informers:
         informer.stop()
+
+
+@pytest.mark.parametrize(
+    ("served", "absent"), [(["nodepools", "nodeclaims"], False), (["nodepools"], True), (None, True)]
+)
+def test_what_is_not_served_is_absent_also_where_it_may_not_be_listed(served, absent):
+    """Rights come first on an API server: an account without any to a resource that is not there is told 403."""
+
+    class Refusing(Transport):
+        def request(self, method, path, query, body, headers):
+            if path.endswith("/nodeclaims"):
+                return Answer(403, {"reason": "Forbidden", "message": "cannot list resource nodeclaims"})
+            if served is None:
+                return Answer(
+                    404, {"reason": "NotFound", "message": "the server could not find the requested resource"}
+                )
+            return Answer(200, {"resources": [{"name": one, "kind": one, "namespaced": False} for one in served]})
+
+    informer = Informer(Kube(Refusing()), VirtualLoop(datetime(2026, 1, 15, tzinfo=UTC)), r.NODECLAIMS, optional=True)
+    if absent:
+        assert informer.start().absent
+    else:
+        with pytest.raises(Forbidden):
+            informer.start()
