@@ -10,12 +10,12 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from killcheck.probes.base import Finding, Probe, Severity, merge_patch
-from killcheck.probes.schedules import period_s
+from killcheck.probes.schedules import A_NIGHT, period_s, schedule_of
 from killcheck.probes.world import World, namespace_or_default
 
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
-from killcheck.spec.killpath import LayerType
+from killcheck.spec.killpath import Layer, LayerType
 from killcheck.text import lazy_re
 
 __all__ = ["ScheduleTrap"]
@@ -48,6 +48,7 @@ class ScheduleTrap(Probe):
                 yield self._turned_round(world, obj, str(zone), signed)
             if layer.type is LayerType.DEAD_MAN:
                 yield from self._clocks(world, obj, schedule)
+                yield from self._seldom(world, layer, obj)
             yield from self._late(world, obj)
 
     def _turned_round(self, world: World, obj: Obj, zone: str, signed: re.Match[str]) -> Finding:
@@ -87,6 +88,24 @@ class ScheduleTrap(Probe):
                 also=[(obj, ("spec", "timeZone"))],
             )
 
+    def _seldom(self, world: World, layer: Layer, obj: Obj) -> Iterable[Finding]:
+        """Nights on which no layer of the same targets fires, told once of all of them."""
+        beside = [one for one in world.kill_path.layers if set(one.covers) & set(layer.covers)]
+        known = {one.name: schedule_of(job) for one, job in world.schedules}
+        schedules = [known.get(one.name) for one in beside]
+        if beside[0].name != layer.name or None in schedules:
+            return
+        moments = sorted({at for one in schedules if one for at in one.of_a_year(world.now)})
+        gaps = [(later - earlier, earlier) for earlier, later in pairwise(moments)]
+        gap, since = max(gaps, key=lambda one: one[0], default=(timedelta(), world.now))
+        if gap > A_NIGHT:
+            message = (
+                f"up to {gap / timedelta(hours=1):.0f} h pass without a firing, from {since:%a %Y-%m-%d %H:%M} UTC for "
+                "one: what is turned on then bills until the next"
+            )
+            severity: Severity = "warning" if gap > _DAYS_OFF else "note"
+            yield self.finding(world, obj, ("spec", "schedule"), message, remedy=_NIGHTLY, severity=severity)
+
     def _late(self, world: World, obj: Obj) -> Iterable[Finding]:
         path = ("spec", "startingDeadlineSeconds")
         limit, period = dig(obj, *path), period_s(obj, world.now)
@@ -123,6 +142,9 @@ _UNREAD = {
     "timeZone": "Name a zone of the tz database (Europe/Berlin), or use Etc/UTC.",
     "schedule": 'Write the five fields of cron ("0 3 * * *": every night at three).',
 }
+_NIGHTLY = "Fire every night: one that finds nothing on costs nothing."
+#: A weekend with a day off before or after it.
+_DAYS_OFF = timedelta(days=4, hours=2)
 _LATER = "Set startingDeadlineSeconds: 3600."
 #: Seconds that a control plane may take until another of its controllers has the lease, or an API server is back.
 _FAILOVER_S = 60

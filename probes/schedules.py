@@ -8,7 +8,10 @@ from itertools import pairwise
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
 
-__all__ = ["period_s", "schedule_of", "shortest_gap_s"]
+__all__ = ["A_NIGHT", "period_s", "schedule_of", "shortest_gap_s"]
+
+#: A day, and what a change of the clocks or another hour at weekends adds to it.
+A_NIGHT = timedelta(hours=30)
 
 
 def schedule_of(cron_job: Obj) -> Schedule | None:

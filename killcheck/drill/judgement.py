@@ -90,6 +90,7 @@ class Judged(Watched):
         self._keep_ledger(hand)
         if hand.layer == self.layer.name:
             self._refuse_belied()
+            self._note_other_nights()
             return self._result(
                 Verdict.SURVIVED, f"{self.layer.name} turned the GPUs off: {hand.evidence}", off_by=hand.layer
             )
@@ -133,6 +134,18 @@ class Judged(Watched):
         cause = f"{forecast.never}: pulled by hand it turned the GPUs off, and nothing ever pulls it"
         return self._result(
             Verdict.EXPOSED, cause, off_by=hand.layer, stuck_at="triggered", cause=cause, remedy=forecast.remedy
+        )
+
+    def _note_other_nights(self) -> None:
+        """That nights go by in which neither it fires, nor another layer of its targets."""
+        forecast = self._layer_run.forecast()
+        others = [run.forecast() for run in self._bystanders.runs.values()]
+        if forecast is None or forecast.nightly or any(one is None or one.nightly for one in others):
+            return
+        gap_h = (forecast.longest_gap_s or 0.0) / 3600.0
+        usd = f", ${self._usd_per_hour * gap_h:,.0f} at most" if self._usd_per_hour else ""
+        self._note(
+            f"up to {gap_h:.0f} h pass between two firings: what is turned on after one bills until the next{usd}"
         )
 
     def _keep_ledger(self, hand: Attribution) -> None:

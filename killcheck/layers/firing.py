@@ -28,6 +28,8 @@ FIRINGS = 2000
 SHORT_DEADLINE_S = 600.0
 #: How late a controller may be before a slot without a Job counts as missed, in seconds.
 LATE_S = 900.0
+#: The longest stretch, in seconds, between two firings of what fires every night (clocks change; weekends are later).
+NIGHTLY_S = 30 * 3600.0
 #: The stretch, in seconds, up to which a change of the clocks does nothing to a schedule.
 HOURLY_S = 3600.0
 
@@ -45,6 +47,11 @@ class Forecast(Struct, frozen=True):
     clocks: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     longest_gap_s: float | None = None
+
+    @property
+    def nightly(self) -> bool:
+        """Whether no night goes by without a firing, as far as its schedule says."""
+        return not self.never and (self.longest_gap_s is None or self.longest_gap_s <= NIGHTLY_S)
 
     def to_json(self) -> dict[str, Any]:
         """As the result document has it (``schedule`` of a drill)."""

@@ -254,3 +254,11 @@ def test_the_night_before_the_longest_pause_is_drilled(tmp_path: Path) -> None:
     result = _drilled(_path(tmp_path / "path", OFF, {"schedule": "0 21 * * 1-5"}, beside=[saturday]))
     assert str(result.verdict) == "exposed", result.why
     assert "CronJob speech/weekend put a pod on 1 GPU(s) itself" in result.cause
+
+
+def test_nights_without_a_firing_are_told_with_their_dollars(tmp_path: Path) -> None:
+    result = _drilled(_path(tmp_path / "path", OFF, {"schedule": "0 21 * * 5"}))
+    assert str(result.verdict) == "survived", result.why
+    assert any(
+        note.startswith("up to 168 h pass between two firings") and note.endswith("at most") for note in result.notes
+    )

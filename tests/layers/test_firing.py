@@ -50,6 +50,9 @@ def test_the_next_firing_and_the_longest_stretch_without_one():
     weekdays = forecast("30 19 * * 1-5", "Europe/Berlin")
     assert weekdays.next == datetime(2026, 1, 15, 18, 30, tzinfo=UTC)
     assert weekdays.longest_gap_s == 73 * 3600  # a weekend, and the hour that autumn gives back
+    assert not weekdays.nightly
+    assert forecast("30 19 * * *", "Europe/Berlin").nightly
+    assert not forecast("0 0 31 2 *", "").nightly
 
 
 @pytest.mark.parametrize(

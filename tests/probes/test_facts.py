@@ -206,6 +206,19 @@ def test_a_late_firing_is_a_warning_where_a_failover_makes_it_late(objects, limi
     assert [f.severity for f in _found(objects, "schedule-trap")] == [severity]
 
 
+@pytest.mark.parametrize(
+    ("schedule", "hours", "severity"),
+    [("0 20 * * *", 0, None), ("0 20 * * 1-5", 72, "note"), ("0 20 * * 5", 168, "warning"), ("0 */6 * * *", 0, None)],
+)
+def test_nights_without_a_firing_are_told(objects, schedule, hours, severity):
+    _cron_job(objects)["spec"] |= {"schedule": schedule, "timeZone": "Etc/UTC"}
+    found = _found(objects, "schedule-trap")
+    assert [(f.severity, f"up to {hours} h pass" in f.message) for f in found] == ([(severity, True)] if hours else [])
+    nightly = copy.deepcopy(_cron_job(objects))
+    nightly["metadata"]["name"], nightly["spec"]["schedule"] = "gpu-night-guard", "30 23 * * *"
+    assert not _found([*objects, nightly], "schedule-trap")
+
+
 def test_a_role_that_is_not_there_is_the_remedy(objects):
     binding = next(obj for obj in objects if obj["kind"] == "RoleBinding")
     binding["roleRef"]["name"] = "gpu-off"
