@@ -115,11 +115,13 @@ class Bystanders:
         schedule went undisturbed and says nothing about the fault.
         """
         claims: dict[str, str | None] = {}
+        timeline = self.stage.timeline
+        since = timeline.start if self.stage.sabotaged and timeline is not None else None
         if own.signs(writer):
-            claims[self.drilled.name] = own.acted(zero_at) or (None if altered else own.also_acted(zero_at))
+            claims[self.drilled.name] = own.acted(zero_at) or (None if altered else own.also_acted(zero_at, since))
         for name, run in self.runs.items():
             if run.signs(writer):
-                claims[name] = run.acted(zero_at) or run.also_acted(zero_at)
+                claims[name] = run.acted(zero_at) or run.also_acted(zero_at, since)
         shown = {name: evidence for name, evidence in claims.items() if evidence}
         if len(shown) == 1:
             ((name, evidence),) = shown.items()
@@ -137,6 +139,9 @@ class Bystanders:
             return Attribution(
                 "", f"{own.also_acted(zero_at)} - which the fault, set on this drill's own Job, did not reach"
             )
+        for run in (own, *self.runs.values()) if since is not None else ():
+            if run.signs(writer) and (early := run.also_acted(zero_at)):
+                return Attribution("", f"{early} - which had begun before the faults were there")
         hand = f" (field manager {writer})" if writer else ""
         who = " or ".join([self.drilled.name, *self.runs])
         return Attribution("", f"the GPUs went off{hand}, but nothing shows that {who} did it")

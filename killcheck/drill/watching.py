@@ -115,7 +115,7 @@ class Watched:
         self.id = identity(layer, [fault.name for fault in faults])
         self._sink = sink
         self.scene = Scene(cluster, kill_path, self._changed, namespaces=_namespaces(layer), layer=layer)
-        self.stage = Stage(cluster, kill_path, self.scene, journal, run, tell=self._note)
+        self.stage = Stage(cluster, kill_path, self.scene, journal, run, tell=self._note, sabotaged=bool(faults))
         self.witnesses = Witnesses(cluster, kill_path, layer, self.scene)
         self.runner: LayerRun | None = None
         self.bystanders: Bystanders | None = None

@@ -98,8 +98,18 @@ class Place(Struct, frozen=True):
         return False
 
 
+#: A Python that cannot even begin ends with 1, which would be *exposed*.
+_START = f"""
+try:
+    from killcheck.cli import run
+except Exception as error:
+    import sys
+    print(f"killcheck: it does not start: {{error!r}}", file=sys.stderr)
+    sys.exit({EXIT_CODES["unfinished"]})
+run()
+"""
 #: Nothing of the folder that it works in is imported.
-_KILLCHECK = [sys.executable, "-P", "-c", "from killcheck.cli import run; run()"]
+_KILLCHECK = [sys.executable, "-P", "-c", _START]
 
 
 class Drilling(Struct):

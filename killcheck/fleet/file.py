@@ -173,7 +173,7 @@ def _shards(file: Path, document: Document, said: _Fleet, number: int, path: _Pa
     if path.explore and "://" in said.results:
         raise bad("explore", "a search keeps what it found in a folder: let results be one, or give --results")
     for one in chosen:
-        if one.context != EMBEDDED and one.context not in kill_path.consent.contexts:
+        if one.context != EMBEDDED and not kill_path.consent.allows_context(one.context):
             raise bad("spec", f"{path.spec} gives no consent for {one.context}: name it under consent.contexts")
         for part in range(1, path.shards + 1):
             key = ".".join([one.name, re.sub(r"[^a-z0-9-]+", "-", kill_path.name.lower()), *_which(path)])

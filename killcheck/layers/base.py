@@ -153,6 +153,8 @@ class Stage(Struct):
     slot: datetime | None = None
     #: What a scaler's modelled triggers read from the trigger on; None: still what they read before it.
     reading: str | None = "0"
+    #: Something is sabotaged: what began before the trigger was pulled says nothing about it.
+    sabotaged: bool = False
     #: The field manager as which a fault lights targets again; empty: none does.
     rival: str = ""
     #: Told what is waited for, a sentence.
@@ -264,8 +266,11 @@ class LayerRun(ABC):
         """Whether a zero written by that field manager can be this layer's; an executor can sign as anything else."""
         return writer is None or not is_controller(writer)
 
-    def also_acted(self, zero_at: datetime) -> str | None:
-        """Evidence that the layer acted at that moment by a firing of its own that this drill did not make."""
+    def also_acted(self, zero_at: datetime, since: datetime | None = None) -> str | None:
+        """Evidence that the layer acted at that moment by a firing of its own that this drill did not make.
+
+        ``since``: only by one that began from then on.
+        """
         return None
 
     def explain(self, stuck_at: str) -> Explanation | None:

@@ -181,10 +181,12 @@ class CommandLayer(LayerRun):
             if other.command is not None and set(other.covers) & set(self.layer.covers)
         )
 
-    def also_acted(self, zero_at: datetime) -> str | None:
+    def also_acted(self, zero_at: datetime, since: datetime | None = None) -> str | None:
         """The layer's own timer, where its doing can be seen; where not, that it went off just then."""
         last_on = [count.asked for count in self.stage.scene.census.last_on.values()]
         for fired in firings(self.stage, self.layer, max(last_on, default=zero_at), zero_at):
+            if since is not None and (fired.begun if isinstance(fired, Ran) else fired) < since:
+                continue
             if isinstance(fired, Ran):
                 found = effect_of(self.stage, fired, zero_at)
                 if found:

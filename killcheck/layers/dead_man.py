@@ -96,8 +96,8 @@ class DeadMan(LayerRun):
         self._inits: set[tuple[datetime, str]] = set()
         #: (pod, container) whose log was taken while it ran: it is read again.
         self._unfinished: set[tuple[str, str]] = set()
-        #: When executors of the schedule's own firings started, and when they ended well: (start, end or None) by pod.
-        self._own_firings: dict[str, tuple[datetime, datetime | None]] = {}
+        #: Of the schedule's own firings, by pod: when the executor started, when it ended well, when its Job was made.
+        self._own_firings: dict[str, tuple[datetime, datetime | None, datetime]] = {}
 
     # -- before --------------------------------------------------------------------------------------------
     def prepare(self) -> None:
@@ -377,7 +377,9 @@ class DeadMan(LayerRun):
                     self._own_firings.pop(uid_of(pod), None)
                     continue
                 end = parse_time(ended["finishedAt"]) if ended else None
-                self._own_firings[uid_of(pod)] = (parse_time(begun), end)
+                job = self.stage.scene.jobs.get((controller_of(pod) or {}).get("name", ""), self.ref.namespace)
+                made = parse_time((job or pod)["metadata"]["creationTimestamp"])
+                self._own_firings[uid_of(pod)] = (parse_time(begun), end, made)
 
     def _is_about_us(self, event: Obj) -> bool:
         about = event.get("involvedObject") or {}
@@ -480,10 +482,12 @@ class DeadMan(LayerRun):
                     return f"its executor was running since {parse_time(begun_text):%H:%M:%S}"
         return None
 
-    def also_acted(self, zero_at: datetime) -> str | None:
+    def also_acted(self, zero_at: datetime, since: datetime | None = None) -> str | None:
         """The same of the Jobs that the CronJob made by itself while this drill watched."""
         slack, second = timedelta(seconds=WRITE_SLACK_S), timedelta(seconds=1)
-        for begun, finished in self._own_firings.values():
+        for begun, finished, made in self._own_firings.values():
+            if since is not None and made < since:
+                continue
             if begun - second <= zero_at and finished is not None and zero_at <= finished + slack:
                 return (
                     f"CronJob {self.ref.name} fired by itself; its executor ran from {begun:%H:%M:%S} to "

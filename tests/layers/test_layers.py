@@ -5,10 +5,15 @@ That its reference path passes is the first thing that ``tests/matrix/test_refer
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
 import pytest
 from layers_world import setting
 
+from killcheck.drill.attribution import Bystanders
 from killcheck.kube.objects import dig
+from killcheck.layers.dead_man import DeadMan
 from killcheck.verdict import Verdict
 
 
@@ -58,6 +63,26 @@ def test_the_other_switch_covers_and_is_named(drilled):
     result = drilled("two-switches", "nightly-off", under=["image-gone"])
     assert (result.verdict, result.off_by) == (Verdict.COVERED, "second-switch")
     assert "fired by itself" in result.why
+
+
+def test_a_firing_that_began_before_the_faults_says_nothing_about_them():
+    """A real schedule's Job was there a second before its CronJob was suspended: the drill had *survived* that."""
+    made, pulled, off = (datetime(2026, 1, 15, 3, 4, second, tzinfo=UTC) for second in (0, 2, 12))
+    run = object.__new__(DeadMan)
+    run.ref = SimpleNamespace(name="second-switch")
+    run._own_firings = {"uid": (off, off, made)}
+    run.signs = lambda writer: True
+    run.acted = lambda zero_at: None
+    stage = SimpleNamespace(sabotaged=True, timeline=SimpleNamespace(start=pulled), cluster=None)
+    judging = object.__new__(Bystanders)
+    judging.drilled, judging.runs, judging.stage, judging.off_at = SimpleNamespace(name="off"), {}, stage, {}
+    judging._by_author = lambda runs, zero_at: None
+    found = judging.judge(run, off, None, altered=False)
+    assert found.layer == ""
+    assert "fired by itself" in found.evidence
+    assert found.evidence.endswith("which had begun before the faults were there")
+    stage.sabotaged = False
+    assert judging.judge(run, off, None, altered=False).layer == "off"
 
 
 def test_an_exposed_drill_says_the_dollars_until_somebody_notices(drilled):

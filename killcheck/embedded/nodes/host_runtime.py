@@ -65,7 +65,7 @@ class HostRuntime(HostSide, Runtime):
         except StartError as error:
             if not beyond.named_program(launch, str(error)):
                 raise
-            raise NotRun(lacks(launch, launch.argv[0])) from error
+            raise NotRun(self.host.keeps_out(launch.argv[0]) or lacks(launch, launch.argv[0])) from error
 
     def _start(
         self,

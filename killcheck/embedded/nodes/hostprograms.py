@@ -163,6 +163,12 @@ class HostPrograms:
             self._found[name] = self._find(name)
         return self._found[name]
 
+    def keeps_out(self, name: str) -> str | None:
+        """What keeps a program of this host, looked for before, from starting in a container; None: nothing does."""
+        why = self.unseen.get(name)
+        put = f"put a {name} that is one binary into /usr/local/bin, or say --exec docker"
+        return None if why is None else f"it calls {name}, and {why} ({put})"
+
     def _find(self, name: str) -> str | None:
         for directory in self.search:
             if name not in self._named(directory):

@@ -303,10 +303,8 @@ class HostProcess(HostContainer):
             unheard = f" ({answer})" if answer else ""
         why = f"it calls {name}, which its image has and which cannot be run here{unheard}"
         why += f": {DRILL_IT}" if name in CLOUD_CLIS else f" (install {name} on this machine, or say --exec docker)"
-        unseen = self.runtime.host.unseen.get(name)
-        if unseen is not None:
-            why = f"it calls {name}, and {unseen}"
-            why += f" (put a {name} that is one binary into /usr/local/bin, or say --exec docker)"
+        if (unseen := self.runtime.host.keeps_out(name)) is not None:
+            why = unseen
         elif not self.launch.contents.known:
             why = lacks(self.launch, name)
         if name in INSTALLERS:

@@ -105,22 +105,22 @@ def _patch_datetime(module: Any) -> None:
             return isinstance(instance, real)
 
     class datetime(real, metaclass=Meta):  # type: ignore[misc, valid-type]
-        """``datetime.datetime`` at the cluster's time."""
+        """``datetime.datetime`` at the cluster's time: extensions ask for the type itself, so that all are of it."""
 
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             """The cluster's time of day."""
-            return real.fromtimestamp(_clock.time(), tz)
+            return cls.fromtimestamp(_clock.time(), tz)
 
         @classmethod
         def utcnow(cls) -> Any:
             """The cluster's time of day, naive."""
-            return real.fromtimestamp(_clock.time(), module.timezone.utc).replace(tzinfo=None)
+            return cls.fromtimestamp(_clock.time(), module.timezone.utc).replace(tzinfo=None)
 
         @classmethod
         def today(cls) -> Any:
             """The cluster's local time of day."""
-            return real.fromtimestamp(_clock.time())
+            return cls.fromtimestamp(_clock.time())
 
     datetime.__module__, datetime.__qualname__ = real.__module__, real.__qualname__
     module.datetime = datetime

@@ -297,10 +297,12 @@ def test_pythons_clock_is_the_clusters(host):
         begun, mono, day = time.time(), time.monotonic(), datetime.datetime.now()
         time.sleep(7200)
         print(round(time.time() - begun), round(time.monotonic() - mono), datetime.datetime.now() - day, day.year)
+        utc = datetime.datetime.now(datetime.timezone.utc)  # an extension written in Rust asks for the very type
+        print({type(one) is datetime.datetime for one in (day, utc, utc.astimezone() + datetime.timedelta(1))})
     """),
         ],
     )
-    assert (code, log) == (0, "7200 7200 2:00:00 2026\n")
+    assert (code, log) == (0, "7200 7200 2:00:00 2026\n{True}\n")
 
 
 def test_timeout_counts_in_the_clusters_time(host):
