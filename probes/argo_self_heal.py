@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.world import World, namespace_or_default
+from killcheck.probes.world import World
 
-from killcheck.kube.argo_applications import ignores_replicas, respects
-from killcheck.kube.objects import Obj, dig, name_of
+from killcheck.kube.gitops_owners import argo_applies, argo_heals
+from killcheck.kube.objects import dig
 
 __all__ = ["ArgoSelfHeal"]
 
@@ -31,34 +31,18 @@ class ArgoSelfHeal(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """Applications with automated sync whose destination is a target's namespace."""
         for app in world.of("Application"):
-            automated = dig(app, "spec", "syncPolicy", "automated")
-            if not isinstance(automated, dict) or automated.get("enabled") is False:
-                continue
             for target, obj in world.targets:
-                if self._owns(app, obj) and dig(obj, "spec", "replicas") is not None and world.zeroes(target):
-                    place = (namespace_or_default(obj), name_of(obj))
-                    ignored = ignores_replicas(app, _group(obj), str(obj.get("kind")), *place)
-                    if ignored is not False and respects(app):
-                        continue
-                    heals = bool(automated.get("selfHeal")) and ignored is False
-                    what = "selfHeal puts it back within minutes" if heals else "its next sync puts it back"
-                    yield self.finding(
-                        world,
-                        app,
-                        ("spec", "syncPolicy", "automated"),
-                        f"syncs {target}: after a scale to zero {what}",
-                        severity="error" if heals else "warning",
-                        also=[(obj, ("spec", "replicas"))],
-                    )
-
-    @staticmethod
-    def _owns(app: Obj, obj: Obj) -> bool:
-        listed = dig(app, "status", "resources")
-        key = (obj.get("kind"), namespace_or_default(obj), name_of(obj))
-        if listed is not None:
-            return any((r.get("kind"), r.get("namespace"), r.get("name")) == key for r in listed)
-        return bool(dig(app, "spec", "destination", "namespace") == key[1])
-
-
-def _group(obj: Obj) -> str:
-    return str(obj.get("apiVersion")).rpartition("/")[0]
+                if not argo_applies(app, obj) or dig(obj, "spec", "replicas") is None or not world.zeroes(target):
+                    continue
+                heals = argo_heals(app, obj)
+                if heals is None:
+                    continue
+                what = "selfHeal puts it back within minutes" if heals else "its next sync puts it back"
+                yield self.finding(
+                    world,
+                    app,
+                    ("spec", "syncPolicy", "automated"),
+                    f"syncs {target}: after a scale to zero {what}",
+                    severity="error" if heals else "warning",
+                    also=[(obj, ("spec", "replicas"))],
+                )

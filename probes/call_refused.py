@@ -63,7 +63,7 @@ class CallRefused(Probe):
             world,
             one.owner,
             path,
-            f"{call}{_near(world, call)}{_nameless(call, first)}",
+            f"{call}{_near(world, call)}{_nameless(call, first)}{_unreached(world, one, first)}",
             remedy=_remedy(world, one, call),
             severity=_severity(call, first),
         )
@@ -75,6 +75,16 @@ def _nameless(call: Call, first: Firing) -> str:
         return ""
     said = next((words for ending in first.endings for words in complaints(ending.log, _UNREAD)), None)
     return f'; it says "{said}"' if said else ""
+
+
+def _unreached(world: World, one: Executor, first: Firing) -> str:
+    """What stays on in other namespaces, of which a program that broke off never asked anything."""
+    if first.exit_code in (0, None) or one.layer is None:
+        return ""
+    asked = {call.namespace for call in first.calls}
+    left = [str(target) for target, _ in world.targets if target.name in one.layer.covers]
+    left = [who for who in left if who.split("/")[1] not in asked]
+    return f"; it ends there, and never reaches {', '.join(left)}" if left and "" not in asked else ""
 
 
 def is_own_limit(call: Call) -> bool:

@@ -12,6 +12,7 @@ from killcheck.probes.world import Executor, World, namespace_or_default
 from killcheck.discover import Holder
 from killcheck.discover.machines import asked_by
 from killcheck.discover.other_scalers import who_may_turn_off
+from killcheck.discover.sleepers import takes_down
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.passed_over import Cause
 from killcheck.kube.plurals import plural_of
@@ -36,7 +37,7 @@ class CoverageGap(Probe):
 
     def ask(self, world: World) -> Iterable[Finding]:
         """Holders that are no target, and targets that no layer covers."""
-        covered = {name for layer in world.kill_path.layers for name in layer.covers}
+        covered = {name for layer in world.kill_path.layers for name in layer.covers} - set(_left_out(world))
         guarded = {id(obj) for target, obj in world.targets if target.name in covered}
         unfired = _unfired(world)
         for machine in world.kill_path.targets:
@@ -55,7 +56,9 @@ class CoverageGap(Probe):
                 asked = f"whether anything turns off its {devices}: no layer does, and {why}"
                 yield replace(self.unproven(world, holder.obj, asked), gpus=holder.devices)
             else:
-                found = self.finding(world, holder.obj, path, f"holds {devices}, and no layer turns it off")
+                who = next((who for name, who in _left_out(world).items() if _names(world, name, holder.obj)), None)
+                told = f"{who} leaves it out" if who else "no layer turns it off"
+                found = self.finding(world, holder.obj, path, f"holds {devices}, and {told}")
                 yield replace(found, gpus=holder.devices)
 
     def _machine(self, world: World, target: Target) -> Finding:
@@ -79,6 +82,25 @@ class CoverageGap(Probe):
         """Whether a covered target says its name (a stand-in for an owner that could not be read)."""
         wanted = (str(obj.get("kind")), namespace_or_default(obj), name_of(obj))
         return any((t.kind, t.namespace, t.object) == wanted for t in world.kill_path.targets if t.name in covered)
+
+
+def _left_out(world: World) -> dict[str, str]:
+    """The targets that nothing covers but sleepers which leave them out, by name, with who that is."""
+    left: dict[str, str] = {}
+    kept: set[str] = set()
+    for layer in world.kill_path.layers:
+        ref = layer.workload
+        sleeper = world.find(ref.kind, ref.namespace, ref.name) if ref else None
+        for target, obj in world.targets:
+            if target.name in layer.covers and sleeper and takes_down(sleeper, obj, world.objects) is False:
+                left[target.name] = ref_of(sleeper)
+            elif target.name in layer.covers:
+                kept.add(target.name)
+    return {name: who for name, who in left.items() if name not in kept}
+
+
+def _names(world: World, name: str, obj: Obj) -> bool:
+    return any(target.name == name and obj is one for target, one in world.targets)
 
 
 def _started_by(one: Rehearsed) -> set[str]:

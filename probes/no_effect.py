@@ -47,6 +47,9 @@ class NoEffect(Probe):
                 continue
             if not first.changes:
                 continue
+            if not any(change.before or change.pods_before for change in first.changes):
+                yield self.unproven(world, one.owner, "whether it turns anything off: all was off before it fired")
+                continue
             how = _how(world, first)
             if how is None:
                 continue

@@ -14,6 +14,7 @@ from killcheck.probes.world import World, namespace_or_default
 from killcheck.discover.machines import asked_by
 from killcheck.executor import calendar
 from killcheck.executor.api_calls import ApiCall
+from killcheck.kube.downtimes import is_downscaler
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of
 from killcheck.kube.plurals import plural_of
 from killcheck.kube.schedule import Schedule, ScheduleError, parse
@@ -56,7 +57,7 @@ class SecondStarter(Probe):
         yield from self._of_machines(world)
         for target, obj in world.targets:
             for key in ("downscaler/uptime", "downscaler/force-uptime"):
-                if key in annotations_of(obj) and world.zeroes(target):
+                if key in annotations_of(obj) and world.zeroes(target) and not any(map(is_downscaler, world.objects)):
                     message = f"{key}: kube-downscaler lights {target} again in its window"
                     yield self.finding(world, obj, ("metadata", "annotations", key), message, severity="warning")
 

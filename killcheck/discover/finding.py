@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from killcheck.discover import deadlines as deadline_sums
-from killcheck.discover import everywhere, machines, made_runs
+from killcheck.discover import everywhere, machines, made_runs, starters
 from killcheck.discover import layers as discover_layers
 from killcheck.discover import nodes as discover_nodes
 from killcheck.discover.everywhere import how_it_holds
@@ -179,7 +179,8 @@ def from_objects(
         comments = {**comments, "layers": _nothing_fires(seen)}
     covered = {name for layer in seen.layers for name in layer.covers}
     uncovered = tuple(target.name for target in targets if target.name not in covered)
-    notes += [*seen.notes, *pools.notes, *deadlines.notes]
+    again = list(starters.named(found, targets, by_target, _files(objects)))
+    notes += [*seen.notes, *again, *pools.notes, *deadlines.notes]
     if seen.layers:
         notes += [f"no layer turns {target} off" for target in targets if target.name in uncovered]
     path = killpath.KillPath(
@@ -199,6 +200,16 @@ def from_objects(
         ),
     )
     return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments, tuple(unknown), found)
+
+
+def _files(objects: Iterable[Obj] | Loaded) -> Callable[[Obj], str]:
+    """Where a manifest lies; nothing of a cluster lies anywhere."""
+
+    def file_of(obj: Obj) -> str:
+        found = objects.find(obj) if isinstance(objects, Loaded) else None
+        return found.file if found else ""
+
+    return file_of
 
 
 def _of_machines(

@@ -310,6 +310,8 @@ class _Finder:
         starts = [one for one in seen.tried if self._only_starts(reading, one)]
         self.found.notes += [f"{who} was seen to fail to put {one} up: it starts what others stop" for one in starts]
         tried = [one for one in seen.tried if one not in starts]
+        if (seen.off or tried) and not seen.ended_well:  # it broke off: what is read of it would have come after that
+            tried += [name for name in self.stopping.named_by(reading, who) if name not in (*seen.off, *tried)]
         if seen.off or tried:
             self.found.evidence[name] = (
                 "seen in a rehearsal: fired once, it turned off "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -67,6 +68,8 @@ _MACHINE = {
     "gcloud": lazy_re.compile(r"(?!-)[\w./:-]+"),
     "az": lazy_re.compile(r"(?!-)[\w.()-]+"),
 }
+#: What ends a command in a shell.
+_OPERATORS = frozenset({"&&", "||", ";", "|", "&", ">", ">>", "2>&1"})
 #: What a group, or the cluster that it is of, can be called: in a filter it is no word of the filter's.
 _GROUP = lazy_re.compile(r"(?!-)[\w./:-]+")
 _NAMES = {"aws": ("--instance-ids",), "az": ("--name", "-n")}
@@ -86,6 +89,9 @@ def asked(argv: Sequence[str]) -> list[Asked]:
     """The machines and groups that a command line stops or starts; none where it names none in so many words."""
     words = [posixpath.basename(argv[0]), *argv[1:]] if argv else []
     words = [word for number, word in enumerate(words) if not (number == 1 and word in _TRACKS)]
+    words = list(
+        takewhile(lambda word: word not in _OPERATORS, words)
+    )  # an argument where no shell is: it names nothing
     for before, verbs in _VERBS.items():
         verb = words[len(before)] if len(words) > len(before) else ""
         if tuple(words[: len(before)]) == before and verb in verbs:

@@ -24,10 +24,11 @@ SHIMMED = {
     "kubectl": "shim_kubectl.sh",
     "nc": "shim_nc.py",
     "netcat": "shim_nc.py",
+    "nslookup": "shim_nslookup.py",
     "pause": "shim_pause.sh",
 }
 #: Those that need no program of this host.
-WHOLE = frozenset({"nc", "netcat", "pause"})
+WHOLE = frozenset({"nc", "netcat", "nslookup", "pause"})
 #: What stands beside a shim for the rarer cases.
 BESIDE = {"shim_curl.sh": "shim_curl.py", "shim_kubectl.sh": "shim_kubectl.py"}
 #: Where this host has no such program: what makes its requests instead, and says so.
