@@ -14,7 +14,7 @@ from killcheck.text.yamlfile import Path, format_path
 if TYPE_CHECKING:
     from killcheck.probes.world import World
 
-__all__ = ["NOT_PROVEN", "SEVERITIES", "Basis", "Evidence", "Finding", "Probe", "Severity", "merge_patch"]
+__all__ = ["NOT_PROVEN", "SEVERITIES", "At", "Basis", "Evidence", "Finding", "Probe", "Severity", "merge_patch"]
 
 Severity = Literal["error", "warning", "note"]
 Basis = Literal["read", "seen"]
@@ -107,6 +107,22 @@ class Finding:
         )
 
 
+class At(NamedTuple):
+    """A line of a script: ``number`` (1-based) of the text at ``path`` of ``obj``. ``file``: what it is called in its
+    container, empty for a command line; ``points``: whether the finding is best mended there."""
+
+    obj: Obj
+    path: Path
+    number: int
+    text: str
+    file: str = ""
+    points: bool = True
+
+    def __str__(self) -> str:
+        of = f" of {self.file}" if self.file else ""
+        return f"line {self.number}{of}: {self.text}"
+
+
 class Probe(ABC):
     """One read-only question. ``claim`` is what holds where it finds nothing, in one sentence.
 
@@ -144,10 +160,15 @@ class Probe(ABC):
         also: Iterable[tuple[Obj, Path]] = (),
         seen: bool = False,
         unmeasured: str = "",
+        at: At | None = None,
     ) -> Finding:
         """A finding about the field at ``path`` of ``obj``; ``also`` are further fields that bear it out. ``seen``: in
-        a rehearsal, where the question can be answered by reading too. ``unmeasured``: as Finding has it."""
+        a rehearsal, where the question can be answered by reading too. ``unmeasured``: as Finding has it. ``at``: the
+        line of a script that did it, which is told, and pointed at."""
         file, line = world.place(obj, path)
+        if at is not None:
+            message += f" ({at})"
+            file, line = world.place_within(at.obj, at.path, at.number) if at.points else (file, line)
         return Finding(
             self.id,
             severity or self.severity,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from killcheck.probes.base import Finding, Probe, Severity
 from killcheck.probes.bindings import mended_binding
 from killcheck.probes.rehearsed import is_gone, is_not_served, mistaken
+from killcheck.probes.script_lines import of_call
 from killcheck.probes.where import command_path, complaints
 from killcheck.probes.world import SCALED, Executor, World
 
@@ -59,6 +60,7 @@ class CallRefused(Probe):
         elsewhere = _elsewhere(world, call)
         granted = call.status == 403 and not elsewhere
         path: Path = (*one.path, "serviceAccountName") if granted else command_path(one)
+        at = of_call(world, one, call)
         return self.finding(
             world,
             one.owner,
@@ -66,6 +68,7 @@ class CallRefused(Probe):
             f"{call}{_near(world, call)}{_nameless(call, first)}{_unreached(world, one, first)}",
             remedy=_remedy(world, one, call),
             severity=_severity(call, first),
+            at=at and at._replace(points=not granted),
         )
 
 

@@ -9,6 +9,7 @@ from posixpath import join, normpath
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.pulls import ARCH, arches_of_nodes
 from killcheck.probes.rehearsed import not_found
+from killcheck.probes.script_lines import of_end
 from killcheck.probes.world import Executor, World
 
 from killcheck import executor
@@ -155,9 +156,9 @@ class CommandMissing(Probe):
                     continue
                 words = ", ".join(missing)
                 if is_known(image) or set(missing) <= contents_of(parse(image)).without:
-                    yield self.finding(
-                        world, one.owner, (*path, "image"), f"{image} has no {words}: {ending.last_words}", seen=True
-                    )
+                    at, said = of_end(world, one, ending), f"{image} has no {words}: {ending.last_words}"
+                    at = at and at._replace(points=False)  # the image is to be mended
+                    yield self.finding(world, one.owner, (*path, "image"), said, seen=True, at=at)
                 else:
                     yield self.unproven(
                         world, one.owner, f"whether {image} has {words}: nothing is known of it, and this host has not"

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.rehearsed import not_found, telling
+from killcheck.probes.script_lines import of_end
 from killcheck.probes.where import command_path
 from killcheck.probes.world import Executor, World
 
@@ -56,7 +57,8 @@ class FailsWhenFired(Probe):
             message += f"; it asks {', '.join(addresses)}, outside the cluster"
         if _PLAIN_HTTP.search(one.text):
             message += "; it speaks plain HTTP to the API server, which takes HTTPS alone"
-        return self.finding(world, one.owner, command_path(one), message, remedy=_remedy(said))
+        at = of_end(world, one, failed)
+        return self.finding(world, one.owner, command_path(one), message, remedy=_remedy(said), at=at)
 
 
 _OUT_OF_REACH = lazy_re.compile(r"(?i)timed? ?out|timeout|unreachable|refused|no route")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.rehearsed import is_gone, mistaken
+from killcheck.probes.script_lines import of_call
 from killcheck.probes.where import command_path
 from killcheck.probes.world import SCALED, Executor, World
 
@@ -50,9 +51,8 @@ class FalseGreen(Probe):
             refused = firing.refused if firing else ()
             lost = [call for call in refused if firing and _matters(call, firing) and not is_gone(call, firing)]
             if firing and lost and firing.exit_code == 0 and not (how and firing.off):
-                yield self.finding(
-                    world, one.owner, command_path(one), f"ends with exit code 0 although {lost[0]}{how}", seen=True
-                )
+                at, said = of_call(world, one, lost[0]), f"ends with exit code 0 although {lost[0]}{how}"
+                yield self.finding(world, one.owner, command_path(one), said, seen=True, at=at)
                 return
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
+from killcheck.probes.script_lines import of_call
 from killcheck.probes.where import command_path, complaints
 from killcheck.probes.world import World, owners_of
 
@@ -67,7 +68,8 @@ class NoEffect(Probe):
                     world, one.owner, f"it asks Service {first.services[0]}, and nothing answers there: {how}"
                 )
             else:
-                yield self.finding(world, one.owner, command_path(one), f"ends with exit code 0, and {how}")
+                at = of_call(world, one, first.writes[-1]) if first.writes else None
+                yield self.finding(world, one.owner, command_path(one), f"ends with exit code 0, and {how}", at=at)
 
 
 def _how(world: World, first: Firing) -> str | None:

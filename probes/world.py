@@ -159,6 +159,11 @@ class World(Struct, dict=True):
         manifest = self._places.get((str(obj.get("kind")), namespace_of(obj), name_of(obj)))
         return (manifest.file, manifest.line_of(path)) if manifest else ("", 0)
 
+    def place_within(self, obj: Obj, path: Path, number: int) -> tuple[str, int]:
+        """(file, line) of line ``number`` of a text; ('', 0) for what came from a cluster."""
+        manifest = self._places.get((str(obj.get("kind")), namespace_of(obj), name_of(obj)))
+        return manifest.place_within(path, number) if manifest else ("", 0)
+
     # -- the kill path -------------------------------------------------------------------------------------
     @cached_property
     def holders(self) -> list[Holder]:

@@ -44,7 +44,8 @@ def takes_down(sleeper: Obj, obj: Obj, objects: Sequence[Obj]) -> bool | None:
     if not downtimes.is_downscaler(sleeper):
         return None
     home = namespace_of(obj) or "default"
-    space = next((o for o in objects if o.get("kind") == "Namespace" and name_of(o) == home), {"metadata": {}})
+    nowhere: Obj = {"metadata": {}}
+    space = next((o for o in objects if o.get("kind") == "Namespace" and name_of(o) == home), nowhere)
     try:
         read = downtimes.Downscaler.of(sleeper, [o for o in objects if o.get("kind") == "ConfigMap"])
         if not read.reaches(obj, space):

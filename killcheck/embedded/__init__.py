@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from killcheck.embedded.nodes.host_runtime import HostRuntime
     from killcheck.embedded.nodes.kubelets import NoRuntime
     from killcheck.embedded.nodes.registry import credentials
+    from killcheck.embedded.nodes.shells import TRACED
     from killcheck.embedded.nodes.spawnerclient import NoSandbox
     from killcheck.embedded.nodes.volumes import File, Mount, Volume
     from killcheck.embedded.pki import Identity, Pki
@@ -80,6 +81,7 @@ _HOMES = {
     "Identity": "pki",
     "Pki": "pki",
     "HostRuntime": "nodes.host_runtime",
+    "TRACED": "nodes.shells",
     "Launch": "nodes.execution",
     "Mount": "nodes.volumes",
     "NoRuntime": "nodes.kubelets",
@@ -101,6 +103,7 @@ _HOMES = {
 
 __all__ = [
     "RESET",
+    "TRACED",
     "AdmissionRequest",
     "Attributes",
     "Authorizer",

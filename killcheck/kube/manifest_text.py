@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from killcheck.kube.machine_floors import floors
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.passed_over import SPEC, Cause, Skipped, kind_of, names_accelerators, outside
 from killcheck.text import lazy_re
+from killcheck.text.files import text_of
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, Gaps, Path, YamlError, documents, each_document, format_path
@@ -122,6 +124,23 @@ class Manifest:
         Where it does not exist, the line of the nearest part of the path that does.
         """
         return self._doc.line_of((*self._base, *path))
+
+    def place_within(self, path: Path, number: int) -> tuple[str, int]:
+        """(file, line) of line ``number`` of the text at ``path``: of a generated ConfigMap, in the file that it was
+        made from, where that lies beside."""
+        text, whole = dig(self.obj, *path), (*self._base, *path)
+        beside = self.file.rpartition("/")[0] + "/" * ("/" in self.file) + str(path[-1])
+        if self._doc.line_of(whole) == self._doc.line_of(whole[:-2]) and _says(beside, text):
+            return beside, number
+        return self.file, self._doc.line_within(whole, number)
+
+
+def _says(file: str, text: object) -> bool:
+    """Whether a file holds just that text."""
+    try:
+        return isinstance(text, str) and text_of(FilePath(file)) == text
+    except (OSError, ValueError):
+        return False
 
 
 class Found(Struct):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from killcheck.rehearsal.clouds import CloudCall
 from killcheck.text.jsontext import from_text
 
-__all__ = ["NOT_FIRED", "Beside", "Call", "Change", "Ending", "Firing", "Outcome", "Rehearsed"]
+__all__ = ["NOT_FIRED", "Beside", "Call", "Change", "Ending", "Firing", "Outcome", "Rehearsed", "Step"]
 
 #: Why nothing was seen of a program that nobody fired.
 NOT_FIRED = "it was not fired: --exec host fires it"
@@ -127,6 +127,17 @@ class Change(Struct, frozen=True):
         return self.gone or (self.before, self.pods_before) != (self.after, self.pods_after)
 
 
+class Step(Struct, frozen=True):
+    """Where an interpreter was when it began something: ``line`` (1-based) of ``file``, or of its command line where
+    that is empty. ``words`` is what it began, after expansion; ``before`` the exit status of what came before."""
+
+    container: str
+    file: str
+    line: int
+    before: int
+    words: str = ""
+
+
 class Firing(Struct, frozen=True):
     """One run of a program. ``seconds`` in the cluster's time; ``why``: what kept it from starting or being run.
 
@@ -225,7 +236,7 @@ class Rehearsed(Struct, frozen=True):
     write refused to its account (403), where it made any: whether anybody would hear of that.
     ``beside``: what it is where it is no object of a cluster. ``later``: firings on nights of another kind, where its
     program looks at the calendar. ``dark``: the same program while what it may light is off, where it changed nothing
-    as long as that was on.
+    as long as that was on. ``steps``: where its interpreters were, in a firing of its own that went as the first did.
     """
 
     program: str
@@ -238,6 +249,7 @@ class Rehearsed(Struct, frozen=True):
     beside: Beside | None = None
     later: tuple[tuple[datetime, Firing], ...] = ()
     dark: Firing | None = None
+    steps: tuple[Step, ...] = ()
 
     @property
     def known(self) -> bool:

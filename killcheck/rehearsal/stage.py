@@ -17,6 +17,7 @@ from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
+from killcheck.rehearsal import traced
 from killcheck.rehearsal.audit import Audit
 from killcheck.rehearsal.clouds import Clouds
 from killcheck.rehearsal.forks import Forks, forking
@@ -27,7 +28,7 @@ from killcheck.rehearsal.nights import others
 from killcheck.rehearsal.open_kinds import open_definitions
 from killcheck.rehearsal.programs import Program, may_light, programs
 from killcheck.rehearsal.reach import parted, together, untouched
-from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed
+from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed, Step
 from killcheck.text.values import replace
 
 __all__ = ["Stage", "rehearse", "rehearse_one"]
@@ -56,8 +57,8 @@ AT_ONCE = 2
 MOST_STEPS = 5_000
 #: Pods of one stage: more tell nothing more, and every pair of them that waits is looked at.
 MOST_PODS = 1_000
-#: How much of a container's log is kept, in characters.
-LOG_KEPT = 2000
+#: How much of a container's log is kept, in characters; of one that tells where its interpreter is.
+LOG_KEPT, LOG_TRACED = 2000, 400_000
 #: A shell's exit codes beyond it are of a signal.
 SIGNALLED = 128
 #: What is turned off and on again by its number of replicas.
@@ -139,7 +140,19 @@ def _completed(objects: Sequence[Obj], program: Program, slot: datetime, night: 
             stage.refuse()
             refused = stage.fire()
     found = Rehearsed(program.ref, program.namespace, program.account, first, second, refused, program.deadline_s)
-    return replace(found, later=night.later, dark=night.dark)
+    steps = _steps(objects, program, slot, first, version)
+    return replace(found, later=night.later, dark=night.dark, steps=steps)
+
+
+def _steps(objects: Sequence[Obj], program: Program, slot: datetime, first: Firing, version: str) -> tuple[Step, ...]:
+    """Where the interpreters of a program were when it failed; none where nobody asks, or it cannot be told."""
+    told = traced.told(objects, program) if traced.is_wanted(program, first) else None
+    if told is None:
+        return ()
+    with Stage(told.objects, told.program, slot, version) as stage:
+        stage.log_kept = LOG_TRACED
+        again = stage.fire()
+    return traced.steps(again) if traced.same(first, again) else ()
 
 
 def _is_to_come_again(firing: Firing) -> bool:
@@ -178,6 +191,7 @@ class Stage:
 
     def __init__(self, objects: Iterable[Obj], program: Program | None, slot: datetime, version: str = "") -> None:
         self._slot, self._version, self._weary = slot, version, False
+        self.log_kept = LOG_KEPT
         within, beyond = [lit(obj) for obj in objects], list[Obj]()
         if program is not None:
             self._program = program
@@ -505,7 +519,7 @@ class Stage:
         except KubeError:
             return ""
         text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body or "")
-        return text[-LOG_KEPT:]
+        return text[-self.log_kept :]
 
     def _why(self, namespace: str, name: str, outcome: Outcome) -> str:
         if outcome is Outcome.UNKNOWN:

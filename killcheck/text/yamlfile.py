@@ -129,6 +129,14 @@ class Document:
             line = _beyond((key or node).start_mark.line + 1 + self._before, self._gaps)
         return line
 
+    def line_within(self, path: Path, number: int) -> int:
+        """The line of the file on which line ``number`` (1-based) of a text begins; where the text's own lines are no
+        lines of the file, that of the text."""
+        nodes = list(self._walk(path))
+        if len(nodes) != len(path) or not path or getattr(nodes[-1][1], "style", None) != "|":
+            return self.line_of(path)
+        return _beyond(nodes[-1][1].start_mark.line + 1 + number + self._before, self._gaps)
+
     def raw(self, path: Path) -> str | None:
         """The scalar at ``path`` as it is written (``off``, ``0o17``), None where there is none or it is quoted."""
         nodes = list(self._walk(path))

@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from killcheck import fixtures
+from killcheck.discover import starters
 from killcheck.lint import asking
+from killcheck.spec.killpath import Target
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
@@ -671,3 +673,46 @@ def test_self_heal_is_said_of_what_nobody_told_argo_to_ignore(objects, entry, re
     }
     found = [one.severity for one in _found([*objects, {**app, "spec": spec}], "argo-self-heal")]
     assert found == ([severity] if severity else [])
+
+
+def _sleeper(**spec):
+    asleep = {"weekdays": "*", "sleepAt": "20:00", "wakeUpAt": "08:00", **spec}
+    meta = {"name": "hours", "namespace": "inference"}
+    return {"apiVersion": "kube-green.com/v1alpha1", "kind": "SleepInfo", "metadata": meta, "spec": asleep}
+
+
+def _flux(**spec):
+    meta = {"name": "fleet", "namespace": "flux-system"}
+    return {
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+        "kind": "Kustomization",
+        "metadata": meta,
+        "spec": {"interval": "5m", **spec},
+    }
+
+
+def test_what_a_sleeper_leaves_out_is_covered_by_nobody(objects):
+    objects = [obj for obj in objects if obj["kind"] != "CronJob"]
+    left_out = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "vllm"}
+    assert not _found([*objects, _sleeper()], "coverage-gap")
+    (found,) = _found([*objects, _sleeper(excludeRef=[left_out])], "coverage-gap")
+    assert "SleepInfo/inference/hours leaves it out" in found.message
+
+
+@pytest.mark.parametrize(
+    ("source", "how"),
+    [
+        (_sleeper(), "wakes it at 08:00"),
+        (_sleeper(wakeUpAt=""), ""),
+        (_flux(targetNamespace="inference"), "every 5m"),
+        (_flux(path="./apps/inference"), "every 5m"),
+        (_flux(path="./apps/infer"), ""),
+        (_flux(path="./apps/inference", suspend=True), ""),
+    ],
+)
+def test_who_starts_a_target_again_is_named(objects, source, how):
+    (target,) = [obj for obj in objects if obj["kind"] == "Deployment" and obj["metadata"]["name"] == "vllm"]
+    targets = [Target("vllm", kind="Deployment", namespace="inference", object="vllm")]
+    file = "apps/inference/vllm.yaml"
+    said = list(starters.named([*objects, source], targets, {"vllm": target}, lambda _: file))
+    assert [how in one for one in said] == ([True] if how else [])

@@ -83,6 +83,13 @@ BROKEN = {
         "no-effect",
         'unknown field "spec.replica"',
     ),
+    "a silent end": (f"set -e\nn=0\n((n++))\n{OFF}", {}, "fails-when-fired", "(line 3: ((n++)))"),
+    "a silent end of Python": (
+        "python3 /opt/files/off.py",
+        {"files": {"off.py": "import sys\n\nif len(sys.argv) < 2:\n    sys.exit(3)\n"}},
+        "fails-when-fired",
+        "(line 4 of /opt/files/off.py: sys.exit(3))",
+    ),
     "no such flag": ("set -e\nkubectl -n gpu-lab scale deploy asr --replica=0", {}, "fails-when-fired", "unknown flag"),
     "another exit": (f"set -eu\necho $NOT_SET\n{OFF}", {}, "fails-when-fired", "NOT_SET"),
     "waits": ("until false; do sleep 60; done\n", {}, "never-ends", "nothing had gone off"),
@@ -98,7 +105,7 @@ BROKEN = {
         "no-effect",
         "a dry run alone",
     ),
-    "hidden by a pipe": ("kubectl -n gpu-lab scale deploy asrr --replicas=0 | cat", {}, "false-green", "404"),
+    "hidden by a pipe": ("kubectl -n gpu-lab scale deploy asrr --replicas=0 | cat", {}, "false-green", " | cat)"),
     "beside": (
         f"set -e\n{OFF}",
         {"beside": [{"name": "proxy", "image": "docker.io/library/busybox:1.36.1", "command": ["sleep", "infinity"]}]},

@@ -16,7 +16,10 @@ from killcheck.embedded.nodes.execution import Launch
 from killcheck.embedded.nodes.hostprograms import HostPrograms
 from killcheck.text import lazy_re
 
-__all__ = ["program"]
+__all__ = ["TRACED", "program"]
+
+#: The variable in a container's environment by which its interpreters are to tell where they are.
+TRACED = "KILLCHECK_TRACE"
 
 #: For each shell of an image the host's programs that may stand for it, the best first.
 _STAND_INS = {"ash": ("bash", "sh"), "dash": ("dash", "sh"), "bash": ("bash",)}
@@ -33,7 +36,9 @@ def program(name: str, launch: Launch, host: HostPrograms) -> str | None:
     stand_ins = _STAND_INS.get(name)
     if stand_ins is None:
         return _alone(host.find(name), launch)
-    if name == "ash" and any(map(_BASH_ONLY.search, _texts(launch))):
+    if TRACED in launch.env:  # only bash tells its lines; whoever traces compares how it ends
+        stand_ins = ("bash",)
+    elif name == "ash" and any(map(_BASH_ONLY.search, _texts(launch))):
         stand_ins = ("dash", "sh")
     return next((found for one in stand_ins if (found := host.find(one)) is not None), None)
 

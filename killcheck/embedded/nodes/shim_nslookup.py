@@ -5,7 +5,7 @@ Source: busybox networking/nslookup.c (exit code 1 where no answer has an addres
 
 from __future__ import annotations
 
-import socket
+import _socket
 import sys
 
 
@@ -16,7 +16,7 @@ def main(argv: list[str]) -> int:
         sys.stderr.write("Usage: nslookup [HOST] [SERVER]\n")
         return 1
     try:
-        found = socket.getaddrinfo(words[0], None, socket.AF_INET, socket.SOCK_STREAM)
+        found = _socket.getaddrinfo(words[0], None, _socket.AF_INET, _socket.SOCK_STREAM)
     except OSError:
         sys.stderr.write(f"** server can't find {words[0]}: NXDOMAIN\n")
         return 1
