@@ -25,9 +25,11 @@ from killcheck.drill.pauses import Pauses
 from killcheck.drill.progress import Progress, required, watched_s
 from killcheck.entries import Ledger
 from killcheck.faults.base import Fault
+from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
+from killcheck.kube.furniture import is_gitops
 from killcheck.kube.informer import Change
-from killcheck.kube.objects import Obj, dig, format_time
+from killcheck.kube.objects import Obj, copy, dig, format_time, namespace_of
 from killcheck.layers.base import LayerError, LayerRun, Stage
 from killcheck.safety.accounting import Account
 from killcheck.safety.journal import Entry, Journal
@@ -198,6 +200,7 @@ class Watched:
         if self._pauses is not None:
             with suppress(KubeError):
                 self._pauses.take_off()
+        self._remake_sources()
         off = [t for t in self.kill_path.covered_by(self.layer) if t.kind and not self.scene.replicas(t)]
         for entry in (
             *self._sizes,
@@ -209,6 +212,14 @@ class Watched:
             return
         with suppress(KubeError):
             grow(self.cluster.kube, [obj for target in off for obj in self.scene.objects_of(target)])
+
+    def _remake_sources(self) -> None:
+        """Make what follows Git again where a switch deleted it: by that its targets come back, and go again."""
+        for obj in () if self.cluster.real else filter(is_gitops, self.cluster.inventory().objects):
+            resource = r.by_kind(str(obj.get("apiVersion")), str(obj.get("kind")))
+            if resource is not None:
+                with suppress(KubeError):  # it is there still, or nobody serves it
+                    self.cluster.kube.create(resource, copy(obj), namespace_of(obj))
 
     def _watch_until_proven(self) -> None:
         """For as long as the spec says, and as much longer as a node that joined meanwhile has time to go."""

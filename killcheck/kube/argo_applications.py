@@ -12,7 +12,16 @@ from fnmatch import fnmatchcase
 
 from killcheck.kube.objects import Obj, dig, items
 
-__all__ = ["about", "ignores_replicas", "respects"]
+__all__ = ["HERE", "about", "ignores_replicas", "is_here", "respects"]
+
+#: What a destination calls the cluster that Argo CD itself runs in.
+HERE = ("", "in-cluster", "https://kubernetes.default.svc", "https://kubernetes.default")
+
+
+def is_here(app: Obj) -> bool:
+    """Whether it deploys to the cluster that Argo CD runs in: of another name nobody here knows which cluster it is."""
+    to = dig(app, "spec", "destination", default=None) or {}
+    return str(to.get("server") or to.get("name") or "") in HERE
 
 
 def respects(app: Obj) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from killcheck.entries import Entry, Status
 from killcheck.kube import resources as r
-from killcheck.kube.argo_applications import ignores_replicas, respects
+from killcheck.kube.argo_applications import ignores_replicas, is_here, respects
 from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, ref_of
 from killcheck.ledger.stakes import Held, Stakes
 from killcheck.text.durations import parse_duration
@@ -63,7 +63,8 @@ def entry_of(obj: Obj, stakes: Stakes, models: Collection[str], *, live: bool) -
         )
     if _modelled(obj, models):
         return Entry(ref, Status.MODELLED, "its self-heal is modelled here")
-    return Entry(ref, Status.NOT_MODELLED, f"it may put {concerned[0]} back{every} to what Git says", _SETTLES)
+    where = f", if {_elsewhere(made)} is this cluster" if _elsewhere(made) else ""
+    return Entry(ref, Status.NOT_MODELLED, f"it may put {concerned[0]} back{every} to what Git says{where}", _SETTLES)
 
 
 def may_apply(obj: Obj, stakes: Stakes) -> bool:
@@ -149,7 +150,18 @@ def _left_alone(obj: Obj, held: Held) -> bool:
     return respects(obj) and ignores_replicas(obj, held.group, held.kind, held.namespace, held.name) is True
 
 
+def _elsewhere(obj: Obj) -> str:
+    """What an Application calls the cluster that it deploys to, where that is not Argo CD's own; else empty.
+
+    Argo CD on another cluster knows this one by its URL, too.
+    """
+    to = dig(obj, "spec", "destination", default=None) or {}
+    return "" if obj.get("kind") != "Application" or is_here(obj) else str(to.get("server") or to.get("name"))
+
+
 def _modelled(obj: Obj, models: Collection[str]) -> bool:
     """Whether a model here does what its controller does: what it follows by its marks, or by its namespace."""
-    kind = str(obj.get("kind"))
-    return _MODELS.get(kind) in models and r.by_kind(str(obj.get("apiVersion")), kind) is not None  # of its version
+    kind, version = str(obj.get("kind")), str(obj.get("apiVersion"))
+    if _elsewhere(_made(obj)) or r.by_kind(version, kind) is None:  # of another cluster, perhaps, or version
+        return False
+    return _MODELS.get(kind) in models

@@ -19,7 +19,7 @@ from killcheck.embedded.models import gitops
 from killcheck.embedded.models.gitops import Drift, Git, Tracked
 from killcheck.entries import Doubt
 from killcheck.kube import resources as r
-from killcheck.kube.argo_applications import about, respects
+from killcheck.kube.argo_applications import about, is_here, respects
 from killcheck.kube.informer import Change, Informer
 from killcheck.kube.objects import (
     Obj,
@@ -37,12 +37,12 @@ from killcheck.kube.objects import (
 __all__ = ["ArgoCd"]
 
 TRACKING = gitops.INSTANCE
+#: What has an Application's resources deleted with it (foreground, or in the background).
+FINALIZER = "resources-finalizer.argocd.argoproj.io"
 #: From a change to the sync that heals it, in seconds (the application controller's old default).
 SELF_HEAL_S = 5.0
 #: Kinds that a change of is followed at once; others are compared at each refresh.
 FOLLOWED = (r.DEPLOYMENTS, r.STATEFULSETS, r.SCALEDOBJECTS, r.CRONJOBS, r.JOBS)
-#: What a destination calls the cluster that Argo CD itself runs in.
-HERE = ("", "in-cluster", "https://kubernetes.default.svc", "https://kubernetes.default")
 
 
 @dataclass(eq=False, repr=False)
@@ -80,6 +80,9 @@ class ArgoCd(Controller):
     def reconcile(self, key: Key) -> None:
         """Compare an Application with Git, and heal what differs."""
         app = self.applications.get(key[1], key[0])
+        if app is not None and "deletionTimestamp" in app["metadata"] and is_here(app):
+            self._take_away(app)
+            return
         if app is None or not _automated(app):
             self._due.pop(key, None)
             return
@@ -98,6 +101,22 @@ class ArgoCd(Controller):
             self._doubt(app, left)
             self._doubt_windows(app, left)
             gitops.restore(self.kube, left, self._spaces(app))
+
+    def _take_away(self, app: Obj) -> None:
+        """Delete what an Application holds, as its finalizer asks; what nothing says whose it is proves nothing."""
+        left = [one for one in items(dig(app, "metadata", "finalizers")) if not one.startswith(FINALIZER)]
+        if len(left) == len(items(dig(app, "metadata", "finalizers"))):
+            return
+        held = list(self._held_by(app))
+        marked = [one for one in held if gitops.marked(self._labelled(one), [name_of(app)])]
+        for one in marked or held:
+            if not marked:
+                said = (
+                    f"whether Application {name_of(app)} takes {ref_of(one.stored)} along as it is deleted is not known"
+                )
+                self.unproven.append(Doubt(ref_of(one.stored), f"{said}: nothing says whose it is"))
+            gitops.remove(self.kube, one)
+        self.kube.patch(r.APPLICATIONS, name_of(app), {"metadata": {"finalizers": left}}, namespace_of(app))
 
     def _spaces(self, app: Obj) -> dict[str, Obj]:
         """The namespaces that a sync makes: those in Git, and by ``CreateNamespace=true`` its own."""
@@ -151,7 +170,7 @@ class ArgoCd(Controller):
         lies = self.git.lies_in(key, _folders(app)) if own != namespace else None
         if lies is not None:
             return lies
-        places = {_place(one) for one in self.applications.values() if _here(one)}
+        places = {_place(one) for one in self.applications.values() if is_here(one)}
         mine = own == namespace or (not own and namespace not in places)
         if mine and namespace:
             said = (
@@ -248,14 +267,8 @@ def _automated(app: Obj) -> bool:
         isinstance(automated, dict)
         and bool(automated.get("selfHeal"))
         and automated.get("enabled") is not False
-        and _here(app)
+        and is_here(app)
     )
-
-
-def _here(app: Obj) -> bool:
-    """Whether it deploys to this cluster."""
-    to = dig(app, "spec", "destination", default=None) or {}
-    return str(to.get("server") or to.get("name") or "") in HERE
 
 
 def _about(window: Obj, app: Obj) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +21,7 @@ from killcheck.kube.errors import ApiError, NotFound
 from killcheck.kube.objects import Obj, annotations_of, copy, dig, labels_of, name_of, namespace_of
 from killcheck.text import lazy_re
 
-__all__ = ["Drift", "Git", "Tracked", "jq_reaches", "marked", "owned_by", "path_of_pointer", "restore"]
+__all__ = ["Drift", "Git", "Tracked", "jq_reaches", "marked", "owned_by", "path_of_pointer", "remove", "restore"]
 
 #: Labels and annotations that say whose an object is.
 TRACKING_ID = "argocd.argoproj.io/tracking-id"
@@ -174,6 +175,13 @@ def restore(kube: Kube, found: Drift, spaces: Mapping[str, Obj] = MappingProxyTy
             at = at.setdefault(key, {})
         at[path[-1]] = copy_of(dig(tracked.stored, *path))
     kube.patch(resource, name_of(tracked.stored), body, namespace)
+
+
+def remove(kube: Kube, tracked: Tracked) -> None:
+    """Delete an object that a source had applied, where it is there still. Raises ApiError."""
+    with suppress(NotFound):
+        resource = kube.resource_for(str(tracked.wanted["apiVersion"]), str(tracked.wanted["kind"]))
+        kube.delete(resource, name_of(tracked.stored), namespace_of(tracked.stored) or None)
 
 
 def copy_of(value: Any) -> Any:

@@ -11,6 +11,8 @@ from killcheck.kube.objects import dig
 
 #: A few seconds for a self-heal, and the longest interval below.
 ARGO_S, FLUX_S = 60, 3700
+#: What helm writes on what it installs.
+MARKED = {"meta.helm.sh/release-name": "st"}
 
 
 def painter(**annotations):
@@ -141,3 +143,41 @@ def test_argo_tracks_by_annotation(tracking, heals):
 )
 def test_flux_corrects_at_its_interval(source, notes, corrects):
     assert put_back(source, painter(**notes), FLUX_S) is corrects
+
+
+@pytest.mark.parametrize(
+    ("created", "record", "again"),
+    [(True, "studio", True), (True, "flux-system", False), (False, "studio", False)],
+)
+def test_release_whose_record_went_with_its_namespace_is_installed_anew(created, record, again):
+    """A switch that deletes the namespace of its targets turns nothing off for good then, with drift or without."""
+    release = flux("HelmRelease", interval="5m", targetNamespace="studio", storageNamespace=record)
+    release["metadata"]["namespace"] = "flux-system"
+    release["spec"]["install"] = {"createNamespace": created}
+    with cluster(release, painter(**MARKED)) as made:
+        made.loop.run_until(lambda: False, 5)
+        made.kube.delete(r.NAMESPACES, "studio")
+        gone = lambda: made.kube.find(r.DEPLOYMENTS, "painter", "studio") is None  # noqa: E731
+        assert made.loop.run_until(gone, ARGO_S)
+        assert made.loop.run_until(lambda: not gone(), 900) is again
+
+
+@pytest.mark.parametrize(
+    ("source", "mark", "goes"),
+    [
+        (flux("HelmRelease", interval="5m"), MARKED, True),
+        (flux("HelmRelease", interval="5m", suspend=True), MARKED, False),
+        (flux("Kustomization", interval="5m", prune=True), {}, True),
+        (flux("Kustomization", interval="5m", prune=False), {}, False),
+        (flux("Kustomization", interval="5m", prune=True, deletionPolicy="Orphan"), {}, False),
+    ],
+)
+def test_source_that_is_deleted_takes_along_what_is_its_own(source, mark, goes):
+    """What nothing says whose it is goes too, and that proves nothing."""
+    resource = r.HELMRELEASES if source["kind"] == "HelmRelease" else r.KUSTOMIZATIONS
+    with cluster(source, painter(**mark)) as made:
+        made.loop.run_until(lambda: False, 5)
+        made.kube.delete(resource, source["metadata"]["name"], source["metadata"]["namespace"])
+        gone = lambda: made.kube.find(r.DEPLOYMENTS, "painter", "studio") is None  # noqa: E731
+        assert made.loop.run_until(gone, 60) is goes
+        assert bool(made.unknowns) is (goes and not mark)

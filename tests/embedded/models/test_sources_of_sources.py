@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from cluster_world import cluster
 
-from killcheck.embedded.models.argocd import HERE
 from killcheck.kube import resources as r
+from killcheck.kube.argo_applications import HERE
 from killcheck.kube.objects import dig
 
 MARK = {"annotations": {"argocd.argoproj.io/tracking-id": "root:argoproj.io/Application:argocd/child"}}
@@ -58,3 +58,19 @@ def test_suspension_of_a_release_is_put_back_only_where_git_says_the_field(said)
             return dig(made.kube.get(r.HELMRELEASES, "clips", "clips"), "spec", "suspend")
 
         assert made.loop.run_until(lambda: not suspended(), 1300) is said
+
+
+@pytest.mark.parametrize("finalizers", [[], ["resources-finalizer.argocd.argoproj.io"]])
+def test_application_takes_along_what_it_holds_where_its_finalizer_says_so(finalizers):
+    app = _application("clips", "clips", finalizers=finalizers)
+    app["spec"]["syncPolicy"] = {}
+    account = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a", "namespace": "clips"}}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a:1"}]}
+    account["spec"] = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    account["metadata"]["annotations"] = {"argocd.argoproj.io/tracking-id": "clips:batch/CronJob:clips/a"}
+    with cluster(app, account) as made:
+        made.kube.delete(r.APPLICATIONS, "clips", "argocd")
+        made.loop.run_until(lambda: False, 30)
+        assert made.kube.find(r.APPLICATIONS, "clips", "argocd") is None
+        assert (made.kube.find(r.CRONJOBS, "a", "clips") is None) is bool(finalizers)
+        assert not made.unknowns
