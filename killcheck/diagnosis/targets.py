@@ -29,6 +29,7 @@ _OFF = {
     "Notebook": "the annotation kubeflow-resource-stopped",
     "InferenceService": "the annotation serving.kserve.io/stop: 'true'",
     "PyTorchJob": "spec.runPolicy.suspend: true, or delete it",
+    "MPIJob": "spec.runPolicy.suspend: true, or delete it",
 }
 #: Who writes replicas, by the field manager they use.
 RIVALS = {
@@ -50,7 +51,7 @@ RIVALS = {
     ),
     "helm-controller": (
         "Flux (helm-controller)",
-        "ignore /spec/replicas under driftDetection.ignore of the HelmRelease",
+        "suspend the HelmRelease while it is off, or ignore /spec/replicas under its driftDetection.ignore",
         30,
     ),
     "horizontal-pod-autoscaler": ("the HPA", "delete or pause the HPA while it is killed", 29),

@@ -17,7 +17,7 @@ from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
 from killcheck.faults.base import Evidence
 from killcheck.kube import machineless
-from killcheck.kube.objects import condition, format_time, name_of, namespace_of, ref_of
+from killcheck.kube.objects import condition, dig, format_time, name_of, namespace_of, ref_of
 from killcheck.ledger import injection, keeping, left_on, unread
 from killcheck.spec.killpath import KillPath, Target
 from killcheck.spec.phases import stuck_before, words_of
@@ -25,7 +25,7 @@ from killcheck.text import lazy_re
 from killcheck.text.durations import format_duration
 from killcheck.text.problems import folded
 from killcheck.verdict import DrillResult, Verdict
-from killcheck.watch.cost import MONTH_H, bill
+from killcheck.watch.cost import MONTH_H, Meter, bill
 from killcheck.watch.noticing import noticed
 from killcheck.watch.scene import asked_for
 
@@ -221,6 +221,9 @@ class Judged(Watched):
         """The layer turned off what it covers, and the path has targets that nothing turns off."""
         named = ", ".join(map(str, left))
         cause = f"{named} {'hold' if len(left) > 1 else 'holds'} GPUs still: no layer of the kill path turns it off"
+        now = self._settled or self.cluster.loop.now()
+        firing, rate, usd = self._layer_run.next_chance(now), self._rate_of(left), self.meter.usd(now)
+        more = None if firing is None or rate is None else rate * (firing - now).total_seconds() / 3600.0
         return self._result(
             Verdict.EXPOSED,
             f"{hand.layer} turned off what {self.layer.name} covers ({hand.evidence}), but {cause}",
@@ -230,7 +233,19 @@ class Judged(Watched):
             remedy="let a layer cover it, or say under assume: why it stays on",
             evidence=tuple(pod for target in left for pod in self.scene.holding(target)),
             failures=(39,),
+            next_chance=format_time(firing) if firing else "",
+            usd_until_next_chance=None if more is None or usd is None else usd + more,
         )
+
+    def _rate_of(self, left: list[Target]) -> float | None:
+        """Dollars an hour of what targets hold that nothing turns off; None: not known."""
+        meter = Meter(self.meter.price, self.meter.overrides, spot=self.meter.spot)
+        for held in (one for target in left for one in self.scene.holding(target)):
+            namespace, _, name = held.partition(" ")[0].partition("/")
+            node = self.scene.nodes.get(str(dig(self.scene.pods.get(name, namespace) or {}, "spec", "nodeName")))
+            if node is not None:
+                meter.count(node, self.cluster.loop.now())
+        return meter.rate()
 
     def _unread(self) -> str:
         """A log that could not be read may be why there is no evidence, and no want of teeth."""

@@ -52,8 +52,10 @@ from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
 from killcheck.embedded.models.rollouts import Rollouts
 from killcheck.embedded.models.serving import InferenceServices, KnativeInferenceServices, KnativeServices
+from killcheck.embedded.models.shares import SharedDevices
 from killcheck.embedded.models.sleepers import KubeDownscaler, KubeGreen
 from killcheck.embedded.models.training_jobs import CONTROLLERS as TRAINING_JOBS
+from killcheck.embedded.models.volcano import VolcanoJobs
 from killcheck.embedded.nodes import NodeAgents
 from killcheck.embedded.nodes.external_endpoints import Place
 from killcheck.embedded.nodes.host_runtime import HostRuntime
@@ -104,6 +106,7 @@ MODELS: tuple[type[Component], ...] = (
     InferenceServices,
     KnativeInferenceServices,
     *TRAINING_JOBS,
+    VolcanoJobs,
     KubeGreen,
     KubeDownscaler,
 )
@@ -195,6 +198,7 @@ class Cluster:
         #: What nodes are made that no manifest describes.
         self.assumed = Assumptions()
         self.admission.modelled["workload-identity"] = WorkloadIdentity(self.store)
+        self.admission.modelled["shares"] = SharedDevices(self.assumed)
         self.admission.modelled["assumed-nodes"] = DeviceTolerations(self.assumed)
         self.server.guessed = self.assumed.guessed
         #: What the manifests were: what Git says, where something follows it.

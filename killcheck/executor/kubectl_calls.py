@@ -78,6 +78,8 @@ _SHORT = {
     "cq": "clusterqueues",
     "lq": "localqueues",
     "wl": "workloads",
+    "vcjob": "jobs.batch.volcano.sh",
+    "vj": "jobs.batch.volcano.sh",
     "hr": "helmreleases",
     "ks": "kustomizations",
 }
@@ -92,6 +94,7 @@ _MORE = (
     Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
     Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
     Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob"),
+    Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job"),
     Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
     Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", False),
     Resource("kueue.x-k8s.io", "v1beta1", "localqueues", "LocalQueue"),
@@ -218,7 +221,8 @@ def command_line(words: Sequence[str]) -> CommandLine:
 def _resource(name: str) -> Resource | None:
     """The resource that a kubectl user names: plural, singular, short name, with its group or without."""
     plain, _, group = name.lower().partition(".")
-    plain = _SHORT.get(plain, plain)
+    plain, _, own = _SHORT.get(plain, plain).partition(".")
+    group = group or own
     for known in _known():
         if plain in (known.plural, known.kind.lower()) and (not group or _same_group(group, known)):
             return known

@@ -26,6 +26,8 @@ _CONTROLLERS = {
     "kueue/kueue": "kueue",
     "kube-green/kube-green": "kube-green",
     "kubeflow/training-operator": "pytorchjob-controller",
+    "mpioperator/mpi-operator": "mpi-operator",
+    "volcanosh/vc-controller-manager": "vc-controller-manager",
     "trainer/trainer-controller-manager": "trainer-controller-manager",
     "kuberay/operator": "kuberay-operator",
     "lws/lws": "lws-controller-manager",

@@ -43,6 +43,7 @@ MAKERS = (
     ("ray.io", "rayservices"),
     ("kubeflow.org", "notebooks"),
     ("kubeflow.org", "pytorchjobs"),
+    ("kubeflow.org", "mpijobs"),
     ("trainer.kubeflow.org", "trainjobs"),
     ("serving.kserve.io", "inferenceservices"),
     ("serving.knative.dev", "services"),

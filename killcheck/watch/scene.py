@@ -125,7 +125,7 @@ class Scene:
         self.replicasets = self._follow("replicasets", r.REPLICASETS)
         self.events = self._follow("events", r.EVENTS)
         for target in self.kill_path.targets:
-            if target.kind and target.kind not in ("Pod", "Job", "ReplicaSet"):
+            if target.kind and _followed_anyway(target) is None:
                 try:
                     resource = self.resource_of(target)
                 except NotFound:
@@ -286,7 +286,7 @@ class Scene:
     def _informer_of(self, target: Target) -> Informer:
         name = self._informer_names.get(target.name)
         if name is None:
-            own = {"Pod": "pods", "Job": "jobs", "ReplicaSet": "replicasets"}.get(target.kind)
+            own = _followed_anyway(target)
             name = self._informer_names[target.name] = own or self.resource_of(target).qualified
         return self._informers[name]
 
@@ -574,12 +574,18 @@ def needs_draining(pod: Obj) -> bool:
     return dig(pod, "status", "phase") not in ("Succeeded", "Failed")
 
 
+def _followed_anyway(target: Target) -> str | None:
+    """The informer of a kind that every scene follows; None: of others, Volcano's Jobs among them."""
+    own = {"Pod": "pods", "Job": "jobs", "ReplicaSet": "replicasets"}.get(target.kind)
+    return own if target.api_version in ("", "v1", "apps/v1", "batch/v1") else None
+
+
 def asked_for(obj: Obj) -> int:
     """How many GPU pods an object asks for."""
     kind = obj.get("kind")
     if kind == "Pod":
         return 0 if workloads.has_ended(obj) else 1
-    if kind == "Job":
+    if kind == "Job" and "template" in (obj.get("spec") or {}):  # Volcano's has tasks
         off = workloads.has_ended(obj) or dig(obj, "spec", "suspend")
         return 0 if off else int(dig(obj, "spec", "parallelism", default=1))
     if kind == "DaemonSet":  # until its controller has seen what is asked for, one

@@ -39,6 +39,7 @@ _EXACT = frozenset(
         "PaddleJob",
         "XGBoostJob",
         "JAXJob",
+        "MPIJob",
     }
 )
 #: How the scheduler says that a node lacks what a pod asks for (kube-scheduler, noderesources/fit.go).
@@ -128,7 +129,7 @@ def pods_wanted(obj: Obj) -> int:
         return asked_for(obj)
     if kind not in _EXACT:
         return 1
-    if kind in ("Pod", "Job"):
+    if kind == "Pod" or (kind == "Job" and "template" in (obj.get("spec") or {})):
         return min(asked_for(obj), max(1, int(dig(obj, "spec", "completions", default=asked_for(obj)))))
     return sum(template.count for template in templates(obj) if holds(template, namespace_of(obj)))
 

@@ -248,6 +248,7 @@ def test_a_target_that_no_layer_covers_stays_on(night):
     result = night(other)
     assert str(result.verdict) == "exposed"
     assert "Deployment/studio/tracer holds GPUs still: no layer of the kill path turns it off" in result.cause
+    assert result.usd_until_next_chance is not None, "what it costs until then counts"
 
 
 def test_a_quiet_night_holds_to_the_next_firing(night):

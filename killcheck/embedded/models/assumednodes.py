@@ -73,6 +73,8 @@ class Assumptions(Struct):
     #: Devices that are assumed on nodes, by driver, and DeviceClasses that no manifest has.
     devices: dict[str, int] = {}
     classes: set[str] = set()
+    #: Pods that share a device by annotation, and were given a whole one.
+    shares: int = 0
 
     def notes(self) -> list[Assumption]:
         """What was assumed of nodes, one sentence a kind."""
@@ -88,6 +90,8 @@ class Assumptions(Struct):
             for driver, number in self.devices.items()
         ]
         told += [f"DeviceClass {name} is assumed, as its driver's chart has it" for name in sorted(self.classes)]
+        if self.shares:
+            told.append("parts of GPUs by annotation are billed as whole ones: what pods share may cost less")
         if count.get("cpu"):
             told.append(f"{count['cpu']} CPU node(s) more are assumed, with the room and labels that pods ask for")
         selected = [

@@ -1,15 +1,16 @@
-"""Controllers of Kubeflow's training-operator: PyTorchJob, TFJob, PaddleJob, XGBoostJob, JAXJob, from replicas to pods.
+"""Kubeflow's training-operator (PyTorchJob, TFJob, PaddleJob, XGBoostJob, JAXJob) and mpi-operator, from jobs to pods.
 
 Only what turns them on and off, as it does it (kubeflow/training-operator release-1.9 pkg/controller.v1/common): a pod
 for each index of each replica type, made again where somebody deletes it (pod.go, ReconcilePods); all of them deleted
-while ``runPolicy.suspend`` (job.go, ReconcileJobs).
+while ``runPolicy.suspend`` (job.go, ReconcileJobs). mpi-operator (kubeflow/mpi-operator 0.6
+pkg/controller/mpi_job_controller.go) does the same of workers, and starts the launcher as a Job; here it is a pod.
 
 Left out: ends of jobs, back-off limits, elastic policies, gang scheduling, cleanPodPolicy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from killcheck.embedded.models.groups import Groups
@@ -17,20 +18,34 @@ from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, copy, dig, labels_of, name_of
 from killcheck.kube.resources import Resource
 
-__all__ = ["CONTROLLERS", "KINDS", "JaxJobs", "PaddleJobs", "PyTorchJobs", "TfJobs", "TrainingJobs", "XgBoostJobs"]
+__all__ = [
+    "CONTROLLERS",
+    "KINDS",
+    "JaxJobs",
+    "MpiJobs",
+    "PaddleJobs",
+    "PyTorchJobs",
+    "TfJobs",
+    "TrainingJobs",
+    "XgBoostJobs",
+]
 
 _GROUP = "training.kubeflow.org"
 
 
-def _of(kind: str) -> Resource:
-    return Resource("kubeflow.org", "v1", f"{kind.lower()}s", kind)
+def _of(kind: str, version: str = "v1") -> Resource:
+    return Resource("kubeflow.org", version, f"{kind.lower()}s", kind)
 
 
 class TrainingJobs(Groups):
-    """One kind of jobs. ``replicas``: the field of its spec that holds its replica types."""
+    """One kind of jobs. ``replicas``: the field of its spec that holds its replica types.
+
+    ``roles``: what the pods of some of them are labelled with.
+    """
 
     made: ClassVar[Resource] = r.PODS
     replicas: ClassVar[str]
+    roles: ClassVar[Mapping[str, str]] = {"Master": "master", "Chief": "master"}
 
     def hands_off(self, obj: Obj) -> bool:
         """One that another controller manages (MultiKueue)."""
@@ -50,8 +65,8 @@ class TrainingJobs(Groups):
                     f"{_GROUP}/replica-type": kind.lower(),
                     f"{_GROUP}/replica-index": str(index),
                 }
-                if kind in ("Master", "Chief", "Launcher"):
-                    labels[f"{_GROUP}/job-role"] = "master"
+                if role := self.roles.get(kind):
+                    labels[f"{_GROUP}/job-role"] = role
                 spec = copy(template.get("spec") or {})
                 restart = group.get("restartPolicy", "Never")
                 spec["restartPolicy"] = "Never" if restart == "ExitCode" else restart
@@ -108,6 +123,15 @@ class JaxJobs(TrainingJobs):
     replicas: ClassVar[str] = "jaxReplicaSpecs"
 
 
-CONTROLLERS = (PyTorchJobs, TfJobs, PaddleJobs, XgBoostJobs, JaxJobs)
+class MpiJobs(TrainingJobs):
+    """mpi-operator."""
+
+    name: ClassVar[str] = "mpi-operator"
+    own: ClassVar[Resource] = _of("MPIJob", "v2beta1")
+    replicas: ClassVar[str] = "mpiReplicaSpecs"
+    roles: ClassVar[Mapping[str, str]] = {"Launcher": "launcher", "Worker": "worker"}
+
+
+CONTROLLERS = (PyTorchJobs, TfJobs, PaddleJobs, XgBoostJobs, JaxJobs, MpiJobs)
 #: What they are about: each has ``spec.runPolicy.suspend``.
 KINDS = tuple(one.own for one in CONTROLLERS)

@@ -6,6 +6,7 @@ import pytest
 from cluster_world import cluster, pods, until
 
 from killcheck.embedded.models.groups import JOBSETS, RAY_CLUSTERS
+from killcheck.embedded.models.volcano import VOLCANO_JOBS
 from killcheck.kube import resources as r
 from killcheck.kube.resources import Resource
 
@@ -107,6 +108,49 @@ def test_pods_of_a_training_job_are_made_again_and_go_while_it_is_suspended(queu
         made.kube.patch(kind, "sweep", {"spec": {"runPolicy": {"suspend": True}}}, NS)
         until(made, _there(made, 0))
         assert bool(made.doubts) is queued
+
+
+def test_workers_of_an_mpi_job_are_made_again_and_go_while_it_is_suspended():
+    kind = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
+    roles = {"Launcher": {"template": _pod(gpus=0)}, "Worker": {"replicas": 2, "template": _pod()}}
+    with cluster(_object(kind, {"mpiReplicaSpecs": roles})) as made:
+        until(made, _there(made, 3))
+        for name in ("sweep-worker-0", "sweep-worker-1"):
+            made.kube.delete(r.PODS, name, NS)
+        until(made, lambda: len(pods(made, **{"training.kubeflow.org/job-role": "worker"})) == 2)
+        made.kube.patch(kind, "sweep", {"spec": {"runPolicy": {"suspend": True}}}, NS)
+        until(made, _there(made, 0))
+
+
+@pytest.mark.parametrize(
+    ("policies", "own", "deletions", "left"),
+    [
+        ([], [], 3, 2),
+        ([{"event": "PodEvicted", "action": "RestartJob"}], [], 1, 2),
+        ([{"event": "PodEvicted", "action": "RestartJob"}], [], 3, 0),
+        ([{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}], [], 1, 0),
+        ([{"event": "*", "action": "AbortJob"}], [{"event": "PodEvicted", "action": "RestartTask"}], 3, 2),
+    ],
+)
+def test_pods_of_a_volcano_job_are_made_again_until_a_policy_ends_it(policies, own, deletions, left):
+    task = {"name": "w", "replicas": 2, "template": _pod(), "policies": own}
+    with cluster(_object(VOLCANO_JOBS, {"tasks": [task], "policies": policies, "maxRetry": 2})) as made:
+        until(made, _there(made, 2))
+        for _ in range(deletions):
+            made.kube.delete(r.PODS, "sweep-w-1", NS)
+            made.loop.run_until(lambda: False, 120)
+        assert len(pods(made, **{"volcano.sh/job-name": "sweep"})) == left
+        made.kube.delete(VOLCANO_JOBS, "sweep", NS)
+        until(made, _there(made, 0))
+
+
+def test_pod_that_shares_a_gpu_by_annotation_lands_where_gpus_are():
+    """As whoever hands out shares reserves a whole one: else it would be counted, and cost nothing."""
+    pod = _pod(gpus=0) | {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "half", "namespace": NS}}
+    pod["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
+    with cluster(pod) as made:
+        (found,) = pods(made)
+        assert found["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
 
 def test_jobset_that_somebody_suspends_is_resumed_by_its_trainjob():
