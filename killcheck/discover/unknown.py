@@ -95,9 +95,17 @@ def _claimed(node: object, namespace: str, claims: Claims) -> Iterator[str]:
             yield from _claimed(value, namespace, claims)
 
 
+#: Runtimes that KServe is installed with: none asks for accelerators (kserve/kserve config/runtimes).
+_RELEASED = "kserve-"
+
+
 def _missing(obj: Obj, templates: Templates) -> str | None:
     for row in REFERENCES:
         name = dig(obj, *row.name) if obj.get("kind") == row.kind else None
-        if name and not any((kind, str(name)) in templates for kind in row.kinds):
+        if (
+            name
+            and not str(name).startswith(_RELEASED)
+            and not any((kind, str(name)) in templates for kind in row.kinds)
+        ):
             return f"{row.kinds[0]} {name}"
     return None

@@ -228,7 +228,7 @@ _GPU_KEY = lazy_re.compile(
 #: Lists of accelerators: KubeVirt's machines, Tanzu's, Cluster API's.
 _GPU_LIST = lazy_re.compile(r"(?i)[vp]?gpus|accelerators|gpu_?devices")
 _MODELS = lazy_re.compile(
-    r"(?i)\b(nvidia[-_. ]?)?([ABH]\d00|GH200|GB[23]00|L40S?|L4|T4|V100|MI[23]\d\d[AX]?|tpu-v\d\w*)\b"
+    r"(?i)\b(nvidia[-_. ]?(tesla[-_. ]?)?)?([ABH]\d00|GH200|GB[23]00|L40S?|L4|T4|V100|MI[23]\d\d[AX]?|tpu-v\d\w*)\b"
 )
 _DEVICE_NAME = lazy_re.compile(
     r"(?i)\b(nvidia\.com/(gpu|mig-\S+)|amd\.com/gpu|google\.com/tpu|aws\.amazon\.com/neuron\w*"
@@ -308,7 +308,10 @@ def _lists(key: str, value: Any) -> bool:
         return _GPU_LIST.fullmatch(key) is not None and any(isinstance(one, dict | str) for one in value)
     if not isinstance(value, dict) or not _GPU_KEY.search(key):
         return False
-    return any(re.fullmatch(r"[1-9]\d*", str(value.get(field))) for field in ("value", "count", "quantity", "number"))
+    counted = any(
+        re.fullmatch(r"[1-9]\d*", str(value.get(field))) for field in ("value", "count", "quantity", "number")
+    )
+    return counted or any(isinstance(one, str) and _MODELS.search(one) for one in value.values())
 
 
 def _counts_resources(path: Path) -> bool:

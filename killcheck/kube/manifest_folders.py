@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from killcheck.kube import machine_texts, outside_schedules, terraform_pools
-from killcheck.kube.manifest_text import is_definition, is_template_of_objects
+from killcheck.kube.manifest_text import is_definition, is_template_of_objects, runs_something
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators, names_pools, outside
 from killcheck.text.files import enclosed, text_of
 from killcheck.text.values import replace
@@ -43,7 +43,9 @@ _TEMPLATES = frozenset(
     {".envsubst", ".erb", ".gotmpl", ".hbs", ".in", ".j2", ".jinja", ".jinja2", ".mustache"}
     | {".template", ".tftpl", ".tmpl", ".tpl"}
 )
-_READ = (*_SUFFIXES, *_SCHEDULES, *_TEMPLATES)
+#: Programs of languages that are there to write objects, and what in one says that it runs something or holds GPUs.
+_LANGUAGES = frozenset({".cue", ".dhall", ".jsonnet", ".k", ".libsonnet", ".pkl", ".star"})
+_READ = (*_SUFFIXES, *_SCHEDULES, *_TEMPLATES, *_LANGUAGES)
 _NOT_MANIFESTS = frozenset({"node_modules", "vendor", "__pycache__"})
 #: What a kustomization says that does not change what is deployed.
 _NEUTRAL = frozenset(
@@ -138,6 +140,15 @@ class Folders(Struct):
         shared = any(len(led_by) > 1 for led_by in self.reached.values())
         return tops if shared and len(tops) > 1 and not any(map(_looks_like_an_object, self._plain)) else []
 
+    @property
+    def sharing(self) -> dict[str, tuple[str, ...]]:
+        """The files that several kustomizations which stand by themselves deploy, each with the folders of those."""
+        found: dict[str, list[str]] = {}
+        for top in self._tops():
+            for file in {str(file) for one in self._led_to(top) for file in self.below.get(one, ())}:
+                found.setdefault(file, []).append(str(top.parent))
+        return {file: tuple(folders) for file, folders in found.items() if len(folders) > 1}
+
     def tops(self, changing: Collection[str]) -> list[tuple[Path, frozenset[Path], frozenset[Path]]]:
         """Kustomizations that no other leads to and that change something, or lead to one of ``changing`` that does.
 
@@ -184,11 +195,14 @@ class Folders(Struct):
         return [file for file, led_by in self.reached.items() if not led_by and file not in self._components]
 
     def _led_to(self, top: Path) -> Iterator[Path]:
-        """A kustomization and all that it leads to."""
-        yield top
-        for file, led_by in self.reached.items():
-            if top in led_by:
-                yield from self._led_to(file)
+        """A kustomization and all that it leads to, each once."""
+        left, seen = [top], {top}
+        while left:
+            here = left.pop()
+            yield here
+            led = [file for file, led_by in self.reached.items() if here in led_by and file not in seen]
+            seen.update(led)
+            left += led
 
     def _folder(self, path: Path, within: tuple[Path, ...], *, named: bool = False) -> Iterator[Path]:
         kustomization = kustomization_in(path)
@@ -229,6 +243,8 @@ class Folders(Struct):
                 self._pass(entry, "a link that leads nowhere, or no file", Cause.UNREADABLE)
             elif entry.suffix in _SCHEDULES or (fires and entry.is_file()):
                 self._scheduled(entry)
+            elif entry.suffix in _LANGUAGES and entry.is_file():
+                self._program(entry)
             elif entry.suffix in _TEMPLATES and Path(entry.stem).suffix in ("", *_SUFFIXES) and entry.is_file():
                 self._template(entry)
 
@@ -255,7 +271,11 @@ class Folders(Struct):
             of = "Terraform" if file.suffix in terraform_pools.SUFFIXES else "no manifest"
             why = f"{of}, with machines that it always keeps" if kept else f"{of}, which makes nodes"
             cause = Cause.CONFIGURATION
+        elif file.suffix not in terraform_pools.SUFFIXES or not (holds := next(terraform_pools.objects(text), "")):
+            return
         else:
+            why = f"Terraform, whose {holds} asks for GPUs: name what comes of it"
+            self._pass(file, why, Cause.TEMPLATE, named=True)
             return
         self.skipped.append(
             Skipped(str(file), 0, why, cause, floors=kept, launching=makes, costing=costs, starts=what or "")
@@ -283,6 +303,13 @@ class Folders(Struct):
         elif names_accelerators(text):
             why = "a template of no Kubernetes object (no kind and apiVersion)"
             self._pass(file, why, Cause.NO_MANIFEST, named=True)
+
+    def _program(self, file: Path) -> None:
+        """Tell of a program that makes objects which run or scale something, or that names GPUs."""
+        text = _text(file)
+        named = names_accelerators(text)
+        if named or runs_something(text):
+            self._pass(file, "a program that makes objects: name what comes of it", Cause.TEMPLATE, named)
 
     def _is_left_out(self, entry: Path) -> bool:
         if self._left_out is None:

@@ -22,7 +22,7 @@ from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, Gaps, Path, YamlError, documents, each_document, format_path
 
-__all__ = ["SPEC", "Found", "Manifest", "Skipped", "is_definition", "is_template_of_objects", "read"]
+__all__ = ["SPEC", "Found", "Manifest", "Skipped", "is_definition", "is_template_of_objects", "read", "runs_something"]
 
 #: Fields that are booleans in the built-in types of Kubernetes 1.36 (from the client's schemas): the only places where
 #: ``yes`` and ``off`` do no harm. Anywhere else in a built-in type the API server answers them with 400.
@@ -232,6 +232,21 @@ def is_template_of_objects(text: str) -> bool:
     return all(pattern.search(text) for pattern in _KEYS_OF_AN_OBJECT)
 
 
+#: How Pulumi's YAML names a type of Kubernetes.
+_OBJECT_OF_PULUMI = lazy_re.compile(r"\btype[\"']?:\s*[\"']?kubernetes:")
+#: What a helmfile says of its releases.
+_KEYS_OF_A_HELMFILE = [lazy_re.compile(r"(?m)^releases:"), lazy_re.compile(r"(?m)^[ \t]+(?:-[ \t]+)?chart:")]
+
+
+def runs_something(program: str) -> bool:
+    """Whether a program that makes objects says that it makes schedules or scalers."""
+    return _SCHEDULING.search(program) is not None
+
+
+#: Kinds that turn things on or off, however a language's library spells them.
+_SCHEDULING = lazy_re.compile(r"(?i)cron_?job|cron_?workflow|scaled_?object|sleep_?info")
+
+
 def _without_schemas(text: str) -> tuple[str, Gaps]:
     """The text with schemas that take anything, and the lines that are left out: nothing is asked or told of them."""
     kept: list[str] = []
@@ -260,8 +275,14 @@ def _no_manifest(text: str, file: str) -> Skipped:
     scheduled = outside_schedules.in_text(text)
     if scheduled is not None:
         return Skipped(file, 0, outside(scheduled), Cause.OUTSIDE, starts=scheduled)
-    why = "not a Kubernetes object (no kind and apiVersion)"
     named = names_accelerators(text)
+    if all(key.search(text) for key in _KEYS_OF_A_HELMFILE):
+        why = "a helmfile, which is not rendered here: helmfile template > rendered.yaml"
+        return Skipped(file, 0, why, Cause.CHART, named)
+    if named and _OBJECT_OF_PULUMI.search(text):
+        why = "a Pulumi program, which makes objects that ask for GPUs: name what comes of it"
+        return Skipped(file, 0, why, Cause.TEMPLATE, named)
+    why = "not a Kubernetes object (no kind and apiVersion)"
     return Skipped(file, 0, why, Cause.NO_MANIFEST, named, floors=_kept(text, file), launching=_making(text, file))
 
 
@@ -283,7 +304,7 @@ def _kept(text: str, file: str) -> tuple[tuple[str, int], ...]:
 
 
 #: The key under which they are.
-_RESOURCES = lazy_re.compile(r"""^["' ]*[Rr]esources["']?:""", re.MULTILINE)
+_RESOURCES = lazy_re.compile(r"""^[{"' ]*[Rr]esources?["']?:""", re.MULTILINE)
 
 
 def _json_documents(text: str, file: str) -> list[Document | YamlError]:

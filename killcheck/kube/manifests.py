@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path as FilePath
 
@@ -51,7 +51,8 @@ class Loaded(Struct, frozen=True):
 
     ``surprises`` were read, and otherwise than their writer may think. ``variants``: of an object that several files
     give, those that are not among ``manifests``. ``overlays``: where what was named is nothing but several overlays and
-    what they share, the overlays' folders: somebody must choose one.
+    what they share, the overlays' folders: somebody must choose one. ``sharing``: files that several of them deploy,
+    each with their folders.
     """
 
     manifests: tuple[Manifest, ...]
@@ -60,6 +61,7 @@ class Loaded(Struct, frozen=True):
     surprises: tuple[Problem, ...] = ()
     variants: tuple[Manifest, ...] = ()
     overlays: tuple[str, ...] = ()
+    sharing: Mapping[str, tuple[str, ...]] = {}
 
     @property
     def objects(self) -> list[Obj]:
@@ -100,6 +102,7 @@ class _Reading(Struct):
     notes: list[str] = field(default_factory=list)
     surprises: list[Problem] = field(default_factory=list)
     overlays: list[str] = field(default_factory=list)
+    sharing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     seen: set[FilePath] = field(default_factory=set)
     renderings: Renderings = field(default_factory=dict)
 
@@ -126,6 +129,7 @@ class _Reading(Struct):
             tuple(self.surprises),
             tuple(variants),
             tuple(self.overlays),
+            self.sharing,
         )
 
 
@@ -212,6 +216,7 @@ def _read(path: FilePath | str, exclude: Sequence[str], filling: Filling, readin
         _render_deeper(folders, written)
     for name in ("manifests", "skipped", "notes", "surprises", "overlays"):
         getattr(reading, name).extend(getattr(written, name))
+    reading.sharing |= written.sharing
 
 
 def _render_deeper(folders: Folders, written: _Reading) -> None:
@@ -305,6 +310,7 @@ def _read_written(path: FilePath | str, exclude: Sequence[str], reading: _Readin
     reading.skipped += folders.told()
     reading.notes += folders.notes
     reading.overlays += folders.overlays
+    reading.sharing |= folders.sharing
     return folders
 
 

@@ -18,7 +18,7 @@ from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.text import lazy_re
 from killcheck.text.jsontext import from_text
 
-__all__ = ["JSON", "SUFFIXES", "costing", "floors", "launching", "launching_json"]
+__all__ = ["JSON", "SUFFIXES", "costing", "floors", "launching", "launching_json", "objects"]
 
 #: Text of Terraform's and OpenTofu's own, and the same as JSON.
 SUFFIXES = frozenset({".tf", ".tofu"})
@@ -54,6 +54,19 @@ _REGISTRY = lazy_re.compile(
 _NODES = lazy_re.compile(
     r"eks|gke|aks|kubernetes|karpenter|autoscaling|instance|batch|compute|node|vm|machine|blueprint"
 )
+#: Resources that are machines themselves, or capacity that is paid for whether machines use it or not.
+_MACHINES = lazy_re.compile(
+    r"(?:^|_)(?:instance(?:_request)?|reservation|virtual_machine|host|vm|endpoint_configuration)$"
+)
+_NUMBER = lazy_re.compile(r"\b(?:instance_)?(?:count|capacity)\s*=\s*([^\s,}]+)")
+#: What is added to a machine has a number of its own.
+_ADDED = lazy_re.compile(r"\bguest_accelerators?\b[^{}\n]{0,40}\{[^{}]{0,400}\}")
+#: Resources that are objects of Kubernetes, and how one asks for accelerators.
+_OBJECTS = lazy_re.compile(r"kubernetes_|kubectl_|helm_release")
+_ASKS = lazy_re.compile(
+    r"(?:nvidia|amd|habana|aws\.amazon|google)\\{0,2}\.(?:com|ai)/(?:gpu|mig\S{0,20}|gaudi|tpu|neuron\w{0,9})\\?[\"']?\s*[:=]\s*\\?[\"']?(?:[1-9]|\$|var|local|each)"
+    r"|limits\.[^\"\n]{0,40}(?:gpu|tpu|neuron)"
+)
 _MOST_DEPTH = 32
 
 
@@ -61,7 +74,16 @@ def floors(text: str) -> Iterator[tuple[str, int]]:
     """(which group, how many) that Terraform's text always keeps on machines with GPUs, each group once."""
     text = _COMMENT.sub(" ", text)
     told: set[tuple[int, int]] = set()
-    for at in _gpu_words(text):
+    words = sorted(_gpu_words(text))
+    for found in _BLOCK.finditer(text):
+        if found[1] is None or _MACHINES.search(found[1]) is None:
+            continue
+        begin, end = found.end(), _end_of(text, found.end())
+        many = _alone(text[begin:end]) if _any_in(words, begin, end) else 0
+        if many:
+            told.add((found.end() - 1, end))
+            yield f"{found[1]}.{found[2]}", many
+    for at in words:
         for begin, end, name in _groups(text, at):
             least = _least(text[begin:end]) or 0
             if least > 0 and (begin, end) not in told:
@@ -83,6 +105,21 @@ def launching(text: str, is_read: Callable[[str], bool] = lambda source: True) -
         chosen = _any_in(named, begin, end) or (_any_in(unknown, begin, end) and _makes_nodes(found, block))
         if chosen or (found[1] is None and _is_elsewhere(block, is_read)):
             yield f"{found[1] or 'module'}.{found[2]}"
+
+
+def objects(text: str) -> Iterator[str]:
+    """What in Terraform's text makes Kubernetes objects, or installs charts, that ask for accelerators."""
+    text = _COMMENT.sub(" ", text)
+    for found in _BLOCK.finditer(text):
+        block = text[found.end() : _end_of(text, found.end())] if _OBJECTS.match(found[1] or "") else ""
+        if _ASKS.search(block):
+            yield f"{found[1]}.{found[2]}"
+
+
+def _alone(block: str) -> int:
+    """How many machines a resource is that is no group: one, unless it says another number; none by a variable."""
+    said = _NUMBER.findall(_ADDED.sub(" ", block))
+    return max((int(one) for one in said if one.isdigit()), default=0) if said else 1
 
 
 def costing(text: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from killcheck.instances.provided import is_provided
 from killcheck.kube import blame, cron_workflows, downtimes
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
+from killcheck.kube.custom_holders import REFERENCES
 from killcheck.kube.furniture import is_gitops
 from killcheck.kube.machineless import StoodIn
 from killcheck.kube.manifests import STUMBLES
@@ -35,6 +36,7 @@ from killcheck.ledger import (
     left_on,
     lint_errors,
     network_policies,
+    other_clusters,
     outside,
     outsiders,
     placing,
@@ -134,6 +136,7 @@ def keep(
         *left_on.entries(inventory, stakes),
         *outside.entries(inventory, stakes, book.now),
         *unrendered.entries(inventory, stakes),
+        *other_clusters.entries(inventory, stakes),
         *(() if inventory.live else _beyond(stakes, book.now)),
         *_unread(inventory),
     ]
@@ -322,7 +325,8 @@ class _Book:
         decided = kyverno.is_policy(obj)
         why = kyverno.concern(obj, self.stakes) if decided else None
         if not decided or kyverno.acts_elsewhere(obj):
-            why = why or self._misread(obj) or concern(obj, self.stakes) or gpus_in(obj)
+            why = why or self._misread(obj) or concern(obj, self.stakes)
+            why = why or (None if self._waits(obj) else gpus_in(obj))
             why = why or workloads.power_of(obj, self.stakes) or engines.about_a_switch(obj, self.stakes)
             why = why or network_policies.around_a_switch(obj, self.stakes)
         if not why:
@@ -330,6 +334,12 @@ class _Book:
         if self.live:
             return Entry(ref, Status.EXECUTED, f"{why}; its controller runs on this cluster and was watched")
         return self._open(obj, why)
+
+    def _waits(self, obj: Obj) -> bool:
+        """Whether it is a pattern of servers, and nothing here is served by one: it holds none."""
+        users = {row.kind for row in REFERENCES if obj.get("kind") in row.kinds}
+        served = users and users <= {"InferenceService", "LLMInferenceService"}
+        return bool(served) and not any(one.get("kind") in users for one in self.stakes.objects)
 
     def _misread(self, obj: Obj) -> str | None:
         """That its words are another version's, where it may speak of a target: in its namespace, or of all of them."""

@@ -13,14 +13,16 @@ from killcheck.capabilities.inventory import Inventory
 from killcheck.discover import nodes as pools
 from killcheck.discover.everywhere import how_it_holds
 from killcheck.discover.finding import holders
+from killcheck.discover.unknown import unknown_holders
 from killcheck.entries import Entry, Status
-from killcheck.kube import gpus
+from killcheck.kube import gpus, provider_pools
 from killcheck.kube.machine_floors import floors, is_pattern
-from killcheck.kube.objects import Obj, dig, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, ref_of
 from killcheck.kube.pod_annotations import EXECUTE, IGNORES_SIGTERM, STOPS_AFTER
-from killcheck.kube.workloads import devices_of, templates
+from killcheck.kube.workloads import PodTemplate, devices_of, templates
 from killcheck.ledger import identities, rights, workloads
 from killcheck.ledger.assume import settled
+from killcheck.ledger.references import gpus_in
 from killcheck.ledger.stakes import Stakes, home_of
 from killcheck.spec.killpath import KillPath, Proof, Target
 from killcheck.watch import starts
@@ -33,6 +35,7 @@ _DESCRIBED = "describe the nodes (NodePool, Node), or say under assume: why it h
 _SHARES = "name it under targets: where it holds one, or say under assume: why it holds none"
 _NAMED_OR_NODES = "name it under targets:, have the nodes judged (nodes:, P2), or say under assume: why it may stay"
 _FLOOR = "let it go down to none, have the nodes judged (nodes:, P2), or say under assume: why they may stay"
+_UNREAD = "name what it makes under targets:, or say under assume: why it holds no GPU, or who ends it"
 _SLOW = "shorten the grace period, say podsGone under deadlines:, or annotate its pods with killcheck.dev/stops-after-s"
 _HANDS_ON = (
     "take the right from its account, drill it on a cluster where it runs (--on CONTEXT), or say under assume: why it "
@@ -73,8 +76,9 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
     if Proof.P2 in stakes.kill_path.proof and stakes.pools:
         yield from _pools(inventory, stakes)
     if not inventory.live:
-        if Proof.P2 not in stakes.kill_path.proof:
-            yield from _floors(inventory)
+        yield from _floors(inventory, stakes)
+        yield from _kept_nodes(inventory.objects, stakes)
+        yield from _unread_holders(inventory.objects, stakes)
         yield from _unaccounted(inventory.objects, stakes)
         yield from _slow(stakes)
         yield from _leaving(stakes)
@@ -179,16 +183,70 @@ def _outside(objects: Iterable[Obj], kill_path: KillPath) -> Iterator[Obj]:
             yield holder.obj
 
 
-def _floors(inventory: Inventory) -> Iterator[Entry]:
-    """Machines with GPUs that stay whatever the pods do, and bill, where nobody judges the nodes."""
+def _floors(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
+    """Machines with GPUs that stay whatever the pods do, and bill, and whose nodes nobody judges."""
     patterns = [obj for obj in inventory.objects if is_pattern(obj) and next(floors(obj), None) is None]
     named = {(str(obj.get("kind")), name_of(obj)) for obj in patterns}
-    kept = [(ref_of(obj), group) for obj in inventory.objects for group in floors(obj, named)]
+    unjudged = (obj for obj in inventory.objects if not _is_judged(obj, stakes))
+    kept = [(ref_of(obj), group) for obj in unjudged for group in floors(obj, named)]
     if inventory.loaded is not None:
         kept += [(one.place, group) for one in inventory.loaded.skipped for group in one.floors]
     for where, (group, least) in kept:
-        said = f"{group} always keeps {least} machine(s) with GPUs, and whether nodes go is not judged"
+        said = f"{group} always keeps {least} machine(s) with GPUs, and whether they go is not judged"
         yield Entry(where, Status.NOT_MODELLED, said, _FLOOR)
+
+
+def _is_judged(obj: Obj, stakes: Stakes) -> bool:
+    """Whether an object makes nodes of a pool that this drill must see go."""
+    if Proof.P2 not in stakes.kill_path.proof:
+        return False
+    own = provider_pools.selector(obj)
+    pools = stakes.kill_path.nodes
+    return (obj.get("kind") == "NodePool" and name_of(obj) in stakes.pools) or any(
+        own == one.selector for one in pools if own
+    )
+
+
+def _kept_nodes(objects: Iterable[Obj], stakes: Stakes) -> Iterator[Entry]:
+    """Nodes with GPUs of which the manifests say that nobody takes them away."""
+    judged = Proof.P2 in stakes.kill_path.proof
+    for obj in objects:
+        mark = next((f"{key}: {value}" for key, value in _STAYS.items() if annotations_of(obj).get(key) == value), None)
+        kind, said = obj.get("kind"), ""
+        if kind == "Node" and gpus.node_devices(obj) and mark and not judged:
+            said = f"it has GPUs and carries {mark}: nothing takes it away, and whether nodes go is not judged"
+        elif kind == "NodeClaim" and _is_alone(obj, stakes) and pools.has_gpus({"spec": {"template": obj}}):
+            said = "a machine with GPUs of no pool that is judged: it stays for as long as it is there"
+        elif not judged and any(map(_keeps_nodes, templates(obj))):
+            said = "it never takes a node away (--scale-down-enabled=false), and whether nodes go is not judged"
+        if said:
+            yield Entry(ref_of(obj), Status.NOT_MODELLED, said, _FLOOR)
+
+
+def _is_alone(claim: Obj, stakes: Stakes) -> bool:
+    return labels_of(claim).get("karpenter.sh/nodepool") not in stakes.pools
+
+
+def _keeps_nodes(template: PodTemplate) -> bool:
+    """Whether a cluster autoscaler is told to scale nothing down (kubernetes/autoscaler, FAQ)."""
+    words = (
+        str(one)
+        for c in template.spec.get("containers") or ()
+        for key in ("command", "args")
+        for one in c.get(key) or ()
+    )
+    return any("scale-down-enabled=false" in word.replace(" ", "=") for word in words)
+
+
+#: What keeps a node (kubernetes/autoscaler, FAQ; karpenter.sh, Disruption).
+_STAYS = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true", "karpenter.sh/do-not-disrupt": "true"}
+
+
+def _unread_holders(objects: Iterable[Obj], stakes: Stakes) -> Iterator[Entry]:
+    """Custom resources that name accelerators in a way that nobody here reads: what discovery tells of them, too."""
+    for one in unknown_holders(objects):
+        if not (stakes.is_target(one.obj) or gpus_in(one.obj)):
+            yield Entry(ref_of(one.obj), Status.NOT_MODELLED, f"it {one.why}", _UNREAD)
 
 
 def _pools(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:

@@ -91,12 +91,14 @@ def test_what_a_clusters_configuration_always_keeps_is_read(tmp_path):
 
 
 _GROUP = 'resource "aws_eks_node_group" "gpu" {{\n  instance_types = ["{0}"]\n  scaling_config {{ {1} }}\n}}\n'
+_ALONE = 'resource "{0}" "gpu" {{\n  instance_type = "p5.48xlarge"\n  {1}\n}}\n'
 _POOL = (
     'resource "google_container_node_pool" "gpu" {{\n  {0}\n  node_config {{ machine_type = "a2-highgpu-1g" }}\n}}\n'
 )
 _MAP = 'module "eks" {{\n  node_groups = {{\n    gpu = {{ types = ["g5.xlarge"]\n min_size = {0} }}\n    x = {{ min_size = 3 }}\n  }}\n}}'
 
 
+_OBJECT = 'resource "{0}" "x" {{\n  {1}\n}}\n'
 _BY_NAME = (
     'resource "aws_launch_template" "gpu" { instance_type = "p4d.24xlarge" }\n'
     'resource "aws_autoscaling_group" "gpu" {\n  min_size = 2\n  launch_template { id = aws_launch_template.gpu.id }\n}\n'
@@ -115,6 +117,10 @@ _BY_NAME = (
         (_MAP.format(1), ("gpu", 1)),
         (_BY_NAME, ("aws_autoscaling_group.gpu", 2)),
         (_MAP.format(0), None),
+        (_ALONE.format("aws_ec2_capacity_reservation", "instance_count = 2"), ("aws_ec2_capacity_reservation.gpu", 2)),
+        (_ALONE.format("aws_instance", ""), ("aws_instance.gpu", 1)),
+        (_ALONE.format("aws_instance", "count = var.boxes"), None),
+        (_ALONE.format("aws_iam_policy", ""), None),
         ('resource {{{{ instance_types = ["p4d.24xlarge"', None),
     ],
 )
@@ -154,6 +160,25 @@ def test_what_terraform_makes_nodes_of_is_told_to_fences(text: str, made: list[s
     (tmp_path / "nodes.tf").write_text(text)
     (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
     assert Session(manifests=[tmp_path]).unevaluated == [f"{one} ({tmp_path / 'nodes.tf'})" for one in made]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        ("a.tf", _OBJECT.format("kubernetes_deployment", 'limits = { "nvidia.com/gpu" = "1" }'), True),
+        ("a.tf", _OBJECT.format("helm_release", 'values = ["limits:\\n  nvidia.com/gpu: 4"]'), True),
+        ("a.tf", _OBJECT.format("helm_release", 'values = ["tolerations: [{key: nvidia.com/gpu}]"]'), False),
+        ("a.tf", _OBJECT.format("aws_eks_node_group", 'taint { key = "nvidia.com/gpu" }'), False),
+        ("helmfile.yaml", "releases:\n  - name: a\n    chart: x/y\n    values: [{nvidia.com/gpu: 1}]\n", True),
+        ("values.yaml", "image:\n  chart: x\n", False),
+    ],
+)
+def test_what_makes_objects_with_gpus_from_elsewhere_undermines_a_drill(
+    file: str, text: str, told: bool, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text(text)
+    (tmp_path / "gpu.yaml").write_text(HOLDER.replace("NAME", "read"))
+    assert any(one.undermines for one in manifests.load([tmp_path]).skipped) is told
 
 
 def test_a_broken_document_takes_no_other_with_it_and_lines_stay_true(tmp_path: Path):
@@ -328,6 +353,8 @@ spec:
         ("job.yaml.tftpl", Cause.TEMPLATE),
         ("ray.yml.j2", Cause.TEMPLATE),
         ("pod.json.tmpl", Cause.TEMPLATE),
+        ("embed.jsonnet", Cause.TEMPLATE),
+        ("embed.cue", Cause.TEMPLATE),
         ("README.md.tmpl", None),
         ("notes.txt", None),
     ],
@@ -348,6 +375,12 @@ def test_a_template_that_its_name_tells_is_not_passed_over_in_silence(tmp_path: 
 def test_a_template_of_something_else_is_not_told(tmp_path: Path, text: str):
     write(tmp_path, {"some.tpl": text, "gpu.yaml": HOLDER.replace("NAME", "read")})
     assert not manifests.load(tmp_path).skipped
+
+
+@pytest.mark.parametrize(("text", "told"), [("k.batch.v1.cronJob.new('off')", True), ("{ kind: 'Service' }", False)])
+def test_a_program_that_makes_schedules_is_told(tmp_path: Path, text: str, told: bool):
+    write(tmp_path, {"some.libsonnet": text, "gpu.yaml": HOLDER.replace("NAME", "read")})
+    assert bool(manifests.load(tmp_path).skipped) is told
 
 
 def test_a_template_of_values_that_names_gpus_is_told(tmp_path: Path):

@@ -471,6 +471,23 @@ UNKNOWN: dict[str, Callable[[Aim], list[Obj]]] = {
             group="argoproj.io",
         )
     ],
+    "an Application for a cluster that it calls by its URL": lambda a: [
+        custom(
+            "Application",
+            {
+                "destination": {"server": "https://192.0.2.7:6443", "namespace": a.namespace},
+                "syncPolicy": {"automated": {"selfHeal": True}},
+            },
+            namespace="argocd",
+            group="argoproj.io",
+        )
+    ],
+    "a reservation of machines with GPUs": lambda a: [
+        custom("CapacityReservation", {"instanceType": "p5.48xlarge", "instanceCount": 2}, namespace="elsewhere")
+    ],
+    "a chart whose values are a text": lambda a: [
+        custom("HelmChart", {"valuesContent": "resources: {limits: {nvidia.com/gpu: 4}}"}, namespace="elsewhere")
+    ],
     "an ApplicationSet": lambda a: [
         custom(
             "ApplicationSet",

@@ -108,7 +108,7 @@ def test_group_whose_machine_is_described_elsewhere_is_known_by_that() -> None:
 
 @pytest.mark.parametrize(("version", "kind", "spec"), _GROUPS, ids=[kind for _, kind, _ in _GROUPS])
 def test_group_of_machines_with_gpus_that_never_goes_down_to_none_is_open(version: str, kind: str, spec: Obj) -> None:
-    """It bills whatever the pods do; one of a least of none, or without GPUs, is whoever's that judges nodes."""
+    """It bills whatever the pods do, unless its own nodes are judged; one of a least of none, or without GPUs, does not."""
     one = Composition()
     group = {"apiVersion": version, "kind": kind, "metadata": {"name": "g"}, "spec": spec}
 
@@ -118,11 +118,87 @@ def test_group_of_machines_with_gpus_that_never_goes_down_to_none_is_open(versio
 
     path, text = replace(_path(one), proof=frozenset({Proof.P1})), json.dumps(group)
     assert is_open(path, text)
-    assert not is_open(replace(path, proof=frozenset({Proof.P1, Proof.P2})), text)
+    judging = replace(path, proof=frozenset({Proof.P1, Proof.P2}))
+    assert is_open(judging, text)  # of another pool
+    own = replace(judging, nodes=(NodePool("g", selector="cloud.google.com/gke-nodepool=g"),))
+    assert is_open(own, text) is (kind != "ContainerNodePool")
     assert not is_open(path, text.replace(": 1", ": 0").replace(": 2", ": 0"))
     for machine in ("g5.48xlarge", "p4d.24xlarge", "a2-highgpu-1g"):
         text = text.replace(machine, "m6i.large")
     assert not is_open(path, text)
+
+
+_UNREAD = [
+    ("helm.cattle.io/v1", "HelmChart", {"valuesContent": "resources:\n  limits:\n    nvidia.com/gpu: 4\n"}),
+    ("ec2.services.k8s.aws/v1alpha1", "CapacityReservation", {"instanceType": "p5.48xlarge", "instanceCount": 2}),
+    ("kubevirt.io/v1", "VirtualMachine", {"template": {"spec": {"domain": {"devices": {"gpus": [{"name": "a"}]}}}}}),
+]
+
+
+@pytest.mark.parametrize(("version", "kind", "spec"), _UNREAD, ids=[kind for _, kind, _ in _UNREAD])
+def test_custom_resource_that_names_gpus_in_words_of_its_own_is_open(version: str, kind: str, spec: Obj) -> None:
+    """Wherever it is: discovery tells that it is not understood, and the verdict rests on it."""
+    one = Composition()
+    meta = {"name": "x", "namespace": "elsewhere"}
+    kept = _kept(_path(one), [*one.objects, {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}])
+    assert _about(kept, f"{kind}/elsewhere/x").status is Status.NOT_MODELLED
+
+
+@pytest.mark.parametrize(("pool", "is_open"), [("gpu", False), ("other", True), ("", True)])
+def test_machine_of_no_pool_that_is_judged_is_open(pool: str, is_open: bool) -> None:
+    one = Composition()
+    path = _path(one, nodes=(NodePool("gpu", "gpu"),), proof=frozenset({Proof.P1, Proof.P2}))
+    machine = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["p4d.24xlarge"]}
+    meta = {"name": "g", "labels": {"karpenter.sh/nodepool": pool} if pool else {}}
+    claim = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": meta,
+        "spec": {"requirements": [machine]},
+    }
+    assert any(e.object == "NodeClaim/g" for e in _kept(path, [*one.objects, claim]).open) is is_open
+
+
+@pytest.mark.parametrize("flag", ["true", "false"])
+def test_autoscaler_that_takes_no_node_away_is_open_where_nodes_are_not_judged(flag: str) -> None:
+    one = Composition()
+    scaler = workload("cluster-autoscaler", "kube-system", "default")
+    scaler["spec"]["template"]["spec"]["containers"][0]["command"] = ["./ca", f"--scale-down-enabled={flag}"]
+    kept = _kept(_path(one, proof=frozenset({Proof.P1})), [*one.objects, scaler])
+    assert any("takes a node away" in entry.because for entry in kept.open) is (flag == "false")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "other", "is_open"),
+    [("vllm", "", False), ("vllm", "vllm", True), ("kserve-sklearnserver", "kserve-sklearnserver", False)],
+)
+def test_pattern_of_pods_is_open_only_where_something_may_be_made_by_it(
+    runtime: str, other: str, is_open: bool
+) -> None:
+    """What an InferenceService names and is not here may ask for GPUs; what KServe is installed with does not."""
+    one = Composition()
+    kind = "ClusterServingRuntime" if not other else "InferenceService"
+    server = {"name": "k", "image": "v", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    spec = {"predictor": {"model": {"runtime": other}}} if other else {"containers": [server]}
+    version = "serving.kserve.io/v1beta1" if other else "serving.kserve.io/v1alpha1"
+    obj = {"apiVersion": version, "kind": kind, "metadata": {"name": runtime, "namespace": "web"}, "spec": spec}
+    assert any(kind in e.object for e in _kept(_path(one), [*one.objects, obj]).open) is is_open
+
+
+@pytest.mark.parametrize(
+    ("key", "is_open"),
+    [
+        ("cluster-autoscaler.kubernetes.io/scale-down-disabled", True),
+        ("karpenter.sh/do-not-disrupt", True),
+        ("example.com/owner", False),
+    ],
+)
+def test_node_that_nobody_may_take_away_is_open(key: str, is_open: bool) -> None:
+    one = Composition()
+    path = replace(_path(one), proof=frozenset({Proof.P1}))
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "g", "annotations": {key: "true"}}}
+    node["status"] = {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}}
+    assert any(e.object == "Node/g" for e in _kept(path, [*one.objects, node]).open) is is_open
 
 
 @pytest.mark.parametrize(("live", "ref"), [(False, "Deployment/voice/asr"), (True, "GPUs outside the kill path")])
