@@ -17,8 +17,8 @@ from typing import Any
 from killcheck.entries import Becomes, leaves
 from killcheck.executor import ApiCall, Reading, read
 from killcheck.kube.furniture import FURNITURE, PARTS, is_gitops
-from killcheck.kube.machine_texts import made_by_lines
-from killcheck.kube.objects import Obj, name_of, namespace_of, ref_of
+from killcheck.kube.machine_texts import called, made_by_lines
+from killcheck.kube.objects import Obj, items, mappings, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
 
@@ -49,6 +49,19 @@ _NO_MACHINES = (
     *("kubernetes-client.io", "secrets-store.csi.x-k8s.io", "pkg.crossplane.io", "jaegertracing.io", "sigstore.dev"),
     # judged here, each by its own reader
     *("karpenter.sh", "karpenter.k8s.aws", "karpenter.azure.com", "eks.amazonaws.com", "eksctl.io"),
+)
+#: Kubernetes' own groups, and those of its projects that route, store, measure or size pods: others end so too.
+_KUBERNETES = frozenset(
+    f"{name}.k8s.io"
+    for name in (
+        *("admissionregistration", "apiextensions", "apiregistration", "auditregistration", "authentication"),
+        *("authorization", "certificates", "coordination", "discovery", "events", "flowcontrol.apiserver"),
+        *("internal.apiserver", "networking", "node", "rbac.authorization", "resource", "scheduling", "settings"),
+        *("storage", "storagemigration", "snapshot.storage", "groupsnapshot.storage", "gateway.networking"),
+        *("policy.networking", "metrics", "custom.metrics", "external.metrics", "autoscaling", "imagepolicy"),
+        *("kubelet.config", "kubeadm", "kubeproxy.config", "kubescheduler.config", "kustomize.config", "audit"),
+        *("apiserver.config", "cloudprovider", "client.authentication", "node.dra", "topology.node"),
+    )
 )
 #: ...but these; the first is what machines were called before Cluster API had a group of its own (KubeOne has it).
 _MACHINES = (
@@ -90,7 +103,7 @@ def launches_nothing(obj: Obj) -> bool:
     group, kind = str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind"))
     if group.endswith(_MACHINES):
         return False
-    if "." not in group or (group.endswith(".k8s.io") and not group.endswith((".x-k8s.io", "kops.k8s.io"))):
+    if "." not in group or group in _KUBERNETES:
         return True
     if group in FURNITURE or (group, kind) in PARTS or group.startswith("killcheck"):
         return True
@@ -126,8 +139,18 @@ def _programs(objects: Sequence[Obj]) -> Iterator[str]:
     for obj in objects:
         read_of = (read(template.spec, namespace_of(obj), maps) for template in templates(obj))
         found = next((said for reading in read_of for said in _widens(reading)), None) or next(_steps(obj), None)
+        found = found or next((said for text in _texts(obj) for said in called(text)), None)
         if found is not None:
             yield f"{ref_of(obj)} may widen a pool ({found}), and what it makes of it is not evaluated"
+
+
+def _texts(obj: Obj) -> Iterator[str]:
+    """What programs may be written in: the words of containers, and the files of ConfigMaps."""
+    for template in templates(obj):
+        for one in mappings(template.spec.get("containers")):
+            yield from (word for word in (*items(one.get("command")), *items(one.get("args"))) if isinstance(word, str))
+    for data in mappings(obj.get("data")) if obj.get("kind") == "ConfigMap" else ():
+        yield from (text for text in data.values() if isinstance(text, str))
 
 
 def _steps(obj: Obj) -> Iterator[str]:

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from killcheck.entries import Becomes, leaves
+from killcheck.fence.makers import launches_nothing
 from killcheck.kube.manifests import STUMBLES
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 
@@ -21,8 +22,9 @@ __all__ = ["told"]
 
 _GROUP = "karpenter.sh"
 #: What Karpenter launches by, in both spellings that policies use.
-_PLURALS = frozenset({"nodepools", "nodeclaims", "nodeoverlays"})
-_KINDS = frozenset({"NodePool", "NodeClaim", "NodeOverlay"})
+_KINDS = frozenset({"NodePool", "NodeClaim", "NodeOverlay", "EC2NodeClass", "AKSNodeClass", "NodeClass"})
+_PLURALS = frozenset(f"{one.lower()}s".replace("classs", "classes") for one in _KINDS)
+_GROUPS = frozenset({_GROUP, "karpenter.k8s.aws", "karpenter.azure.com", "eks.amazonaws.com"})
 _MUTATES = frozenset({"MutatingWebhookConfiguration", "MutatingAdmissionPolicy"})
 _REFUSES = frozenset({"ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy"})
 _KYVERNO = frozenset(
@@ -70,7 +72,7 @@ def _does(obj: Obj) -> set[str]:
 
 def _rules(obj: Obj) -> Iterator[Any]:
     for webhook in obj.get("webhooks") or ():
-        if not str(webhook.get("name", "")).endswith(f".{_GROUP}"):  # Karpenter's own
+        if not str(webhook.get("name", "")).endswith((f".{_GROUP}", ".karpenter.k8s.aws")):  # Karpenter's own
             yield from webhook.get("rules") or ()
     yield from dig(obj, "spec", "matchConstraints", "resourceRules", default=[])
 
@@ -79,7 +81,14 @@ def _about(rule: Any) -> bool:
     """Whether an admission rule matches what Karpenter launches by."""
     groups, names = rule.get("apiGroups") or (), {str(one).partition("/")[0] for one in rule.get("resources") or ()}
     writes = {"CREATE", "UPDATE", "*"} & set(rule.get("operations") or ("*",))
-    return bool(writes and {"*", _GROUP} & set(groups) and ({"*"} | _PLURALS) & names)
+    own = {"*", *_GROUPS} & set(groups) and ({"*"} | _PLURALS) & names
+    return bool(writes and (own or any(map(_makes_machines, groups))))
+
+
+def _makes_machines(group: Any, kind: str = "") -> bool:
+    """Whether objects of a group are not known to launch nothing."""
+    of = {"apiVersion": f"{group}/v1", "kind": kind}
+    return "*" not in str(group) and group not in _GROUPS and not launches_nothing(of)
 
 
 def _kyverno(obj: Obj) -> set[str]:
@@ -93,7 +102,9 @@ def _kyverno(obj: Obj) -> set[str]:
 
 
 def _rule(rule: Any) -> Iterator[str]:
-    if any(map(_kyverno_kind, _made_by(rule))):
+    made = {**(rule.get("generate") or {})}
+    version, kind = str(made.get("apiVersion") or ""), str(made.get("kind") or "")
+    if any(map(_kyverno_kind, _made_by(rule))) or ("/" in version and _makes_machines(version.partition("/")[0], kind)):
         yield "mutates"
     elif any(map(_kyverno_kind, _kinds_of(rule.get("match") or {}))):
         yield "mutates" if rule.get("mutate") else "refuses"
@@ -122,7 +133,9 @@ def _kyverno_kind(text: str) -> bool:
     """
     parts = text.split("/")
     kinds = [part for part in parts if part[:1].isupper()] or parts
-    return "{{" in text or any(fnmatchcase(kind, part) for part in kinds for kind in _KINDS)
+    if "{{" in text or any(fnmatchcase(kind, part) for part in kinds for kind in _KINDS):
+        return True
+    return "." in parts[0] and _makes_machines(parts[0], kinds[0])
 
 
 def _matches(obj: Obj) -> bool:
@@ -131,7 +144,8 @@ def _matches(obj: Obj) -> bool:
     if not entries:
         return True
     return any(
-        {"*", _GROUP} & set(entry.get("apiGroups") or entry.get("groups") or ("*",))
-        and ({"*"} | _KINDS) & set(entry.get("kinds") or ("*",))
+        ({"*", *_GROUPS} & set(groups) and ({"*"} | _KINDS) & set(entry.get("kinds") or ("*",)))
+        or any(map(_makes_machines, groups))
         for entry in entries
+        for groups in [entry.get("apiGroups") or entry.get("groups") or ("*",)]
     )

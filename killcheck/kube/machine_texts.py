@@ -1,7 +1,8 @@
 """What makes machines and is neither an object of Kubernetes nor Terraform's own text: templates, programs, scripts.
 
-Read by form, for a fence alone: CloudFormation, Azure's templates (JSON and Bicep), Ansible's modules, a Pulumi or CDK
-program by the file that begins one, Terragrunt, and scripts by the command lines in them.
+Read by form, for a fence alone: CloudFormation, Azure's templates (JSON and Bicep) and Ansible's modules by a closed
+vocabulary of what launches nothing, a Pulumi or CDK program by the file that begins one, Terragrunt, scripts by the
+command lines in them, and files of any launcher by the machines and cards that they name.
 
 Sources: AWS' resource and property reference; Microsoft.ContainerService and Microsoft.Compute; the collections
 community.aws, amazon.aws, google.cloud and azure.azcollection; the manuals of the command lines, 2026.
@@ -12,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from killcheck.kube import terraform_resources
+from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.text import lazy_re
 from killcheck.text.redaction import redact
 
-__all__ = ["SCRIPTS", "SUFFIXES", "made_by_lines", "makes"]
+__all__ = ["SCRIPTS", "SUFFIXES", "called", "made_by_lines", "makes"]
 
 #: Characters of a line that are shown.
 _SHOWN = 60
@@ -31,19 +34,64 @@ _MAKES = lazy_re.compile(
     rf"|az +{_ON}(aks +nodepool +add|(aks|vm|vmss) +create)|aws +{_ON}eks +create-nodegroup"
     rf"|aws +{_ON}autoscaling +create-auto-scaling-group|aws +{_ON}ec2 +(run-instances|create-fleet|request-spot-)"
     rf"|(terraform|tofu|terragrunt) +{_ON}apply|pulumi +{_ON}up|cdk +{_ON}deploy)\b"
-    r"|--?(max-(size|nodes|count)|nodes-max|num-nodes|node-count|new-capacity)[= ]0*[1-9]|\bmaxSize[\"']?[=:] ?0*[1-9]"
+    r"|--?(max-(size|nodes|count)|nodes-max|num-nodes|node-count|new-capacity|desired-capacity)"
+    r"[= ]0*[1-9]|\bmaxSize[\"']?[=:] ?0*[1-9]"
 )
-_TYPES = lazy_re.compile(
-    r"AWS::(?:EKS::Nodegroup|AutoScaling::AutoScalingGroup|EC2::(?:Instance|EC2Fleet|SpotFleet)\b"
-    r"|Batch::ComputeEnvironment|SageMaker::(?:NotebookInstance|Endpoint|Cluster)\b|CloudFormation::Stack\b)"
-    r"|Microsoft\.(?:ContainerService/managedClusters|Compute/virtualMachine)\w*"
-    r"|(?:container|compute)\.(?:v1|beta)\.(?:nodePool|cluster|instance)\b"
+#: Resources of CloudFormation and of Azure's templates that launch no machine; any other may.
+_RESOURCES = lazy_re.compile(r"\b(AWS::\w+::\w+|Microsoft\.\w+/[\w/]+)")
+_INERT = lazy_re.compile(
+    r"AWS::(IAM|S3|SNS|SQS|KMS|Lambda|Logs|Events|Scheduler|DynamoDB|CloudWatch|SSM|SecretsManager|ECR|Route53|RDS|EFS|ACM"
+    r"|CertificateManager|ApiGateway\w*|Cognito|CloudFront|CloudTrail|Config|Budgets|CE|ElastiCache|Backup|WAFv2|Kinesis\w*"
+    r"|StepFunctions|ElasticLoadBalancingV2|ServiceDiscovery|Serverless|Chatbot|XRay|GuardDuty|CDK|SES|Organizations)::\w+"
+    r"|AWS::EC2::(VPC\w*|Subnet\w*|SecurityGroup\w*|Route\w*|InternetGateway|NatGateway|EIP\w*|NetworkAcl\w*|FlowLog"
+    r"|KeyPair|Volume\w*|NetworkInterface\w*|VPN\w*|TransitGateway\w*|PrefixList|PlacementGroup|EgressOnly\w+)"
+    r"|AWS::EKS::(Addon|AccessEntry|PodIdentityAssociation|IdentityProviderConfig|FargateProfile)"
+    r"|AWS::CloudFormation::(WaitCondition\w*|Interface|CustomResource|Macro|Init|Authentication|Designer)"
+    r"|AWS::AutoScaling::(ScheduledAction|LifecycleHook|ScalingPolicy)"
+    r"|Microsoft\.(Storage|Network|KeyVault|ManagedIdentity|Authorization|Insights|OperationalInsights|ContainerRegistry"
+    r"|Sql|DBfor\w+|DocumentDB|ServiceBus|EventHub|EventGrid|Cache|Cdn|AlertsManagement|Monitor|Dashboard|Consumption"
+    r"|CostManagement|PolicyInsights|Security|RecoveryServices|AppConfiguration|DataProtection)/[\w/]+"
+    r"|Microsoft\.Resources/resourceGroups"
+)
+_OTHERS = lazy_re.compile(
+    r"(?:container|compute)\.(?:v1|beta)\.(?:nodePool|cluster|instance)\b"
     r"|(?<=type: )(?:aws:(?:eks|ec2|autoscaling)|gcp:(?:container|compute)|azure-native:(?=\w))[\w/.-]*:\w+"
 )
+#: A template of Azure's that lies in a registry.
+_REMOTE = lazy_re.compile(r"(?m)^[ \t]*module[ \t]+\w+[ \t]+'((?:br|ts)[:/][^'\n]*)'")
+#: Ansible's modules of the clouds' collections, and those that launch nothing.
 _MODULES = lazy_re.compile(
-    r"(?m)^[ \t]*(?:-[ \t]+)?((?:\w+\.){0,2}(?:eks_nodegroup|ec2_instance|ec2_asg|autoscaling_group|ec2_spot_instance"
-    r"|gcp_container_(?:node_pool|cluster)|gcp_compute_instance|azure_rm_(?:aks\w*|virtualmachine\w*)))[ \t]*:"
+    r"(?m)^[ \t]*(?:-[ \t]+)?((?:(?:community|amazon)\.aws|google\.cloud|azure\.azcollection)\.\w+"
+    r"|eks_nodegroup|ec2_instance|ec2_asg|autoscaling_group|ec2_spot_instance|gcp_container_(?:node_pool|cluster)"
+    r"|gcp_compute_instance|azure_rm_(?:aks\w*|virtualmachine\w*))[ \t]*:"
 )
+_MODULES_INERT = lazy_re.compile(
+    r".*\.(\w+_(info|facts)|s3\w*|iam\w*|sts\w*|rds\w*|route53\w*|kms\w*|sns\w*|sqs\w*|ecr\w*|cloudwatch\w*|lambda\w*"
+    r"|elb\w*|ec2_(vpc|security_group|tag|key|eip|eni|snapshot|vol|ami|placement_group)\w*|dynamodb\w*|aws_\w+"
+    r"|gcp_(storage|iam|dns|kms|pubsub|sql|logging|secret|compute_(network|subnetwork|firewall|route|address|disk))\w*"
+    r"|azure_rm_(storage|keyvault|network|subnet|resourcegroup|publicip|dns|role|securitygroup|virtualnetwork)\w*)"
+)
+#: Files of launchers of their own (clusters for training): a field that names a machine or a card.
+_MACHINE = lazy_re.compile(
+    r"(?m)^[^#\n]{0,200}?\b((?:[Ii]nstance_?[Tt]ypes?|machine_?[Tt]ype|vm_?[Ss]ize)[\"']?[ \t]*[:=][ \t]*"
+    r"[\[\"']*([\w.-]+))"
+)
+_CARD = lazy_re.compile(
+    r"(?m)(?:^|[{,])[ \t]*[\"']?((?:accelerators|gpus?)[\"']?[ \t]*:[ \t]*[{\[\"']*"
+    r"(?i:[ABH]\d00|GH200|GB\d00|L40S?|L4|T4|V100|A10G?|MI\d+X?)\b)"
+)
+#: Text that configures a chart; the chart is judged by itself.
+_VALUES = lazy_re.compile(r"(?:.*[.-])?values(?:[.-].*)?\.ya?ml")
+#: What a library of a cloud's is told by a program, with a number where one is needed.
+_CALLS = lazy_re.compile(
+    r"\b((?:run_instances|create_fleet|request_spot_(?:instances|fleet)|create_nodegroup|create_auto_scaling_group"
+    r"|create_node_pool)\s*\("
+    r"|(?:set_desired_capacity|update_auto_scaling_group|update_nodegroup_config)\s*\([^)]{0,300}?"
+    r"(?:DesiredCapacity|MaxSize|desiredSize|maxSize)\W{1,4}[1-9])"
+)
+#: A chart of a helmfile that lies elsewhere.
+_RELEASED = lazy_re.compile(r"(?m)^[ \t]+chart:[ \t]*[\"']?((?:oci://)?[\w-]+/[\w./-]+)")
+_PLAYBOOK = lazy_re.compile(r"(?m)^[ \t-]*(?:hosts|tasks)[ \t]*:")
 #: Files that begin a program of which nobody here knows what it makes.
 _PROGRAMS = {
     "Pulumi.yaml": "a Pulumi program",
@@ -62,7 +110,31 @@ def makes(file: str, text: str) -> Iterator[str]:
     elif PurePath(file).suffix in SCRIPTS:
         yield from made_by_lines(text)
     else:
-        yield from dict.fromkeys([*_TYPES.findall(text), *_MODULES.findall(text)])
+        yield from dict.fromkeys(_named(text))
+        if not _VALUES.fullmatch(name):
+            yield from dict.fromkeys(_launched(text))
+
+
+def called(text: str) -> Iterator[str]:
+    """What a program in a pod tells a cloud's library to launch."""
+    yield from dict.fromkeys(" ".join(found[:_SHOWN].split()) for found in _CALLS.findall(text))
+
+
+def _named(text: str) -> Iterator[str]:
+    """Resources of templates, and modules, that may launch machines."""
+    yield from (one for one in _RESOURCES.findall(text) if not _INERT.fullmatch(one))
+    yield from (one for one in _MODULES.findall(text) if not _MODULES_INERT.fullmatch(one))
+    yield from _OTHERS.findall(text)
+    yield from _REMOTE.findall(text)
+    yield from (f"chart {one}" for one in _RELEASED.findall(text) if not terraform_resources.brings_no_pools(one))
+    if _PLAYBOOK.search(text):
+        yield from (found[:_SHOWN] for found, *_ in _MAKES.findall(text) if found)
+
+
+def _launched(text: str) -> Iterator[str]:
+    """Machines and cards that a launcher's own file names."""
+    yield from (said for said, machine in _MACHINE.findall(text) if is_gpu_machine(machine))
+    yield from _CARD.findall(text)
 
 
 def made_by_lines(text: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from killcheck.kube import terraform_resources
 from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.text import lazy_re
 from killcheck.text.jsontext import from_text
@@ -34,7 +35,11 @@ _GUEST = lazy_re.compile(r"\bguest_accelerator\b|\baccelerator_type\b")
 _LEAST = lazy_re.compile(r"\b(?:total_)?min(?:imum)?_?(?:node)?_?(?:size|count|nodes|capacity)\s*=\s*(\w+)")
 _FIXED = lazy_re.compile(r"\b(?:node_count|desired_(?:size|capacity)|initial_node_count)\s*=\s*(\d+)")
 _NAME = lazy_re.compile(r'(?:resource|module)\s+"([\w-]+)"(?:\s+"([\w-]+)")?\s*$|"?([\w.-]+)"?\s*[=:]?\s*$')
-_BLOCK = lazy_re.compile(r'^[ \t]*(?:resource[ \t]+"([\w-]+)"|module)[ \t]+"([\w-]+)"[ \t]*\{', re.M)
+#: Its labels may stand without quotes.
+_BLOCK = lazy_re.compile(r'^[ \t]*(?:resource[ \t]+"?([\w-]+)"?|module)[ \t]+"?([\w-]+)"?[ \t]*\{', re.M)
+_HEREDOC = lazy_re.compile(r"<<[-~]?[ \t]*(\w+)[ \t]*$")
+_QUOTED = lazy_re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_BRACES = str.maketrans("{}", "  ")
 #: Resources, and modules by their text, that nodes of a cluster come from, whichever machines those are.
 _MAKES = lazy_re.compile(
     r"node_?group|node_?pool|worker_pool|autoscaling_group|launch_template|launch_configuration|scale_set"
@@ -47,12 +52,15 @@ _TYPES = lazy_re.compile(
 )
 _KNOWN = lazy_re.compile(r'[\s\[\],]*(?:"[^"$%]*"[\s\[\],]*)+')
 _SOURCE = lazy_re.compile(r'(?m)^[ \t]*source\s*=\s*"([^"\n]*)"')
-#: Modules of the registry that are well known, by their names, and which of these nodes come from.
+#: Modules of the registry that are well known, by their names, and which of these bring no nodes.
 _REGISTRY = lazy_re.compile(
     r"(?:terraform-(?:aws|google|ibm|alicloud|oci)-modules|Azure|aws-ia|cloudposse)/([\w-]+)/\w+"
 )
-_NODES = lazy_re.compile(
-    r"eks|gke|aks|kubernetes|karpenter|autoscaling|instance|batch|compute|node|vm|machine|blueprint"
+_WITHOUT = lazy_re.compile(
+    r"(vpc|subnets?|network|security-group|iam|s3-bucket|kms|ecr|sqs|sns|rds|rds-aurora|dynamodb-table|lambda|acm|alb|elb"
+    r"|route53|cloudwatch|cloudfront|cloudtrail|eventbridge|secrets-manager|ssm-parameter|efs|elasticache|msk-\w+|label"
+    r"|key-pair|vpn-gateway|transit-gateway|project-factory|cloud-storage|cloud-nat|cloud-router|cloud-dns|sql-db|pubsub"
+    r"|bigquery|log-export|service-accounts|address|lb|lb-http|naming|utils|ip-addresses|group)(-[\w-]+)?"
 )
 #: Resources that are machines themselves, or capacity that is paid for whether machines use it or not.
 _MACHINES = lazy_re.compile(
@@ -92,18 +100,23 @@ def floors(text: str) -> Iterator[tuple[str, int]]:
 
 
 def launching(text: str, is_read: Callable[[str], bool] = lambda source: True) -> Iterator[str]:
-    """What in Terraform's text makes machines that may have GPUs: it names one, or, of what nodes come from, a variable
-    says which they are. So does a module that lies elsewhere, unless its name says what it is for; ``is_read``: whether
-    a folder that a source names is among what is read.
+    """What in Terraform's text may make machines with GPUs: a resource that is not known to make none, and of modules
+    one whose text names such a machine, or lies elsewhere, unless its name says what it is for. ``is_read``: whether a
+    folder that a source names is among what is read.
     """
     text = _COMMENT.sub(" ", text)
     named = sorted([*_gpu_words(text), *(found.start() for found in _LIMITED.finditer(text))])
     unknown = [found.start() for found in _TYPES.finditer(text) if not _KNOWN.fullmatch(found[1])]
+    bare = _without_braces(text)
     for found in _BLOCK.finditer(text):
-        begin, end = found.end(), _end_of(text, found.end())
-        block = text[begin:end] if found[1] is None or unknown else ""
-        chosen = _any_in(named, begin, end) or (_any_in(unknown, begin, end) and _makes_nodes(found, block))
-        if chosen or (found[1] is None and _is_elsewhere(block, is_read)):
+        begin, end = found.end(), _end_of(bare, found.end())
+        block = text[begin:end]
+        if found[1] is not None:
+            chosen = _any_in(named, begin, end) or terraform_resources.launches(found[1], block)
+        else:
+            by_variable = _any_in(unknown, begin, end) and _makes_nodes(found, block)
+            chosen = _any_in(named, begin, end) or by_variable or _is_elsewhere(block, is_read)
+        if chosen:
             yield f"{found[1] or 'module'}.{found[2]}"
 
 
@@ -125,9 +138,16 @@ def _alone(block: str) -> int:
 def costing(text: str) -> Iterator[str]:
     """What in Terraform's text makes nodes, with GPUs or without: its dollars and its nodes count."""
     text = _COMMENT.sub(" ", text)
+    bare = _without_braces(text)
     for found in _BLOCK.finditer(text):
-        if _makes_nodes(found, text[found.end() : _end_of(text, found.end())] if found[1] is None else ""):
+        block = text[found.end() : _end_of(bare, found.end())]
+        if _makes_nodes(found, block) or _is_automatic(found[1] or "", block):
             yield f"{found[1] or 'module'}.{found[2]}"
+
+
+def _is_automatic(kind: str, block: str) -> bool:
+    """Whether pods alone make it bill: Fargate, EKS' Auto Mode."""
+    return kind == "aws_eks_fargate_profile" or (kind == "aws_eks_cluster" and "compute_config" in block)
 
 
 def launching_json(text: str) -> Iterator[str]:
@@ -140,7 +160,9 @@ def launching_json(text: str) -> Iterator[str]:
     for part in found if isinstance(found, list) else [found]:
         said = part if isinstance(part, dict) else {}
         for kind, of_kind in _entries(said.get("resource")):
-            yield from (f"{kind}.{name}" for name, _ in _entries(of_kind) if _MAKES.search(kind))
+            yield from (
+                f"{kind}.{name}" for name, _ in _entries(of_kind) if not terraform_resources.launches_nothing(kind)
+            )
         yield from (f"module.{name}" for name, _ in _entries(said.get("module")))
 
 
@@ -158,7 +180,7 @@ def _is_elsewhere(block: str, is_read: Callable[[str], bool]) -> bool:
     if source[1].startswith("."):
         return not is_read(source[1])
     registry = _REGISTRY.fullmatch(source[1].partition("//")[0])
-    return registry is None or _MAKES.search(registry[1]) is not None or _NODES.search(registry[1]) is not None
+    return registry is None or _WITHOUT.fullmatch(registry[1]) is None
 
 
 def _any_in(places: Sequence[int], begin: int, end: int) -> bool:
@@ -169,6 +191,19 @@ def _any_in(places: Sequence[int], begin: int, end: int) -> bool:
 
 def _makes_nodes(found: re.Match[str], block: str) -> bool:
     return (_IN_MODULE.search(block) if found[1] is None else _MAKES.search(found[1])) is not None
+
+
+def _without_braces(text: str) -> str:
+    """The same, as long as before, without the braces that stand in quotes or in a heredoc."""
+    found, until = list[str](), ""
+    for line in text.split("\n"):
+        if until and line.strip() != until:
+            found.append(line.translate(_BRACES))
+            continue
+        begun = None if until else _HEREDOC.search(line)
+        until = begun[1] if begun else ""
+        found.append(_QUOTED.sub(lambda quoted: quoted[0].translate(_BRACES), line))
+    return "\n".join(found)
 
 
 def _end_of(text: str, begin: int) -> int:

@@ -83,6 +83,36 @@ def gatekeeper(group, kind, *kinds):
         (kyverno(["Namespace"], generate={"kind": "NodePool", "apiVersion": "karpenter.sh/v1"}), "unproven", False),
         (kyverno(["Namespace"], generate={"cloneList": {"kinds": ["karpenter.sh/v1/NodePool"]}}), "unproven", False),
         (kyverno(["Namespace"], generate={"kind": "NetworkPolicy"}), "safe", False),
+        (
+            kyverno(["Namespace"], generate={"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy"}),
+            "safe",
+            False,
+        ),
+        (
+            kyverno(["Namespace"], generate={"apiVersion": "eks.services.k8s.aws/v1alpha1", "kind": "Nodegroup"}),
+            "unproven",
+            False,
+        ),
+        (
+            kyverno(["Namespace"], generate={"apiVersion": "ec2.aws.upbound.io/v1beta1", "kind": "Instance"}),
+            "unproven",
+            False,
+        ),
+        (kyverno(["EC2NodeClass"], mutate={"patchStrategicMerge": {}}), "unproven", False),
+        (kyverno(["compute.example.io/v1/Fleet"], mutate={"patchStrategicMerge": {}}), "unproven", False),
+        (
+            admission(
+                "MutatingWebhookConfiguration",
+                {**RULE, "apiGroups": ["karpenter.k8s.aws"], "resources": ["ec2nodeclasses"]},
+            ),
+            "unproven",
+            False,
+        ),
+        (
+            admission("MutatingAdmissionPolicy", {**RULE, "apiGroups": ["fleet.example.io"], "resources": ["fleets"]}),
+            "unproven",
+            False,
+        ),
         ({**kyverno([]), "apiVersion": "policies.kyverno.io/v1", "kind": "GeneratingPolicy"}, "unproven", False),
         (gatekeeper("mutations.gatekeeper.sh", "Assign"), "unproven", False),
         (gatekeeper("mutations.gatekeeper.sh", "Assign", "Pod"), "safe", False),
