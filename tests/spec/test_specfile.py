@@ -1,10 +1,16 @@
 """The spec at its file boundary: what loads, what is refused and in which words, what is written."""
 
 import json
+from collections.abc import Iterator
+from copy import deepcopy
 from datetime import date
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import jsonschema
+import msgspec
+import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,6 +41,8 @@ from killcheck.spec.killpath import (
     Target,
 )
 from killcheck.spec.specfile import SpecError
+from killcheck.spec.specfile.explained import as_pydantic
+from killcheck.spec.specfile.models import SpecModel, fitting
 from killcheck.text import yamlfile
 
 MINIMAL = """\
@@ -466,3 +474,51 @@ def test_who_takes_an_empty_node_away_and_by_when_are_said_together():
         "removedBy and removedAfter together" in said
         for said in problems(with_line("nodes: [{name: gpu, removedBy: cluster-autoscaler}]"))
     )
+
+
+#: What may stand anywhere in a file, and seldom fits.
+_ODD = (
+    "",
+    "a\n",
+    "0",
+    True,
+    0,
+    -1,
+    1.0,
+    2**70,
+    float("inf"),
+    float("nan"),
+    [],
+    ["a"],
+    {},
+    {"a": "b"},
+    "5m",
+    "../x",
+    "é",
+)
+
+
+@pytest.mark.parametrize("name", ["two-switches", "single-controller", "spot-training"])
+def test_what_is_read_is_what_explains_itself_takes(name: str) -> None:
+    """msgspec reads a spec, pydantic says what does not fit: neither takes what the other refuses."""
+    known = yamlfile.documents((fixtures.path(name) / "killcheck.yaml").read_text(), "")[0].value
+    random, explained = Random(name), as_pydantic(SpecModel)
+    for _ in range(150):
+        spec = deepcopy(known)
+        places = list(_places(spec))
+        inside, key = random.choice(places)
+        inside[key] = random.choice(_ODD)
+        try:
+            fitting(spec)
+        except msgspec.ValidationError:
+            with pytest.raises(pydantic.ValidationError):
+                explained.model_validate(spec)
+        else:
+            assert explained.model_validate(spec)
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield value, key
+        if isinstance(inner, dict | list):
+            yield from _places(inner)

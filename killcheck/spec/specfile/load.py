@@ -1,7 +1,7 @@
 """``killcheck.yaml`` at the file boundary: read into a :class:`~killcheck.spec.killpath.KillPath`, written, its schema.
 
 Every problem of a file is answered at once, each as ``file:line: path: what is wrong, what was expected``. pydantic
-is imported only when a file is read.
+is imported only when there is one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
+from msgspec import ValidationError
+from msgspec.structs import asdict
+
 from killcheck.spec import killpath as k
 from killcheck.spec.specfile import cloud_section as clouds
 from killcheck.spec.specfile import fleet_section as fleet
@@ -18,7 +21,7 @@ from killcheck.spec.specfile.errors import SpecError
 from killcheck.spec.specfile.shape import misfits, one_document, read, surprises
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
-from killcheck.text.yamlfile import Document, format_path
+from killcheck.text.yamlfile import Document, Path, format_path
 
 if TYPE_CHECKING:
     from killcheck.spec.specfile import models as m
@@ -65,13 +68,13 @@ def loads(text: str, file: str = "killcheck.yaml") -> k.KillPath:
     doc = one_document(text, file, what="spec", hint=" (killcheck init writes one)")
     spec = _without_nulls(doc.value)
     problems = [*surprises(doc), *_header(doc)]
+    model: m.SpecModel | None = None
     if not any(problem.path in ("apiVersion", "kind") for problem in problems):
-        problems += _shape(doc, spec)
-    if problems:
+        model, found = _shape(doc, spec)
+        problems += found
+    if problems or model is None:
         raise SpecError(sorted(_distinct(problems), key=lambda problem: problem.line))
-    from killcheck.spec.specfile.models import SpecModel
-
-    return _kill_path(SpecModel.model_validate(spec))
+    return _kill_path(model, proof_said="proof" in spec)
 
 
 def is_spec(value: Any) -> bool:
@@ -91,9 +94,10 @@ def dump(path: k.KillPath, comments: Mapping[str, str] | None = None) -> str:
 
 def json_schema() -> str:
     """The JSON Schema of spec files, for editors; published as ``killcheck/killcheck.schema.json``."""
+    from killcheck.spec.specfile.explained import as_pydantic
     from killcheck.spec.specfile.models import SpecModel
 
-    schema = SpecModel.model_json_schema(by_alias=True)
+    schema = as_pydantic(SpecModel).model_json_schema(by_alias=True)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "killcheck.schema.json"}
     return json.dumps(head | schema, indent=2) + "\n"
 
@@ -129,19 +133,32 @@ def _distinct(problems: Iterable[Problem]) -> list[Problem]:
 
 
 # -- the shape ---------------------------------------------------------------------------------------------
-def _shape(doc: Document, spec: dict[str, Any]) -> Iterable[Problem]:
+def _shape(doc: Document, spec: dict[str, Any]) -> tuple[m.SpecModel | None, list[Problem]]:
+    """The spec as its model has it, and all that is wrong with it; where that is its shape, there is no model."""
     from killcheck.spec.specfile.checks import check
-    from killcheck.spec.specfile.models import SpecModel
+    from killcheck.spec.specfile.models import fitting
 
-    booleans = {path for path, _, _ in doc.boolean_keys}
-    found = [(path, message) for path, message in misfits(doc, spec, SpecModel) if path not in booleans]
+    model, found = None, list[tuple[Path, str]]()
+    try:
+        model = fitting(spec)
+    except ValidationError as first:
+        booleans = {path for path, _, _ in doc.boolean_keys}
+        found += [(path, message) for path, message in _misfits(doc, spec, first) if path not in booleans]
     broken = {path for path, _ in found}
     found += [(path, message) for path, message in check(spec) if path not in broken]
-    return [Problem(doc.file, doc.line_of(path), format_path(path), message) for path, message in found]
+    return model, [Problem(doc.file, doc.line_of(path), format_path(path), message) for path, message in found]
+
+
+def _misfits(doc: Document, spec: dict[str, Any], first: ValidationError) -> Iterable[tuple[Path, str]]:
+    """Where and how it does not fit; ``first``: what is wrong in any case."""
+    from killcheck.spec.specfile.explained import as_pydantic
+    from killcheck.spec.specfile.models import SpecModel
+
+    return misfits(doc, spec, as_pydantic(SpecModel)) or [((), str(first))]
 
 
 # -- the meaning -------------------------------------------------------------------------------------------
-def _kill_path(spec: m.SpecModel) -> k.KillPath:
+def _kill_path(spec: m.SpecModel, *, proof_said: bool) -> k.KillPath:
     deadlines = _deadlines(spec.deadlines, None)
     return k.KillPath(
         name=spec.name,
@@ -160,8 +177,8 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
             for n in spec.nodes
         ),
         deadlines=deadlines,
-        proof=_proof(spec),
-        proof_said="proof" in spec.model_fields_set,
+        proof=_proof(spec, said=proof_said),
+        proof_said=proof_said,
         consent=_consent(spec.consent),
         prices=dict(spec.prices),
         accelerators=dict(spec.accelerators),
@@ -180,16 +197,16 @@ def _kill_path(spec: m.SpecModel) -> k.KillPath:
     )
 
 
-def _proof(spec: m.SpecModel) -> frozenset[k.Proof]:
+def _proof(spec: m.SpecModel, *, said: bool) -> frozenset[k.Proof]:
     """A Docker host stays on when its containers go: where only they are targets, P2 is not asked for unless said."""
-    if "proof" not in spec.model_fields_set and all(target.kind == "Container" for target in spec.targets):
+    if not said and all(target.kind == "Container" for target in spec.targets):
         return k.DEFAULT_PROOF - {k.Proof.P2}
     return frozenset(k.Proof(proof) for proof in spec.proof)
 
 
 def _deadlines(said: m.DeadlinesModel | None, base: k.Deadlines | None) -> k.Deadlines:
-    given = said.model_dump(exclude_none=True) if said else {}
-    return k.Deadlines.fitted({f"{name}_s": seconds for name, seconds in given.items()}, base)
+    given = asdict(said) if said else {}
+    return k.Deadlines.fitted({f"{name}_s": seconds for name, seconds in given.items() if seconds is not None}, base)
 
 
 def _command(command: m.CommandModel | None) -> k.Command | None:
