@@ -105,6 +105,13 @@ class Transport(Protocol):
     ) -> Answer:
         """One request, one answer, whatever its status. Raises Unreachable or CredentialsError."""
 
+    def sift(self, path: str, query: Mapping[str, str], worth: Callable[[bytes], bool]) -> Answer:
+        """A page of a list, without items that are not ``worth`` reading, asked with their JSON; or with some of them.
+
+        Raises Unreachable or CredentialsError.
+        """
+        return self.request("GET", path, query, None, {})
+
     def watch(
         self,
         path: str,
@@ -118,6 +125,14 @@ class Transport(Protocol):
         is over (None: the server closed it, as it does every few minutes). The returned function closes the
         watch; neither callback is called after it.
         """
+
+
+def _granted(answer: Answer, asked: str) -> Answer:
+    """Raises the :class:`ApiError` for a status of 400 or more."""
+    if answer.status >= 400:
+        status = answer.body if isinstance(answer.body, dict) else {"message": str(answer.body).strip()}
+        raise api_error(answer.status, status, asked)
+    return answer
 
 
 class Kube:
@@ -138,11 +153,13 @@ class Kube:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Any request by its path; raises the :class:`ApiError` for a status of 400 or more."""
-        answer = self.transport.request(method, path, query or {}, body, headers or {})
-        if answer.status >= 400:
-            status = answer.body if isinstance(answer.body, dict) else {"message": str(answer.body).strip()}
-            raise api_error(answer.status, status, f"{method} {path}")
-        return answer
+        return _granted(self.transport.request(method, path, query or {}, body, headers or {}), f"{method} {path}")
+
+    def page(self, resource: Resource, query: Mapping[str, str], worth: Callable[[bytes], bool] | None = None) -> Any:
+        """One page of a list, as it was sent; see :meth:`Transport.sift`."""
+        if worth is None:
+            return self.call("GET", resource.path(), query=query).body
+        return _granted(self.transport.sift(resource.path(), query, worth), f"GET {resource.path()}").body
 
     def get(
         self,

@@ -68,7 +68,9 @@ _OTHER_DOMAINS = lazy_re.compile(
 _OTHER_CLASSES = lazy_re.compile(r".*(nic|net|rdma|cpu|memory|dranet|sriov|infiniband|roce|imex|channel|domain).*")
 #: Annotations (or labels, of old) by which KAI and run:ai's scheduler hand out parts of a GPU, KAI's source:
 #: pkg/common/constants. HAMi's shares are extended resources.
-_FRACTIONS = ("gpu-fraction", "gpu-memory", "runai/gpu-fraction", "run.ai/gpu-fraction", "runai-gpu-fraction")
+_FRACTIONS = frozenset(
+    {"gpu-fraction", "gpu-memory", "runai/gpu-fraction", "run.ai/gpu-fraction", "runai-gpu-fraction"}
+)
 #: ...and those by which run:ai asks for a MIG instance, with its number.
 _MIG = "nvidia.com/mig-"
 _COUNT = lazy_re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|Ki|Mi|Gi)?")
@@ -179,7 +181,7 @@ def requests(spec: Obj) -> dict[str, int]:
     """
     running: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for container in dig(spec, "initContainers", default=[]):
+    for container in dig(spec, "initContainers", default=()):
         asked = _asked(container)
         if container.get("restartPolicy") == "Always":
             _add(running, asked)
@@ -194,8 +196,11 @@ def requests(spec: Obj) -> dict[str, int]:
 
 def _asked(container: Obj) -> dict[str, int]:
     found: dict[str, int] = {}
+    resources = dig(container, "resources")
+    if not resources:
+        return found
     for part in ("limits", "requests"):  # equal for extended resources; a manifest may give the limit alone
-        for name, quantity in dig(container, "resources", part, default={}).items():
+        for name, quantity in dig(resources, part, default={}).items():
             if is_device(name):
                 found[name] = max(found.get(name, 0), _count(quantity))
     return found
@@ -252,8 +257,8 @@ def spec_devices(
 def fraction(metadata: Obj) -> int:
     """How many devices a pod shares by annotation alone, at least one for any part; 0: it asks for none that way."""
     notes = {**(metadata.get("labels") or {}), **(metadata.get("annotations") or {})}
-    parts = [*_FRACTIONS, *(key for key in notes if key.startswith(_MIG))]
-    if not any(str(notes.get(key) or "0") not in ("0", "0.0", "") for key in parts):
+    parts = [key for key in notes if key in _FRACTIONS or key.startswith(_MIG)]
+    if not any(str(notes[key] or "0") not in ("0", "0.0", "") for key in parts):
         return 0
     return max(1, _count(notes.get("gpu-fraction-num-devices") or 1))
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from msgspec import Struct, field
+from msgspec import MsgspecError, Struct, field
 
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.client import PAGE, Kube, next_page
 from killcheck.kube.errors import ApiError, KubeError, NotFound
 from killcheck.kube.objects import Obj, dig, name_of, uid_of
+from killcheck.kube.pod_glance import glance
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import devices_of, templates
 from killcheck.text.values import replace
@@ -113,8 +114,8 @@ def read(kube: Kube, also: Iterable[tuple[str, str]] = ()) -> Listed:
         return dig(obj, "spec", "nodeName") in gpu_nodes or bool(gpus.devices(obj))
 
     for resource in _NEEDED:
-        keep = wanted if resource is r.PODS else None
-        found.objects += _listed(kube, resource, keep)
+        pods = resource is r.PODS
+        found.objects += _listed(kube, resource, wanted if pods else None, glance if pods else None)
         found.kinds.add(resource.kind)
         if resource is r.NODES:
             gpu_nodes = {name_of(node) for node in found.objects if gpus.node_devices(node)}
@@ -234,14 +235,23 @@ def _of_kind(kube: Kube, api_version: str, kind: str) -> Iterator[Obj]:
     return _listed(kube, kube.resource_for(api_version, kind))
 
 
-def _listed(kube: Kube, resource: Resource, keep: Callable[[Obj], bool] | None = None) -> Iterator[Obj]:
-    """The objects of a kind, page by page; a continue token that expires starts again with what is missing."""
+def _listed(
+    kube: Kube,
+    resource: Resource,
+    keep: Callable[[Obj], bool] | None = None,
+    glance: Callable[[bytes], Obj] | None = None,
+) -> Iterator[Obj]:
+    """The objects of a kind, page by page; a continue token that expires starts again with what is missing.
+
+    ``glance``: what ``keep`` looks at, from an object's JSON. Most of it is never read then.
+    """
+    worth = partial(_worth, glance, keep) if glance and keep else None
     query = {"limit": str(PAGE)}
     seen: set[str] = set()
     restarts = pages = 0
     while True:
         try:
-            page = kube.call("GET", resource.path(), query=query).body
+            page = kube.page(resource, query, worth)
         except ApiError as error:
             if error.code != 410 or "continue" not in query or restarts >= 3:
                 raise
@@ -259,6 +269,13 @@ def _listed(kube: Kube, resource: Resource, keep: Callable[[Obj], bool] | None =
         if not token:
             return
         query["continue"] = token
+
+
+def _worth(glance: Callable[[bytes], Obj], keep: Callable[[Obj], bool], text: bytes) -> bool:
+    try:
+        return keep(glance(text))
+    except MsgspecError:  # not as every such object is: that is said of it when it is read
+        return True
 
 
 def _slim(item: Obj, resource: Resource) -> Obj:

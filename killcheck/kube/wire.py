@@ -11,6 +11,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -24,7 +25,7 @@ from killcheck.kube.endpoint import Endpoint, explain
 from killcheck.kube.errors import KubeError, Unreachable, api_error
 from killcheck.kube.objects import Obj, is_answer
 from killcheck.kube.watch_stream import WatchStream
-from killcheck.text.jsontext import loads
+from killcheck.text.jsontext import loads, sifted
 from killcheck.version import __version__
 
 if TYPE_CHECKING:
@@ -94,20 +95,27 @@ class WireTransport(Transport):
         headers: Mapping[str, str],
     ) -> Answer:
         """One request, one answer, whatever its status. Raises Unreachable or CredentialsError."""
-        call = _Call(method, path, query, body, headers, self.limits.read)
-        waited, broken = 0.0, 0
+        return self._asked(_Call(method, path, query, body, headers, self.limits.read), loads)
+
+    def sift(self, path: str, query: Mapping[str, str], worth: Callable[[bytes], bool]) -> Answer:
+        """A page of a list, without items that are not worth reading. Raises Unreachable or CredentialsError."""
+        call = _Call("GET", path, query, None, {}, self.limits.read)
+        return self._asked(call, partial(sifted, worth=worth))
+
+    def _asked(self, call: _Call, parse: Callable[[str], Any]) -> Answer:
+        path, waited, broken = call.path, 0.0, 0
         while True:
             try:
                 response, login = self._authorised(call)
             except _BrokenError as error:
-                if method != "GET" or broken >= len(BACKOFF_S):
+                if call.method != "GET" or broken >= len(BACKOFF_S):
                     raise error.told from error.__cause__
                 self._loop.sleep(BACKOFF_S[broken])
                 broken += 1
                 continue
             delay = _retry_after(response)
             if delay is None or waited + delay > self.limits.throttled or path.endswith("/eviction"):
-                return self._answer(response, login, call.described)
+                return self._answer(response, login, call.described, parse)
             waited += delay
             self._loop.sleep(delay)
 
@@ -226,7 +234,7 @@ class WireTransport(Transport):
         bound(pools, self.limits.whole)
         return pools
 
-    def _answer(self, response: _Response, login: Login, request: str) -> Answer:
+    def _answer(self, response: _Response, login: Login, request: str, parse: Callable[[str], Any] = loads) -> Answer:
         """The response as an Answer. Raises Unreachable where something other than an API server spoke."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         text = response.whole().data.decode("utf-8", "replace")
@@ -240,7 +248,7 @@ class WireTransport(Transport):
         if kind != "application/json":
             return Answer(response.status, text, dict(response.headers))
         try:
-            body = loads(text)
+            body = parse(text)
         except (ValueError, RecursionError) as error:
             raise Unreachable(f"{self.endpoint.what} sent half an answer, or no JSON ({request})") from error
         if response.status < 400 and not is_answer(body):

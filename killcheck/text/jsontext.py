@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-__all__ = ["from_text", "loads", "packed"]
+__all__ = ["from_text", "loads", "packed", "sifted"]
 
 
 def loads(text: str | bytes) -> Any:
@@ -19,6 +20,17 @@ def loads(text: str | bytes) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError):  # half a surrogate pair, NaN, a mark of byte order - or no JSON
         return json.loads(text)
+
+
+def sifted(text: str | bytes, worth: Callable[[bytes], bool]) -> Any:
+    """The same, of an object with ``items``: without those that are not ``worth`` it, asked with their JSON."""
+    try:
+        found: Any = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        items = msgspec.json.decode(found["items"], type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeError, KeyError):  # or no list at all: it is read whole
+        return loads(text)
+    listed = [loads(bytes(item)) for item in items if worth(bytes(item))]
+    return {name: listed if name == "items" else loads(bytes(value)) for name, value in found.items()}
 
 
 def packed(value: Any, *, indent: int = 0) -> bytes:

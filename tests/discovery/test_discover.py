@@ -9,7 +9,7 @@ import yaml
 from killcheck import discover, fixtures
 from killcheck.discover import Discovery, DiscoveryError
 from killcheck.kube import manifests
-from killcheck.kube.client import Answer, Closer, Kube
+from killcheck.kube.client import Answer, Closer, Kube, Transport
 from killcheck.kube.errors import Forbidden, KubeError
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.kube.permissions import Permissions
@@ -407,7 +407,7 @@ spec: {{selector: {{matchLabels: {{a: b}}}}, template: {{metadata: {{labels: {{a
 
 
 # -- a live cluster ------------------------------------------------------------------------------------------
-class Listed:
+class Listed(Transport):
     """A transport that serves lists of objects and nothing else, and counts what it is asked."""
 
     def __init__(self, objects: list[Obj], forbidden: str = "") -> None:

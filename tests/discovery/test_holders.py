@@ -8,7 +8,9 @@ from killcheck import discover
 from killcheck.kube import gpus, manifests
 from killcheck.kube.gpus import Hold
 from killcheck.kube.objects import Obj, ref_of
+from killcheck.kube.pod_glance import glance
 from killcheck.kube.workloads import devices_of, templates
+from killcheck.text.jsontext import packed
 
 
 def spec(count: object = 1, resource: str = "nvidia.com/gpu", **more: Any) -> Obj:
@@ -17,6 +19,13 @@ def spec(count: object = 1, resource: str = "nvidia.com/gpu", **more: Any) -> Ob
 
 def obj(kind: str, spec: Obj, name: str = "x", version: str = "v1", **metadata: Any) -> Obj:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "n", **metadata}, "spec": spec}
+
+
+def devices_in(pod: Obj, claims: gpus.Claims | None = None) -> int:
+    """How many a pod asks for: at a glance, too."""
+    found = gpus.devices(pod, claims)
+    assert gpus.devices(glance(packed(pod)), claims) == found
+    return found
 
 
 @pytest.mark.parametrize(
@@ -64,7 +73,7 @@ def obj(kind: str, spec: Obj, name: str = "x", version: str = "v1", **metadata: 
     ],
 )
 def test_devices_of_every_vendor(resource: str, count: object, devices: int):
-    assert gpus.devices(obj("Pod", spec(count, resource))) == devices
+    assert devices_in(obj("Pod", spec(count, resource))) == devices
 
 
 @pytest.mark.parametrize(
@@ -82,7 +91,7 @@ def test_devices_of_every_vendor(resource: str, count: object, devices: int):
 )
 def test_a_share_by_annotation_is_held(annotations: dict[str, str], devices: int):
     plain = {"containers": [{"name": "c"}]}
-    assert gpus.devices(obj("Pod", plain, annotations=annotations)) == devices
+    assert devices_in(obj("Pod", plain, annotations=annotations)) == devices
     template = {"metadata": {"annotations": annotations}, "spec": plain}
     assert devices_of(obj("Deployment", {"replicas": 2, "template": template}, version="apps/v1")) == 2 * devices
 
@@ -158,7 +167,7 @@ def test_dra_claims_count_what_they_ask_for():
     )
 
     def holds(**entry: str) -> int:
-        return gpus.devices(obj("Pod", {"containers": [], "resourceClaims": [{"name": "g", **entry}]}), claims)
+        return devices_in(obj("Pod", {"containers": [], "resourceClaims": [{"name": "g", **entry}]}), claims)
 
     found = [holds(resourceClaimTemplateName=name) for name in ("four", "beta", "nic", "either", "peek")]
     assert found == [4, 2, 0, 3, 0]

@@ -14,7 +14,7 @@ from killcheck.fixtures.zoo import Case, cases
 from killcheck import fixtures
 from killcheck.cli import main
 from killcheck.kube import manifests
-from killcheck.kube.client import Answer, Kube
+from killcheck.kube.client import Answer, Kube, Transport
 from killcheck.kube.listing import read
 from killcheck.lint import asking
 from killcheck.spec import specfile
@@ -149,7 +149,7 @@ def test_init_wants_one_place_to_look() -> None:
 
 
 # -- a live API --------------------------------------------------------------------------------------------
-class Counted:
+class Counted(Transport):
     """A transport with ``pods`` GPU pods that counts requests; ``refused`` plurals answer 403."""
 
     def __init__(self, objects: list[dict[str, Any]], pods: int = 0, refused: tuple[str, ...] = ()) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from killcheck.text.jsontext import from_text, loads, packed
+from killcheck.text.jsontext import from_text, loads, packed, sifted
 
 READ = [
     b' {"a": [1, -0, 1.0, 1e5, 0.1, true, null], "a": {}} ',
@@ -61,3 +61,28 @@ def test_what_is_written_is_what_it_writes(value, indent):
 def test_half_a_surrogate_pair_is_no_text_to_write():
     with pytest.raises(UnicodeEncodeError):
         packed({"a": "\ud800"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"items": [{"a": 1}, {"b": NaN}, null], "n": {"m": 1}}',
+        '{"items": null}',
+        '{"a": 1}',
+        "[1]",
+        '{"items": [1, ]}',
+        "",
+    ],
+)
+def test_a_list_is_sifted_as_it_is_read(text):
+    def read(how, **more):
+        try:
+            return repr(how(text, **more))
+        except ValueError as error:
+            return str(error)
+
+    assert read(sifted, worth=lambda item: True) == read(loads)
+
+
+def test_what_is_not_worth_it_is_left_out():
+    assert sifted('{"n": 1, "items": [{"a": 1}, {"b": 2}]}', lambda item: b"b" in item) == {"n": 1, "items": [{"b": 2}]}
