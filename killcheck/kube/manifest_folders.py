@@ -265,17 +265,16 @@ class Folders(Struct):
         what = None if file.suffix in machine_texts.SUFFIXES else outside_schedules.in_file(file, text)
         kept, makes, costs = self._machines_in(file, text)
         makes = tuple(machine_texts.made_by_lines(text)) if pipeline else makes
+        if file.suffix in terraform_pools.SUFFIXES and (holds := next(terraform_pools.objects(text), "")):
+            why = f"Terraform, whose {holds} asks for GPUs: name what comes of it"
+            self._pass(file, why, Cause.TEMPLATE, named=True)
         if what is not None:
             why, cause = outside(what), Cause.OUTSIDE
         elif kept or makes or costs:
             of = "Terraform" if file.suffix in terraform_pools.SUFFIXES else "no manifest"
             why = f"{of}, with machines that it always keeps" if kept else f"{of}, which makes nodes"
             cause = Cause.CONFIGURATION
-        elif file.suffix not in terraform_pools.SUFFIXES or not (holds := next(terraform_pools.objects(text), "")):
-            return
         else:
-            why = f"Terraform, whose {holds} asks for GPUs: name what comes of it"
-            self._pass(file, why, Cause.TEMPLATE, named=True)
             return
         self.skipped.append(
             Skipped(str(file), 0, why, cause, floors=kept, launching=makes, costing=costs, starts=what or "")

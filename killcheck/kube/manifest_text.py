@@ -278,7 +278,7 @@ def _no_manifest(text: str, file: str) -> Skipped:
     named = names_accelerators(text)
     if all(key.search(text) for key in _KEYS_OF_A_HELMFILE):
         why = "a helmfile, which is not rendered here: helmfile template > rendered.yaml"
-        return Skipped(file, 0, why, Cause.CHART, named)
+        return Skipped(file, 0, why, Cause.CHART, named, launching=_making(text, file))
     if named and _OBJECT_OF_PULUMI.search(text):
         why = "a Pulumi program, which makes objects that ask for GPUs: name what comes of it"
         return Skipped(file, 0, why, Cause.TEMPLATE, named)
