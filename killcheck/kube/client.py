@@ -20,7 +20,7 @@ from killcheck.text import lazy_re
 if TYPE_CHECKING:
     from killcheck.kube.endpoint import Endpoint
 
-__all__ = ["Answer", "Closer", "Kube", "Listing", "PatchType", "Transport", "WatchEvent", "next_page"]
+__all__ = ["Answer", "Closer", "Kube", "Listing", "PatchType", "Transport", "WatchEvent", "next_page", "only_asks"]
 
 PatchType = Literal["merge", "strategic", "json", "apply"]
 
@@ -56,6 +56,13 @@ class Answer(Struct):
     body: Any
     headers: Mapping[str, str] = field(default_factory=dict)
     length: int = 0
+
+
+def only_asks(method: str, path: str, query: Mapping[str, str], body: Any) -> bool:
+    """Whether nothing is kept of a request: it reads, tries (a dry run), or is a question of rights."""
+    dry = query.get("dryRun") == "All" or (isinstance(body, dict) and body.get("dryRun") == ["All"])
+    asks = path.rpartition("/")[2].endswith(("accessreviews", "rulesreviews", "tokenreviews"))
+    return method == "GET" or dry or asks
 
 
 def next_page(page: Any, query: Mapping[str, str], pages: int, length: int = 0) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 
 from killcheck.clock import Loop, wall_seconds
-from killcheck.kube.client import Answer, Closer, Transport
+from killcheck.kube.client import Answer, Closer, Transport, only_asks
 from killcheck.kube.credentials import Credentials, Login
 from killcheck.kube.deadline import bound
 from killcheck.kube.endpoint import Endpoint, explain
@@ -108,7 +108,8 @@ class WireTransport(Transport):
             try:
                 response, login = self._authorised(call)
             except _BrokenError as error:
-                if call.method != "GET" or broken >= len(BACKOFF_S):
+                again = only_asks(call.method, path, call.query, call.body)
+                if broken >= len(BACKOFF_S) or not again:
                     raise error.told from error.__cause__
                 self._loop.sleep(BACKOFF_S[broken])
                 broken += 1

@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from killcheck.kube.client import Answer, Closer, Kube, Transport
+from killcheck.kube.client import Answer, Closer, Kube, Transport, only_asks
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
+from killcheck.kube.objects import Obj, labels_of, name_of, namespace_of
 from killcheck.kube.permissions import Permission
 from killcheck.kube.resources import Resource
 from killcheck.safety.changes import LABEL
@@ -57,7 +57,7 @@ class Guard(Transport):
         headers: Mapping[str, str],
     ) -> Answer:
         """As the protocol says; raises OutsideConsent too."""
-        if method != "GET" and not _only_asks(path, query, body):
+        if not only_asks(method, path, query, body):
             why = self._objection(method, path, body)
             if isinstance(why, Answer):
                 return why
@@ -130,12 +130,6 @@ def writable(kube: Kube, resource: Resource, obj: Obj) -> bool:
     """Whether an object may be written to through ``kube``; nobody guards a cluster that is killcheck's own."""
     guard = kube.transport
     return not isinstance(guard, Guard) or guard.consents(resource, obj)
-
-
-def _only_asks(path: str, query: Mapping[str, str], body: Any) -> bool:
-    """Whether nothing is kept of a request: a dry run, or a question of rights."""
-    dry = query.get("dryRun") == "All" or (isinstance(body, dict) and dig(body, "dryRun") == ["All"])
-    return dry or path.rpartition("/")[2].endswith(("accessreviews", "rulesreviews", "tokenreviews"))
 
 
 def _parts(path: str) -> tuple[str, str, str, str]:

@@ -63,6 +63,13 @@ def test_a_get_whose_connection_breaks_is_tried_again_a_few_times(
     assert "not known" not in str(caught.value)
 
 
+def test_a_question_of_rights_changes_nothing_and_is_asked_again(
+    server: HttpsServer, kube_for: Callable[..., Kube], loop: VirtualLoop
+) -> None:
+    server.answer = scripted(Break(), Break(), Reply(201, {"status": {"allowed": True}}))
+    assert kube_for(loop=loop).may("get", "pods", namespace="a")
+
+
 def test_a_write_is_never_sent_twice(server: HttpsServer, kube_for: Callable[..., Kube], loop: VirtualLoop) -> None:
     kube = kube_for(loop=loop)
     server.answer = scripted(Break(), Reply(201, POD))
