@@ -193,5 +193,5 @@ def main() -> None:
 def run() -> None:
     """``killcheck`` as a process of its own."""
     collect_seldom()
-    with ended_at_once():
+    with ended_at_once(), _ending():
         main()

@@ -80,6 +80,8 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
             if good
             else "NOT as expected: see above."
         )
+        if good:
+            say("next: killcheck drill --manifests FOLDER --exec host   (killcheck demo --copy-to FOLDER: take these)")
     sys.exit(EXIT_CODES["proven" if good else "exposed"])
 
 

@@ -137,7 +137,7 @@ def _said(error: Exception) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if error.filename:
-        kept = isinstance(error, PermissionError) and Path(str(error.filename)).parts[:1] == (".killcheck",)
+        kept = error.errno != errno.ENOSPC and Path(str(error.filename)).parts[:1] == (".killcheck",)
         return f"{error.filename}: {error.strerror.lower()}" + (KEPT if kept else "")
     where = " (standard output, or the run's folder under .killcheck)" if error.errno in _NO_ROOM else ""
     return f"cannot go on: {error.strerror.lower()}{where}"

@@ -20,6 +20,8 @@ from killcheck.text.shown import shown
 
 __all__ = ["PLAIN_WIDTH", "STYLES", "Screen", "fitting", "screen"]
 
+#: A terminal that says it has less has not said how wide it is.
+NARROWEST = 20
 #: Columns where the output goes to a file or a CI log.
 PLAIN_WIDTH = 160
 #: How verdicts look.
@@ -96,7 +98,9 @@ def screen(
 ) -> Screen:
     """A console; ``color``: None asks the terminal and NO_COLOR, ``soft_wrap``: lines are left as long as they are."""
     no_color = color is False or bool(os.environ.get("NO_COLOR"))
+    narrow = os.environ.get("COLUMNS", "").isdigit() and int(os.environ["COLUMNS"]) < NARROWEST
     made = Screen(
+        _environ={key: value for key, value in os.environ.items() if not (narrow and key == "COLUMNS")},
         no_color=no_color,
         width=width,
         file=file,

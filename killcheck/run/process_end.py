@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ def ended_at_once() -> Iterator[None]:
     try:
         yield
     except SystemExit as ended:
+        # All is said and put back: who is impatient now ends it, and gets no traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         if ended.code is None or isinstance(ended.code, int):
             codes.append(ended.code or 0)
         raise

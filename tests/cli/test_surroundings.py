@@ -48,6 +48,21 @@ def test_a_terminal_that_knows_only_ascii_gets_plainer_marks(tmp_path):
     assert b"SURVIVED" in done.stdout
 
 
+def test_whoever_interrupts_it_while_it_is_loaded_gets_a_sentence_and_no_exit_code_of_exposed(tmp_path):
+    script = """
+import os, signal, sys
+class Impatient:
+    def find_spec(self, name, *rest):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Impatient())
+from killcheck.__main__ import run
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", script, "faults"], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (4, b"", b"killcheck: interrupted\n")
+
+
 def test_without_a_home_and_without_a_standard_output_a_drill_is_a_drill(tmp_path):
     script = f"exec {' '.join(map(repr, DRILL))} -q >&-"
     done = subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,11 @@ def test_make_drill_needs_neither_curl_nor_kubectl_nor_docker_nor_root(clone):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All four nights ended as they must: one proven, three exposed and explained." in done.stdout
     assert "this machine has no curl: killcheck's own stand-in" in done.stdout
+    table = re.findall(r"^    (?:night|the) .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    printed = " ".join(done.stdout.split())
+    assert [line for line in table if " ".join(line.split()) not in printed] == []
+    assert len(table) == 5
+    assert done.stdout.splitlines()[-1].startswith("next: killcheck drill --manifests FOLDER --exec host ")
     [report] = (clone / ".killcheck/runs").glob("*/report.html")
     assert f"HTML report: {report.relative_to(clone)}" in done.stdout
     assert (clone / ".killcheck/.gitignore").exists()

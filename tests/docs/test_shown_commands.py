@@ -99,7 +99,6 @@ BY_ANOTHER = {
 NOT_HERE = {
     "export KUBEBUILDER_ASSETS=FILE": "a download; conformance/test_binaries.py runs what follows where it was made",
     "git clone ...": "a network; tests/docs/test_first_hour.py makes the folder of what git tracks",
-    "make test": "it is what runs this test",
     "gcloud container node-pools list ...": "an account; cloud/test_provider_pools.py reads what it prints",
     "az aks nodepool list ...": "an account; cloud/test_provider_pools.py reads what it prints",
     "python tests/conformance/client_suites.py ...": "a real API server, and clones of two clients",

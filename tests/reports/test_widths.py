@@ -251,6 +251,11 @@ def test_the_live_lines_count_down_what_the_drill_asks_for(printed):
     assert "node" not in text.replace("nodes:", "")
 
 
+def test_a_terminal_that_says_it_has_no_columns_has_some(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "0")
+    assert screen.screen(file=io.StringIO()).width >= screen.NARROWEST
+
+
 def test_a_name_of_65_characters_fits_everywhere():
     name = "a-rather-long-name-of-a-node-pool-that-somebody-once-generated-65"
     made = screen.screen(width=60, file=io.StringIO())
