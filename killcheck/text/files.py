@@ -164,6 +164,8 @@ def put(file: Path, text: str) -> None:
             _over(end, content)
     except OSError as error:
         error.filename, error.filename2 = os.fspath(file), None
+        if error.errno == errno.ENOENT and not end.parent.exists():
+            error.strerror = f"there is no folder {file.parent}: make it first"
         raise
 
 
