@@ -168,7 +168,7 @@ def guard_by(cluster: Cluster, kill_path: KillPath, plan: consent.Plan, kept: Jo
                 frozenset({*plan.namespaces, kept.home} - {""}),
                 plan.permissions,
                 scene.in_pool,
-                frozenset(("nodepools", name) for name in kill_path.consent.pools),
+                frozenset(("nodepools", name) for name in kill_path.consenting_pools),
                 frozenset(CONTAINERS.path(NAMESPACE, name_of(node)) for node in nodes if scene.in_pool(node)),
             ),
         )

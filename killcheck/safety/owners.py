@@ -60,9 +60,12 @@ def _paths(entry: Obj) -> set[_Path]:
 
 
 def _leaves(fields: Any, path: _Path = ()) -> Iterator[_Path]:
-    """The fields of an entry: ``f:NAME`` and list keys down to what holds nothing more."""
+    """The fields of an entry: ``f:NAME`` and list keys down to what holds nothing more.
+
+    ``.`` is what a field holds itself of beside what is in it; of a field that holds nothing more it is left out.
+    """
     if not isinstance(fields, dict) or (path and not fields):
         yield path
         return
     for key, below in fields.items():
-        yield from _leaves(below, (*path, key))
+        yield from _leaves(below, path if key == "." and path else (*path, key))

@@ -555,6 +555,12 @@ class KillPath:
         """The layer of that name. Raises KeyError."""
         return _named("layer", self.layers, name)
 
+    @property
+    def consenting_pools(self) -> frozenset[str]:
+        """The Karpenter NodePools that may be changed: those of the entries of nodes that consent names."""
+        names = self.consent.pools or [node.name for node in self.nodes]
+        return frozenset(node.node_pool for node in self.nodes if node.node_pool and node.name in names)
+
     def covered_by(self, layer: Layer) -> tuple[Target, ...]:
         """The targets that ``layer`` turns off."""
         return tuple(target for target in self.targets if target.name in layer.covers)

@@ -248,6 +248,17 @@ def test_fields_go_back_to_whoever_had_them(now, wanted):
     assert given == ([{"managedFields": wanted, "resourceVersion": "7"}] if wanted else [])
 
 
+def test_a_map_goes_back_to_whoever_had_it():
+    """An API server writes a field that is had alone otherwise than one of which something is had, too."""
+
+    def of(manager, limits):
+        return entry(manager) | {"fieldsV1": {"f:spec": {"f:limits": limits}}}
+
+    before = [of("kubectl", {".": {}, "f:gpu": {}})]
+    found = {"metadata": {"managedFields": [of("kubectl", {}), of("killcheck", {"f:gpu": {}})]}}
+    assert owners.as_before(found, before, "killcheck") == before
+
+
 def test_a_strangers_journal_gives_no_field_to_anybody():
     undo = Undo("merge", r.DEPLOYMENTS.path("a", "vllm"), {"spec": {}}, owners=[HELM])
     assert orphans._heard(Entry(RUN, 0, "scaled", undo, "2026-01-16T03:00:00Z")).undo.owners is None

@@ -31,7 +31,7 @@ from killcheck.safety import consent, lease
 from killcheck.safety.guard import Guard, OutsideConsent
 from killcheck.safety.journal import Journal
 from killcheck.spec import specfile
-from killcheck.spec.killpath import Target
+from killcheck.spec.killpath import NodePool, Target
 from killcheck.text.values import replace
 
 CI = Path(__file__).parents[2] / "ci"
@@ -331,6 +331,19 @@ def node_of_others(cluster):
     """A node that is in none of the kill path's pools."""
     nodes = cluster.embedded.kube.list(r.NODES).items
     return next(n["metadata"]["name"] for n in nodes if not scene_of(cluster, cluster.kill_path).in_pool(n))
+
+
+def test_consent_names_entries_of_nodes_and_these_their_pools(cluster):
+    """A NodePool that has an entry's name is somebody else's."""
+    nodes = (
+        NodePool("gpu", node_pool="gpu-of-ours"),
+        NodePool("cpu", node_pool="gpu"),
+        NodePool("bare", selector="a=b"),
+    )
+    path = replace(cluster.kill_path, nodes=nodes, consent=replace(cluster.kill_path.consent, pools=("gpu", "bare")))
+    assert path.consenting_pools == {"gpu-of-ours"}
+    every = replace(path, consent=replace(path.consent, pools=()))
+    assert every.consenting_pools == {"gpu-of-ours", "gpu"}
 
 
 @pytest.mark.parametrize(
