@@ -52,7 +52,7 @@ class Loaded(Struct, frozen=True):
     ``surprises`` were read, and otherwise than their writer may think. ``variants``: of an object that several files
     give, those that are not among ``manifests``. ``overlays``: where what was named is nothing but several overlays and
     what they share, the overlays' folders: somebody must choose one. ``sharing``: files that several of them deploy,
-    each with their folders.
+    each with their folders. ``named``: the files and folders that were given, of which a later one is laid over others.
     """
 
     manifests: tuple[Manifest, ...]
@@ -62,6 +62,7 @@ class Loaded(Struct, frozen=True):
     variants: tuple[Manifest, ...] = ()
     overlays: tuple[str, ...] = ()
     sharing: Mapping[str, tuple[str, ...]] = {}
+    named: tuple[str, ...] = ()
 
     @property
     def objects(self) -> list[Obj]:
@@ -103,6 +104,7 @@ class _Reading(Struct):
     surprises: list[Problem] = field(default_factory=list)
     overlays: list[str] = field(default_factory=list)
     sharing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
     seen: set[FilePath] = field(default_factory=set)
     renderings: Renderings = field(default_factory=dict)
 
@@ -130,6 +132,7 @@ class _Reading(Struct):
             tuple(variants),
             tuple(self.overlays),
             self.sharing,
+            self.named,
         )
 
 
@@ -154,7 +157,7 @@ def load(
     ``renderings``: what was rendered before, which is not rendered again; what is rendered is added.
     """
     wanted = [paths] if isinstance(paths, str | FilePath) else list(paths)
-    reading = _Reading(schemas, renderings={} if renderings is None else renderings)
+    reading = _Reading(schemas, renderings={} if renderings is None else renderings, named=tuple(map(str, wanted)))
     problems: list[Problem] = []
     for path in wanted:
         before, passed = len(reading.manifests), len(reading.skipped)

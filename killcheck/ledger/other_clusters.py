@@ -30,7 +30,12 @@ def entries(inventory: Inventory, stakes: Stakes) -> Iterator[Entry]:
     wanted |= {(ref.kind, ref.namespace, ref.name) for ref in stakes.switches}
     yield from _shared(inventory.loaded, wanted)
     drilled = {_key(one): one for one in inventory.loaded.manifests if _key(one) in wanted}
-    others = [one for one in inventory.loaded.variants if _key(one) in drilled]
+    roots = [os.path.normpath(one) for one in inventory.loaded.named]
+    others = [
+        one
+        for one in inventory.loaded.variants
+        if _key(one) in drilled and _root_of(one, roots) == _root_of(drilled[_key(one)], roots)
+    ]
     told: set[_Key] = set()
     for one in others:
         here, there = _sides(drilled[_key(one)].file, one.file)
@@ -55,6 +60,11 @@ def _shared(loaded: Loaded, wanted: set[_Key]) -> Iterator[Entry]:
 
 def _key(manifest: Manifest) -> _Key:
     return str(manifest.obj.get("kind")), home_of(manifest.obj), name_of(manifest.obj)
+
+
+def _root_of(manifest: Manifest, roots: list[str]) -> str:
+    """Which of the paths that were named it was found below; of two that were named one is laid over the other."""
+    return next((root for root in roots if _is_in(manifest, root)), "")
 
 
 def _sides(drilled: str, other: str) -> tuple[str, str]:

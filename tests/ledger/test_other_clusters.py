@@ -39,9 +39,13 @@ def test_what_another_folder_has_otherwise_is_open(folders: dict[str, object], i
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "all.yaml").write_text(yaml.safe_dump_all(of(one.objects)))  # type: ignore[operator]
     (tmp_path / "killcheck.yaml").write_text(yaml.safe_dump(one.spec))
-    path, loaded = specfile.load(tmp_path / "killcheck.yaml"), manifests.load([tmp_path])
-    kept = keep(Inventory(loaded.objects, loaded=loaded), path, path.layers[0], today=date(2026, 1, 15))
-    assert any("both have it" in entry.because for entry in kept.open) is is_open
+    path = specfile.load(tmp_path / "killcheck.yaml")
+    for named, said in (([tmp_path], is_open), ([tmp_path / name for name in folders], is_open and "a" not in folders)):
+        loaded = manifests.load(named)
+        kept = keep(Inventory(loaded.objects, loaded=loaded), path, path.layers[0], today=date(2026, 1, 15))
+        assert any("both have it" in entry.because for entry in kept.open) is said, (
+            "named one by one they are laid over"
+        )
 
 
 @pytest.mark.parametrize(("overlays", "is_open"), [(["a"], False), (["a", "b"], True)])
