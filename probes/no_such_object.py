@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
 from killcheck.probes.where import command_path
-from killcheck.probes.world import World
+from killcheck.probes.world import World, namespace_or_default
 
-from killcheck.kube.objects import name_of
+from killcheck.kube.objects import dig, name_of
 from killcheck.text.suggestions import did_you_mean
 
 __all__ = ["NoSuchObject"]
@@ -27,6 +27,7 @@ class NoSuchObject(Probe):
     def ask(self, world: World) -> Iterable[Finding]:
         """Calls with a name, on kinds that can be looked up, in namespaces where something holds GPUs."""
         spaces = {holder.namespace for holder in world.holders}
+        yield from self._scalers(world, spaces)
         for one in world.executors:
             if one.seen is not None and one.seen.ran:
                 continue  # call-refused has seen it
@@ -38,6 +39,19 @@ class NoSuchObject(Probe):
                     there = [name_of(h.obj) for h in world.holders if h.namespace == call.namespace]
                     message = f"{call}: there is no such {kind}{did_you_mean(call.name, there)}"
                     yield self.finding(world, one.owner, command_path(one), message)
+
+    def _scalers(self, world: World, spaces: set[str]) -> Iterable[Finding]:
+        """Scalers whose scaleTargetRef is not there, beside what holds GPUs and no layer turns off: meant for that."""
+        covered = {name for layer in world.kill_path.layers for name in layer.covers}
+        left = {target.namespace for target in world.kill_path.targets if target.name not in covered}
+        for scaler in world.of("ScaledObject", "HTTPScaledObject"):
+            ref, home = dig(scaler, "spec", "scaleTargetRef", default={}), namespace_or_default(scaler)
+            name, kind = str(ref.get("name") or ref.get("deployment") or ""), str(ref.get("kind") or "Deployment")
+            ours = kind in ("Deployment", "StatefulSet")
+            if ours and name and home in spaces & left and world.find(kind, home, name) is None:
+                there = [name_of(h.obj) for h in world.holders if h.namespace == home]
+                said = f"scales {kind} {name}, which is not there{did_you_mean(name, there)}"
+                yield self.finding(world, scaler, ("spec", "scaleTargetRef"), said)
 
 
 _KINDS = {

