@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from posixpath import basename
 
-from killcheck.executor import Reading
-from killcheck.kube.objects import Obj
+from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.workloads import PodTemplate
 from killcheck.ledger import images
+from killcheck.ledger.stakes import Stakes, home_of
 from killcheck.text import lazy_re
 
 __all__ = ["of_template"]
@@ -29,9 +29,11 @@ _FOUND_BY = frozenset({"PATH", "PYTHONPATH", "LD_PRELOAD", "LD_LIBRARY_PATH"})
 _MORE = frozenset({"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
 
 
-def of_template(template: PodTemplate, reading: Reading) -> str | None:
+def of_template(obj: Obj, template: PodTemplate, stakes: Stakes) -> str | None:
     """The command of killcheck's that a pod's program is (``restore``); None: it is, or may be, another program."""
-    if reading.calls or reading.outside or any(map(_may_be_another, images.acting(template))):
+    reading = stakes.reading(obj, template)
+    another = any(_may_be_another(one, _given(one, home_of(obj), stakes)) for one in images.acting(template))
+    if reading.calls or reading.outside or another:
         return None
     own = [words[1] for words in reading.commands if len(words) > 1 and _KILLCHECK.fullmatch(words[0])]
     others = {basename(words[0]) for words in reading.commands if not _KILLCHECK.fullmatch(words[0])}
@@ -41,7 +43,22 @@ def of_template(template: PodTemplate, reading: Reading) -> str | None:
     return next((word for word in ("restore", "drill") if word in own), own[0])
 
 
-def _may_be_another(container: Obj) -> bool:
-    """Whether a container says itself where its programs are found, or runs more than one."""
-    named = {str(one.get("name")) for one in container.get("env") or ()}
+def _may_be_another(container: Obj, given: set[str]) -> bool:
+    """Whether a container is told where its programs are found, or runs more than one."""
+    named = given | {str(one.get("name")) for one in container.get("env") or ()}
     return bool(named & _FOUND_BY or set(container) & _MORE)
+
+
+def _given(container: Obj, home: str, stakes: Stakes) -> set[str]:
+    """The variables that a container has of ConfigMaps and Secrets among the manifests."""
+    wanted = {
+        (kind, str(dig(source, key, "name", default=""))): str(source.get("prefix") or "")
+        for source in container.get("envFrom") or ()
+        for key, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret"))
+    }
+    return {
+        wanted[str(obj.get("kind")), name_of(obj)] + key
+        for obj in (stakes.objects if wanted else ())
+        if (str(obj.get("kind")), name_of(obj)) in wanted and home_of(obj) == home
+        for key in {**(obj.get("data") or {}), **(obj.get("stringData") or {})}
+    }

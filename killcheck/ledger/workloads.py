@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from posixpath import basename
 
 from msgspec import Struct
 
 from killcheck.entries import Becomes, Entry, Status, leaves
-from killcheck.executor import Reading
+from killcheck.executor import ApiCall, Reading
 from killcheck.kube import downtimes
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
@@ -53,8 +54,8 @@ _MEANT = (
     "under assume: why it turns nothing on"
 )
 _HOLD = (
-    "name it under layers: (idle-monitor, with busy:) and drill it under work-comes, let the switch end it too, or say "
-    "under assume: why nothing comes in at night"
+    "name it under layers: (idle-monitor, with busy:) and drill it under work-comes, let the switch end it before its "
+    "targets and wait until it is gone, or say under assume: why nothing comes in at night"
 )
 _UP = "bring it up and drill again, take the right from its account, or say under assume: why it turns nothing on"
 
@@ -149,16 +150,55 @@ def _executed(obj: Obj, stakes: Stakes, seen: Seen) -> Entry:
 
 
 def _is_ended(obj: Obj, stakes: Stakes) -> bool:
-    """Whether a switch puts a workload to no replicas, as far as is plain: it names it, its labels, or all."""
-    own = plural_of(str(obj.get("apiVersion")), str(obj.get("kind")))
-    return any(
+    """Whether a switch puts a workload to no replicas before its targets, and waits until it is gone.
+
+    As far as is plain: it names it, its labels, or all. What still runs while they go off may light them once more: a
+    pod has its grace period, and a shell that is a container's first process passes SIGTERM by. A loop that switches
+    off comes round again.
+    """
+    for switch in stakes.switching():
+        for template in templates(switch):
+            reading = stakes.reading(switch, template)
+            ends = [call for call in reading.writes if _puts_to_none(call, obj)]
+            if ends and (loops.goes_round(switch) or _waits_first(reading, obj, stakes)):
+                return True
+    return False
+
+
+def _puts_to_none(call: ApiCall, obj: Obj) -> bool:
+    return (
         call.replicas == 0
-        and call.resource == own
+        and call.resource == plural_of(str(obj.get("apiVersion")), str(obj.get("kind")))
         and bool(call.namespace)
         and (bool(call.name) or not call.named)
         and call.about(home_of(obj), name_of(obj), labels_of(obj))
-        for call in stakes.written_by_switches
     )
+
+
+def _waits_first(reading: Reading, obj: Obj, stakes: Stakes) -> bool:
+    """Whether a wait stands between the command that names what is ended and the last one that names each target."""
+    run = [words for words in reading.commands if "get" not in words]
+    waits = [at for at, words in enumerate(run) if _is_wait(words)]
+
+    def at(name: str) -> list[int]:
+        return [number for number, words in enumerate(run) if number not in waits and _names(words, name)]
+
+    ended = min(at(name_of(obj)), default=len(run))
+    last = min((max(at(held.name), default=-1) for held in stakes.targets), default=-1)
+    return any(ended < wait < last for wait in waits)
+
+
+def _names(words: Sequence[str], name: str) -> bool:
+    """Whether a command names an object, or takes all, or those with a label."""
+    return any(word.rpartition("/")[2] == name or word in _MANY for word in words)
+
+
+def _is_wait(words: Sequence[str]) -> bool:
+    return bool(words) and (basename(words[0]) == "sleep" or bool({"wait", "rollout"} & set(words[1:3])))
+
+
+#: Words of a command that is about more than what it names.
+_MANY = frozenset({"--all", "-l", "--selector"})
 
 
 def _has_rights(obj: Obj, stakes: Stakes) -> bool:
@@ -221,7 +261,7 @@ def _is_down(obj: Obj) -> bool:
 def power_of(obj: Obj, stakes: Stakes) -> str | None:
     """How its pods could turn a target on, or stop what turns it off, in a phrase; None where they could not."""
     for template in templates(obj):
-        if own_programs.of_template(template, stakes.reading(obj, template)):
+        if own_programs.of_template(obj, template, stakes):
             continue
         for home, account in identities.of_pod(template.spec, home_of(obj), stakes):
             written = may_write(stakes, account, home)
@@ -245,7 +285,7 @@ def power_of(obj: Obj, stakes: Stakes) -> str | None:
 def _own_program(obj: Obj, stakes: Stakes) -> str | None:
     """Why killcheck's own programs turn nothing on, where they are all that its pods run; None: another program."""
     found = templates(obj)
-    said = [own_programs.of_template(template, stakes.reading(obj, template)) for template in found]
+    said = [own_programs.of_template(obj, template, stakes) for template in found]
     if not found or not all(said):
         return None
     return f"it is killcheck {said[0]}, which turns on only what a drill of killcheck has turned off"

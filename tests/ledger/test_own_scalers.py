@@ -21,6 +21,8 @@ from killcheck.text.values import replace
 
 GROWS = "kubectl -n inference scale deployment vllm --replicas=$((now + 1))"
 SHRINKS = "kubectl -n inference scale deployment vllm --replicas=0"
+#: Ends another one, and waits until it is gone.
+ENDS, GONE = "kubectl scale {} --replicas=0", "kubectl wait --for=delete pod -l app=fleet"
 
 
 def scaler(line: str, kind: str = "Deployment") -> Any:
@@ -40,13 +42,17 @@ def scaler(line: str, kind: str = "Deployment") -> Any:
     ("line", "ends", "status"),
     [
         (GROWS, "", Status.NOT_MODELLED),
-        (GROWS, "deployment/fleet", Status.EXECUTED),
-        (GROWS, "deployment --all", Status.EXECUTED),
-        (GROWS, 'deployment "$(cat /which)"', Status.NOT_MODELLED),
-        (GROWS, 'deployment/fleet -n "$(cat /where)"', Status.NOT_MODELLED),
+        (GROWS, f"{ENDS.format('deployment/fleet')}; {GONE}; {SHRINKS}", Status.EXECUTED),
+        (GROWS, f"{ENDS.format('deployment --all')}; sleep 60; {SHRINKS}", Status.EXECUTED),
+        (GROWS, f"{ENDS.format('deployment/fleet')}; {SHRINKS}; {GONE}", Status.NOT_MODELLED),
+        (GROWS, f"{SHRINKS}; {ENDS.format('deployment/fleet')}; {GONE}", Status.NOT_MODELLED),
+        (GROWS, f"{ENDS.format('deployment/fleet deployment/vllm')}; {GONE}", Status.NOT_MODELLED),
+        (GROWS, f"while true; do {SHRINKS}; {ENDS.format('deployment/fleet')}; sleep 60; done", Status.NOT_MODELLED),
+        (GROWS, f"{ENDS.format('deployment $(cat /which)')}; {GONE}; {SHRINKS}", Status.NOT_MODELLED),
+        (GROWS, f"{ENDS.format('deployment/fleet -n $(cat /where)')}; {GONE}; {SHRINKS}", Status.NOT_MODELLED),
         (SHRINKS, "", Status.EXECUTED),
     ],
-    ids=["grows", "is-ended", "all-are", "some-one-is", "somewhere", "only-shrinks"],
+    ids=["grows", "ends", "all", "no-wait", "after", "at-once", "cron-loop", "some-one", "somewhere", "only-shrinks"],
 )
 def test_one_that_ran_is_open_where_it_may_grow_and_nobody_ends_it(line: str, ends: str, status: Status) -> None:
     session = Session(fixture="dead-man")
@@ -54,7 +60,7 @@ def test_one_that_ran_is_open_where_it_may_grow_and_nobody_ends_it(line: str, en
     objects = [*(copy(one) for one in session.objects), obj]
     for cron in (one for one in objects if ends and one["kind"] == "CronJob"):
         (container,) = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-        container["args"] = [f"kubectl scale {ends} --replicas=0; kubectl scale deployment/vllm --replicas=0"]
+        container["args"] = [ends]
     stakes = Stakes(objects, session.kill_path, session.kill_path.layers[0])
     entry = workloads.entry_of(obj, stakes, workloads.Seen(ran=True), (), live=False)
     assert entry.status is status, entry
