@@ -566,10 +566,19 @@ class KillPath:
         return tuple(target for target in self.targets if target.name in layer.covers)
 
     def deadlines_for(self, layer: Layer) -> Deadlines:
-        """The layer's own, or the path's: in a spot handler's notice, a day later where only a loop knows its hour."""
+        """The layer's own, or the path's: in a spot handler's notice, a day later where only a loop knows its hour.
+
+        Of a monitor that is a workload those that are over before it may act begin when it may.
+        """
         own = layer.deadlines or self.deadlines
+        later_s = 0.0
         if layer.type is LayerType.DEAD_MAN and layer.workload is not None and layer.workload.kind != "SleepInfo":
-            return replace(own, **{name: getattr(own, name) + DAY_S for name in MOMENTS})
+            later_s = DAY_S
+        elif layer.type is LayerType.IDLE_MONITOR and layer.workload is not None:
+            idle_s = layer.idle_s or 0.0
+            later_s = idle_s if own.scale_written_s <= idle_s else 0.0
+        if later_s:
+            return replace(own, **{name: getattr(own, name) + later_s for name in MOMENTS})
         early = MOMENTS[: MOMENTS.index("node_drained_s") + 1] if layer.type is LayerType.SPOT_HANDLER else ()
         return replace(own, **{name: min(getattr(own, name), layer.notice_s or SPOT_NOTICE_S) for name in early})
 
