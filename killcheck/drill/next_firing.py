@@ -23,6 +23,8 @@ __all__ = ["FIRED_S", "LEAD_S", "Missed", "NextFiring", "NotTried", "WorksOnce"]
 FIRED_S = 900.0
 #: How long before it everything is put on again, in seconds: pods have to start, and nodes to come.
 LEAD_S = 600.0
+#: How a ReplicaSet says that the API server took none of its pods.
+_REFUSED = "FailedCreate"
 
 
 class Missed(Struct, frozen=True):
@@ -67,6 +69,12 @@ class NotTried(Struct, frozen=True):
 
     at: datetime | None
     why: str
+    #: Pods of what was put on were refused by then: what refuses them may refuse those of the switch.
+    refused: bool = False
+
+    settles: ClassVar[str] = (
+        "let nothing refuse pods in the night (a quota, a policy), or say under assume: why the switch's are let in"
+    )
 
     @property
     def told(self) -> str:
@@ -81,6 +89,7 @@ class NextFiring:
     def __init__(self, stage: Stage, runner: LayerRun, targets: Sequence[Target], put_on: Callable[[], None]) -> None:
         self.stage, self.runner, self.targets, self.put_on = stage, runner, targets, put_on
         self.scene, self.loop = stage.scene, stage.cluster.loop
+        self._was_on = False
 
     def missed(self, due: datetime | None) -> Missed | None:
         """Why the firing at ``due`` did not come, though its time did; None: it came, or was not waited for."""
@@ -92,26 +101,34 @@ class NextFiring:
     def prepare(self) -> None:
         """Put everything on, and let it idle for as long as the layer waits."""
         self.put_on()
-        self._run(self._on, self.loop.now() + timedelta(seconds=LEAD_S))
+        self._was_on = self._run(self._on, self.loop.now() + timedelta(seconds=LEAD_S))
         self._run(lambda: False, self.loop.now() + timedelta(seconds=self.runner.idles_s() or 0.0))
+
+    def on_within(self, seconds: float) -> bool:
+        """Whether everything that was put on is wholly on within so many seconds."""
+        return self._run(self._on, self.loop.now() + timedelta(seconds=seconds))
 
     def again(self) -> Missed | WorksOnce | NotTried | None:
         """Let the schedule fire; None: that turned everything off."""
-        due = self.runner.next_chance(self.loop.now())
+        due = self.runner.comes_again(self.loop.now())
         if due is None:
             return NotTried(None, "its schedule names no time to come")
         if self._off():
+            if self._was_on and self.runner.goes_on:
+                return None
             return self.missed(due) or NotTried(due, "nothing could be put on again before it")
         self._run(self._off, due)
-        tried = self._on()
-        late_s = self.stage.kill_path.deadlines_for(self.runner.layer).pods_gone_s
+        tried = self._on() or (self._was_on and self.runner.goes_on)  # it may act a moment before its time
+        late_s = self.runner.late_by_s()
         off = self._run(self._off, due + timedelta(seconds=late_s))
         self._run(lambda: False, due + timedelta(seconds=FIRED_S))
         missed = self.missed(due)
         if missed is not None:
             return missed
         if not tried:
-            return NotTried(due, "not everything was on by then")
+            lacking = filter(None, (wholeness.lack(self.scene, target) for target in self.targets))
+            refused = next((said for said in lacking if _REFUSED in said), "")
+            return NotTried(due, f"not everything was on by then{refused and ': '}{refused}", bool(refused))
         if off or self._empty():
             return None
         left = [str(target) for target in self.targets if self.scene.replicas(target) or self.scene.pods_of(target)]

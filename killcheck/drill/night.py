@@ -9,7 +9,7 @@ other one means that it did not hold. What may *not* live here: verdicts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 from msgspec import Struct
@@ -20,7 +20,8 @@ from killcheck.drill import left_behind, other_nights
 from killcheck.drill.attribution import author
 from killcheck.drill.held_loops import Resting
 from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, NotTried, WorksOnce
-from killcheck.executor.calendar import Asked
+from killcheck.entries import Entry, Status
+from killcheck.executor.calendar import Asked, zones_named
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import (
@@ -57,6 +58,8 @@ JUST_ENDED_S = 15.0
 OFTEN_S = 3600.0
 #: How long before a firing far ahead everything that is scheduled is let go, in seconds.
 ALL_AT_WORK_S = 3 * 3600.0
+#: How long what was put on again may take until the next day's work lets it come up, in seconds.
+AWAKE_S = 14 * 3600.0
 #: Who cannot be told.
 UNKNOWN = "something"
 #: How many firings of such a one are played: the cluster is as it was, so the next would do what these did.
@@ -156,6 +159,8 @@ class Night:
         #: What is to be said of the nights that were tried, a sentence each.
         self.told: list[str] = []
         self.resting = Resting(stage)
+        #: From then on the layer's own loop is at work only shortly before what is tried.
+        self._second_day_over = False
 
     def possible(self) -> bool:
         """Whether it can be played on: the clock is virtual, and no program outside Kubernetes would run all night."""
@@ -195,7 +200,7 @@ class Night:
 
     def _due(self) -> datetime | None:
         """The layer's own next firing."""
-        return self.runner.next_chance(self.loop.now() + timedelta(seconds=1))
+        return self.runner.comes_again(self.loop.now() + timedelta(seconds=1))
 
     def play(self, changed: Callable[[], bool]) -> Relight | None:
         """Live on until something is lit again; ``changed`` tells whether anything is new since it was asked last."""
@@ -226,6 +231,9 @@ class Night:
             found = self._again(firing, due, own=True)
             if isinstance(found, NotTried):
                 self.told.append(found.told)
+                if found.refused:
+                    name = f"layer {self.runner.layer.name}"
+                    self.runner.later.append(Entry(name, Status.NOT_MODELLED, found.told, found.settles))
             return self._on_other_nights(firing) if found is None or isinstance(found, NotTried) else found
         finally:
             self._let_go()
@@ -236,14 +244,19 @@ class Night:
         firing.prepare()
         if own:
             self._let_go(self._is_own)
-        return firing.again()
+        found = firing.again()
+        if own and isinstance(found, NotTried) and firing.on_within(AWAKE_S):
+            # What comes by night kept them from coming up again: they are on from the day before.
+            found = firing.again()
+        return found
 
     def _on_other_nights(self, firing: NextFiring) -> Missed | WorksOnce | None:
         """What came of the firings that the layer's program may tell from those that were seen; None: all is well."""
-        cron = self.runner.cron_job
-        if cron is None:
+        cron = self.runner.program
+        if not cron:
             return None
-        kinds = other_nights.nights(cron, self.stage.cluster.kube, self.runner.next_chance, self.loop.now())
+        kinds = other_nights.nights(cron, self.stage.cluster.kube, self.runner.comes_again, self.loop.now())
+        self._second_day_over = True
         not_tried: list[str] = []
         kept: list[left_behind.Left] = []
         for due in kinds.due:
@@ -269,18 +282,23 @@ class Night:
 
     def not_seen(self) -> list[str]:
         """That other nights may differ, where none but this one can be seen. What is not known is said."""
-        cron, kube = self.runner.cron_job, self.stage.cluster.kube
-        if cron is None:
+        cron, kube = self.runner.program, self.stage.cluster.kube
+        if not cron:
             return []
         try:
-            kinds = other_nights.nights(cron, kube, self.runner.next_chance, self.loop.now())
+            kinds = other_nights.nights(cron, kube, self.runner.comes_again, self.loop.now())
         except (KubeError, ValueError) as error:  # a time zone that this host does not know, too
             return [f"whether {self.runner.layer.name} does the same every night is not known: {error}"]
         return other_nights.told(cron, kinds, [], tried=0)
 
     def _until(self, due: datetime) -> None:
-        """Live on until shortly before a firing; of a long time before it nothing that is scheduled takes place."""
+        """Live on until shortly before a firing; of a long time before it nothing that is scheduled takes place.
+
+        The first day after the night that was drilled is lived through whole.
+        """
         early = due - timedelta(seconds=ALL_AT_WORK_S)
+        if self._second_day_over and early > self.loop.now():
+            self.resting.hold_own()
         if early - self.loop.now() > timedelta(days=1):
             kube = self.stage.cluster.kube
             self._hold(kube.list(r.CRONJOBS).items)
@@ -290,6 +308,8 @@ class Night:
                 kube.patch(r.CRONJOBS, name_of(cron), seen, namespace_of(cron), subresource="status")
             frequent = {ref_of(cron) for cron in self._frequent()}
             self._let_go(lambda cron: ref_of(cron) not in frequent or self._is_own(cron))
+        self._run(lambda: False, early)
+        self.resting.let_own_go()
         self._run(lambda: False, due - timedelta(seconds=LEAD_S))
 
     def _is_own(self, cron: Obj) -> bool:
@@ -393,7 +413,8 @@ class Night:
             return Relight(now, paused.who, "", evidence=(f"annotation {starts.PAUSED_AT}",), start=paused)
         if not starting:
             nobody = f"field manager {manager}" if manager else UNKNOWN
-            return Relight(now, self._author(obj) or nobody, "", evidence=evidence)
+            who = self._author(obj) or nobody
+            return Relight(now, who, "", evidence=evidence, start=self._of_its_own(who, now))
         own = self.runner.job_name
         if any(own and name_of(job) == own for job in starting):
             return Relight(now, f"the executor of {self.runner.layer.name} itself (Job {own})", "", evidence=evidence)
@@ -406,6 +427,15 @@ class Night:
         unmeant = [one for one in relights if not self._meant(one)]
         told = [*unmeant, *relights] if len(found) == len(behind) else []
         return told[0] if told else Relight(now, who, "", evidence=evidence)
+
+    def _of_its_own(self, who: str, now: datetime) -> Start | None:
+        """The daily start that the layer's own loop is, where it did it: what knows an hour may know two."""
+        ref = self.runner.layer.workload
+        if ref is None or who != f"{ref.kind} {ref.namespace}/{ref.name}":
+            return None
+        zone = next(iter(zones_named(other_nights.texts(self.runner.program, self.stage.cluster.kube))), UTC)
+        local = now.astimezone(zone)
+        return Start(ref, f"{local.minute} {local.hour} * * *", str(zone))
 
     def _author(self, obj: Obj) -> str | None:
         """Whose pod made an object what the scene saw last; None: unknown."""

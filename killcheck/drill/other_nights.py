@@ -6,6 +6,7 @@ nothing on a Saturday, on a holiday, or once the clocks were changed. What may *
 
 from __future__ import annotations
 
+from calendar import isleap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import ClassVar
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from killcheck.drill import left_behind
 from killcheck.drill.next_firing import WorksOnce
-from killcheck.executor.calendar import Asked, asked, dates_named, days_named
+from killcheck.executor.calendar import Asked, asked, dates_named, days_named, zones_named
 from killcheck.kube import resources as r
 from killcheck.kube import schedule
 from killcheck.kube.client import Kube
@@ -28,6 +29,10 @@ __all__ = ["Nights", "NotEachNight", "nights", "texts", "told"]
 Chance = Callable[[datetime], datetime | None]
 #: How far ahead is looked: a year has every date.
 AHEAD = timedelta(days=366)
+#: ...and how far for one that compares moments: what ends after a licence, a project or a trial does so by then.
+FAR_AHEAD = timedelta(days=3653)
+#: A day of the month that shells take for a bad octal number (``$((08))``).
+OCTAL = 8
 #: As many nights are tried, at most.
 TRIED = 48
 #: So many weeks in a row are tried of a program that counts them, and so many days of one that tosses a coin.
@@ -73,11 +78,12 @@ def nights(cron_job: Obj, kube: Kube, chance: Chance, after: datetime) -> Nights
     """One firing of each kind that the program of a CronJob may tell apart. Raises KubeError."""
     said = texts(cron_job, kube)
     what = asked(said) | ({Asked.LEFT} if left_behind.is_met(cron_job, said, kube) else frozenset())
+    zones = _zones(cron_job, said)
     found: dict[datetime, None] = {}  # those that say most come first, and stay where there are too many
     if what & {Asked.WEEKDAY, Asked.DATE, Asked.CHANCE}:
-        found |= dict.fromkeys(_each_weekday(_zones(cron_job), chance, after))
+        found |= dict.fromkeys(_each_weekday(zones, chance, after))
     if Asked.HOUR in what:
-        found |= dict.fromkeys(_other_clocks(cron_job, chance, after))
+        found |= dict.fromkeys(_other_clocks(zones, chance, after))
     if Asked.WEEK in what:
         found |= dict.fromkeys(_each_week(chance, after))
     if Asked.CHANCE in what:
@@ -85,9 +91,9 @@ def nights(cron_job: Obj, kube: Kube, chance: Chance, after: datetime) -> Nights
     if Asked.LEFT in what:
         found |= dict.fromkeys(_in_a_row(cron_job, chance, after))
     if Asked.AGE in what:
-        found |= dict.fromkeys(filter(None, [chance(after + AHEAD)]))
+        found |= dict.fromkeys(filter(None, [chance(after + AHEAD), chance(after + FAR_AHEAD)]))
     if Asked.DATE in what:
-        found |= dict.fromkeys(_on_dates(cron_job, kube, chance, after))
+        found |= dict.fromkeys(_on_dates(cron_job, said, kube, chance, after))
     kept = sorted(list(found)[:TRIED])
     return Nights(what, tuple(kept), len(found) - len(kept))
 
@@ -103,10 +109,10 @@ def told(cron_job: Obj, nights: Nights, not_tried: Sequence[str], *, tried: int)
     return [f"the program of {ref_of(cron_job)} goes by {looks}: {seen}{rest}"]
 
 
-def _zones(cron_job: Obj) -> tuple[tzinfo, ...]:
-    """Whose days a program may mean: those of its container, and those of its schedule."""
+def _zones(cron_job: Obj, said: Iterable[str]) -> tuple[tzinfo, ...]:
+    """Whose days a program may mean: those of its container, those of its schedule, and those that it names."""
     named = str(dig(cron_job, "spec", "timeZone", default="") or "UTC")
-    return (UTC,) if named == "UTC" else (UTC, schedule.zone(named))
+    return tuple(dict.fromkeys((UTC, schedule.zone(named), *zones_named(said))))
 
 
 def _each_day(chance: Chance, after: datetime, days: int) -> Iterator[datetime]:
@@ -151,18 +157,18 @@ def _each_week(chance: Chance, after: datetime) -> Iterator[datetime]:
             yield due
 
 
-def _on_dates(cron_job: Obj, kube: Kube, chance: Chance, after: datetime) -> Iterator[datetime]:
+def _on_dates(cron_job: Obj, words: Sequence[str], kube: Kube, chance: Chance, after: datetime) -> Iterator[datetime]:
     """Firings on every date that is named to the program, on the first of each month, and on days that it may count."""
-    words = texts(cron_job, kube)
     named = dates_named([*words, *_data(kube.list(r.CONFIGMAPS, namespace_of(cron_job)).items)])
     year = [after.date() + timedelta(days=day) for day in range(AHEAD.days + 1)]
     month, counted = year[:32], days_named(words)
     for day in (
         *(day for day in year if (day.month, day.day) in named),
         *(day for day in year if day.day == 1),
-        *(day for day in month if day.day in counted or (day + timedelta(days=1)).day == 1),
+        *(day for day in month if day.day in counted | {OCTAL} or (day + timedelta(days=1)).day == 1),
+        date(next(filter(isleap, range(after.year + 1, after.year + 9))), 2, 29),
     ):
-        yield from _on(day, _zones(cron_job), chance, after)
+        yield from _on(day, _zones(cron_job, words), chance, after)
 
 
 def _on(day: date, zones: Iterable[tzinfo], chance: Chance, after: datetime) -> Iterator[datetime]:
@@ -174,14 +180,14 @@ def _on(day: date, zones: Iterable[tzinfo], chance: Chance, after: datetime) -> 
             yield due
 
 
-def _other_clocks(cron_job: Obj, chance: Chance, after: datetime) -> Iterator[datetime]:
-    """The first firing after each of the two changes of the clocks: the same hour is another one in a container."""
-    zone = str(dig(cron_job, "spec", "timeZone", default="") or "UTC")
-    for forward in (True, False):
-        change = slots.change_of_clocks(zone, after, forward=forward)
-        due = chance(change[1] + timedelta(days=1)) if change is not None and change[0] == zone else None
-        if due is not None:
-            yield due
+def _other_clocks(zones: Iterable[tzinfo], chance: Chance, after: datetime) -> Iterator[datetime]:
+    """The first firing after each of the two changes of each of its clocks: the same hour is another one then."""
+    for zone in dict.fromkeys(map(str, zones)):
+        for forward in (True, False):
+            change = slots.change_of_clocks(zone, after, forward=forward)
+            due = chance(change[1] + timedelta(days=1)) if change is not None and change[0] == zone else None
+            if due is not None:
+                yield due
 
 
 # -- what a program is made of -----------------------------------------------------------------------------------
@@ -198,7 +204,7 @@ def _containers(cron_job: Obj) -> Iterator[Obj]:
 def _words(cron_job: Obj) -> Iterator[str]:
     for container in _containers(cron_job):
         yield "\n".join(map(str, (*(container.get("command") or ()), *(container.get("args") or ()))))
-        yield from (str(entry.get("value") or "") for entry in container.get("env") or ())
+        yield from (f"{entry.get('name')}={entry.get('value') or ''}" for entry in container.get("env") or ())
 
 
 def _mounted(cron_job: Obj, kube: Kube) -> Iterator[str]:

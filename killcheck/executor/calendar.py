@@ -8,12 +8,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from datetime import tzinfo
 from enum import StrEnum
 
+from killcheck.kube.schedule import zone
 from killcheck.text import lazy_re
 from killcheck.text.redaction import redact
 
-__all__ = ["CHANCE", "Asked", "asked", "asks_for", "dates_named", "days_named", "own_clock", "shown", "tells_time"]
+__all__ = [
+    "CHANCE",
+    "Asked",
+    "asked",
+    "asks_for",
+    "dates_named",
+    "days_named",
+    "own_clock",
+    "shown",
+    "tells_time",
+    "zones_named",
+]
 
 
 class Asked(StrEnum):
@@ -75,6 +89,10 @@ _STAMPS = lazy_re.compile(
 )
 #: A number that can be a day of a month, standing by itself.
 _DAY = lazy_re.compile(r"(?<![\w.:/%$=-])0?([1-9]|[12]\d|3[01])(?![\w.:/%-])")
+_ZONE = lazy_re.compile(
+    r"\b(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific|US)/[A-Z][\w+-]{1,30}(?:/[A-Z]\w{1,30})?"
+    r"|(?<=TZ=)[A-Z]\w{1,20}\b"
+)
 _NAMED = lazy_re.compile(r"(?<![\d.:-])(?:20\d\d-)?(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!-|[.:]?\d)")
 
 
@@ -152,6 +170,15 @@ _DIVIDED = lazy_re.compile(r"[/%]\s*\d")
 def dates_named(texts: Iterable[str]) -> frozenset[tuple[int, int]]:
     """The days of a year, (month, day), that texts name as ``2026-12-24`` or ``12-24``."""
     return frozenset((int(found[1]), int(found[2])) for text in texts for found in _NAMED.finditer(text))
+
+
+def zones_named(texts: Iterable[str]) -> tuple[tzinfo, ...]:
+    """The time zones that texts name: by ``TZ=``, or as a program names one; what nobody knows is left out."""
+    found: dict[tzinfo, None] = {}
+    for name in dict.fromkeys(name for text in texts for name in _ZONE.findall(text)):
+        with suppress(ValueError):
+            found[zone(name)] = None
+    return tuple(found)
 
 
 def days_named(texts: Iterable[str]) -> frozenset[int]:

@@ -200,6 +200,8 @@ class LayerRun(ABC):
     remedy: str = ""
     #: Whether it ever turns anything off while nobody pulls its trigger.
     acts_unasked: bool = True
+    #: Whether it acts at moments of its own, and not only when a schedule fires.
+    goes_on: bool = False
 
     def __init__(self, layer: Layer, stage: Stage) -> None:
         self.layer = layer
@@ -220,6 +222,11 @@ class LayerRun(ABC):
     @abstractmethod
     def prepare(self) -> None:
         """Read what is needed, check that the layer can be drilled. Raises LayerError, KubeError; changes nothing."""
+
+    @property
+    def program(self) -> Obj:
+        """What of Kubernetes its program is read from, for what its nights differ by; empty: there is nothing."""
+        return self.cron_job
 
     def makes_up(self, since: datetime) -> str | None:
         """What it will do by itself, once everything is put back, for what it missed since then; None: nothing."""
@@ -352,3 +359,11 @@ class LayerRun(ABC):
     def next_chance(self, after: datetime) -> datetime | None:
         """When this layer would act next by itself; None where it has no schedule."""
         return None
+
+    def comes_again(self, after: datetime) -> datetime | None:
+        """When it is to turn off what was put on again, after it did so once; None: that cannot be tried."""
+        return self.next_chance(after)
+
+    def late_by_s(self) -> float:
+        """How much later than that they may still be on, in seconds."""
+        return self.stage.kill_path.deadlines_for(self.layer).pods_gone_s

@@ -7,16 +7,17 @@ every night. Only where time is virtual: on a real cluster its hour would have t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from killcheck.clock import VirtualLoop
 from killcheck.entries import Entry, Status
-from killcheck.executor.calendar import Asked, asked
+from killcheck.executor.calendar import Asked, asked, zones_named
 from killcheck.kube import downtimes
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
+from killcheck.layers import unlike
 from killcheck.layers.base import Explanation, LayerError, Stage, writer_of
 from killcheck.layers.idle_workload import IdleWorkload, running_since
 from killcheck.spec.killpath import Layer, LayerType
@@ -26,6 +27,8 @@ __all__ = ["ByClock"]
 
 #: How long a round of it may take, in seconds.
 _ROUND_S = 3600.0
+#: ...and what it turned off to be gone, in seconds.
+_ENDS_S = 900.0
 #: A write and what was seen of it may be this far apart, in seconds.
 _SLACK = timedelta(seconds=60)
 #: How long before its hour it is left to itself.
@@ -60,12 +63,36 @@ class ByClock(IdleWorkload):
                 f"layer {self.layer.name}: {self.ref} acts at an hour of its own, which no drill waits for on a real "
                 "cluster. Drill it on the embedded one (--manifests, --exec host), or make it a CronJob"
             )
-        own = self._found()
+        own = self._own = self._found()
         self._looks_at = asked(self._texts(own))
         if downtimes.is_sleep_info(own):
             self._hand = downtimes.KUBE_GREEN
         elif downtimes.is_downscaler(own):
             self._hand = downtimes.DOWNSCALER
+
+    @property
+    def program(self) -> Obj:
+        """The workload's; of one for which a model acts nothing is read."""
+        return {} if self._hand else self._own
+
+    def idles_s(self) -> float | None:
+        """Not at all; where a model acts for it, it is played once."""
+        return None if self._hand else 0.0
+
+    def comes_again(self, after: datetime) -> datetime | None:
+        """At the hour of its own clock at which it acted first, on a later day."""
+        if self._hand or not self._wrote:
+            return None
+        told = [*self._texts(self._own), *_environment(self._own)]
+        first = self._wrote[0].astimezone(next(iter(zones_named(told)), UTC))
+        days = max(0, (after - self._wrote[0]).days - 1)
+        while (due := (first + timedelta(days=days)).astimezone(UTC)) <= after:
+            days += 1
+        return due
+
+    def late_by_s(self) -> float:
+        """What its round may take, and its targets to end."""
+        return _ROUND_S + _ENDS_S
 
     def before_trigger(self) -> str | None:
         """Nothing: its hour comes by itself. Where a model acts for it the hour is known, and counts from then."""
@@ -164,8 +191,14 @@ class ByClock(IdleWorkload):
         """It need not wait for anything to idle."""
         return None
 
+    def _came_again(self) -> bool:
+        """Whether it turned its targets off on a second day too."""
+        return any(at - self._wrote[0] > _NIGHT * 3 for at in self._wrote)
+
     def untried(self) -> str | None:
-        """That days differ, where it looks at more than the hour."""
+        """That days differ, where it looks at more than the hour and no other one was tried."""
+        if self._came_again():
+            return None
         more = " and ".join(sorted(self._looks_at - {Asked.HOUR}))
         return f"{self.ref} goes by {more}: no other day than this one was seen" if more else None
 
@@ -178,13 +211,15 @@ class ByClock(IdleWorkload):
         return f"{self.ref} goes by {more}, and left its targets on today: what it does on another day was not seen"
 
     def doubts(self) -> Sequence[Entry]:
-        """Also that it works once: a second day was not played."""
+        """Also that it works once, where no second day was played."""
         alike = f"{self.ref} does the same each day: one was seen"
         if self._hand:
             alike += f". {self._hand} is taken to run, and to wake what slept as it is meant to"
         short = self._wakes_soon()
         soon = [Entry(str(self.ref), Status.NOT_MODELLED, short, _SETTLES)] if short else []
-        return [*super().doubts(), Entry(f"layer {self.layer.name}", Status.ASSUMED, alike), *soon]
+        once = [] if self._came_again() else [Entry(f"layer {self.layer.name}", Status.ASSUMED, alike)]
+        gates = () if self._hand else unlike.gates(self._own, self._config_map)
+        return [*super().doubts(), *gates, *once, *soon]
 
     def _wakes_soon(self) -> str | None:
         """That it wakes what it put to sleep within a few hours, in a phrase: a drill plays no waking."""
@@ -208,3 +243,8 @@ class ByClock(IdleWorkload):
         if soon is None or soon - slept >= _NIGHT:
             return None
         return f"it wakes at {soon:%H:%M} UTC what it put to sleep at {slept:%H:%M}: that is no night"
+
+
+def _environment(workload: Obj) -> Iterator[str]:
+    for container in dig(workload, "spec", "template", "spec", "containers", default=[]):
+        yield from (f"{one.get('name')}={one.get('value') or ''}" for one in container.get("env") or ())

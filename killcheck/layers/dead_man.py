@@ -507,10 +507,14 @@ class DeadMan(LayerRun):
         """What makes its firings differ, also by its scripts in ConfigMaps; said where these may not be read."""
         late_s = self.stage.kill_path.deadlines_for(self.layer).pods_gone_s
         try:
-            return list(unlike.entries(self._declared, self._config_map, late_s))
+            return [*unlike.entries(self._declared, self._config_map, late_s), *self._gates()]
         except Forbidden as error:
             said = f"its scripts are taken to do the same in every firing: they may not be read ({error})"
             return [Entry(str(self.ref), Status.ASSUMED, said)]
+
+    def _gates(self) -> Iterator[Entry]:
+        """What it looks at before it acts; that a monitor does so is what it is for."""
+        return unlike.gates(self._declared, self._config_map) if self.layer.type is LayerType.DEAD_MAN else iter(())
 
     def _config_map(self, name: str) -> Obj | None:
         return self.stage.cluster.kube.find(r.CONFIGMAPS, name, self.ref.namespace)

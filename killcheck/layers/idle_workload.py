@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from killcheck.entries import Entry
 from killcheck.executor.refusals import refusal
 from killcheck.kube import container_logs
 from killcheck.kube import resources as r
@@ -16,6 +17,7 @@ from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
+from killcheck.layers import carried, unlike
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.spec.killpath import Layer, LayerType
 from killcheck.text import lazy_re
@@ -42,6 +44,7 @@ class IdleWorkload(LayerRun):
     """One drill of an idle monitor that is a workload."""
 
     own_phases = ("triggered",)
+    goes_on = True
     remedy = "let it measure what the target does (requests, items, device use), and act only after the whole delay"
 
     @staticmethod
@@ -54,8 +57,12 @@ class IdleWorkload(LayerRun):
         if layer.workload is None:
             raise LayerError(f"layer {layer.name}: it names no workload")
         self.ref = layer.workload
+        #: The workload itself, as it was before the drill.
+        self._own: Obj = {}
         #: The monitor's own pods, as last seen.
         self._pods: dict[str, Obj] = {}
+        #: When each of them began to work, and ended; None: it works.
+        self._at_work: dict[str, tuple[datetime, datetime | None]] = {}
         self._used_at: datetime | None = None
         self._zero_at: datetime | None = None
         self._unproven: str | None = None
@@ -69,8 +76,38 @@ class IdleWorkload(LayerRun):
         """The monitor must be there, and how long it waits be known."""
         if self.layer.idle_s is None:
             raise LayerError(f"layer {self.layer.name}: after how long {self.ref} acts is not said: give it idle")
-        texts = self._texts(self._found())
+        self._own = self._found()
+        texts = self._texts(self._own)
         self._by_hour = next((found[0] for text in texts if (found := _BY_HOUR.search(text))), "")
+
+    @property
+    def program(self) -> Obj:
+        """The workload's."""
+        return self._own
+
+    def idles_s(self) -> float | None:
+        """As long as it waits."""
+        return self.layer.idle_s or 0.0
+
+    def comes_again(self, after: datetime) -> datetime | None:
+        """At any time, once its targets have idled."""
+        return after + timedelta(seconds=PROMPT_S)
+
+    def doubts(self) -> Sequence[Entry]:
+        """Also what makes its nights differ, and what it keeps on a volume."""
+        if self.stage.cluster.real or not self.program:
+            return super().doubts()
+        late_s = min(self.late_by_s(), PROMPT_S)
+        lying = carried.on_volumes(self.program, self._config_map)
+        return [*super().doubts(), *lying, *unlike.entries(self.program, self._config_map, late_s)]
+
+    def _config_map(self, name: str) -> Obj | None:
+        return self.stage.cluster.kube.find(r.CONFIGMAPS, name, self.ref.namespace)
+
+    def own_firing(self, since: datetime) -> Sequence[str]:
+        """What its pod said last."""
+        running = [pod for pod in self._pods.values() if running_since(pod, self.stage.cluster.loop.now())]
+        return self._said(running[-1]) if running else ()
 
     def _found(self) -> Obj:
         """The monitor itself. Raises LayerError, KubeError."""
@@ -168,6 +205,17 @@ class IdleWorkload(LayerRun):
             self.ref.name,
         ):
             self._pods[uid_of(pod)] = pod
+            self._follow(pod)
+
+    def _follow(self, pod: Obj) -> None:
+        """From when to when a pod was at work: of one that is gone by the end of the night, too."""
+        now = self.stage.cluster.loop.now()
+        begun, until = self._at_work.get(name_of(pod), (now, now))
+        if running_since(pod, now):
+            since = [dig(s, "state", "running", "startedAt") for s in dig(pod, "status", "containerStatuses")]
+            self._at_work[name_of(pod)] = min([begun, *(parse_time(text) for text in since if text)]), None
+        elif until is None:
+            self._at_work[name_of(pod)] = begun, now
 
     def stand_by(self) -> None:
         """Seen by its pods; what is on now was last used when it came on, as far as can be known."""
@@ -179,7 +227,9 @@ class IdleWorkload(LayerRun):
         """It was at work when the targets had been idle for as long as it waits."""
         self._zero_at = zero_at
         due = self._due()
-        running = [name_of(p) for p in self._pods.values() if running_since(p, zero_at)]
+        running = [
+            name for name, (begun, end) in self._at_work.items() if begun <= zero_at and (end is None or zero_at <= end)
+        ]
         if not running or due is None or zero_at < due - timedelta(seconds=EARLY_S):
             return None
         if self._standing_by and zero_at > due + timedelta(seconds=PROMPT_S):

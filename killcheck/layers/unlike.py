@@ -17,7 +17,7 @@ from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
 from killcheck.text.redaction import redact
 
-__all__ = ["entries"]
+__all__ = ["entries", "gates"]
 
 #: Numbers that are counted up: with every write of an object, with every end of a container. A roll-out is waited for
 #: by comparing two of them.
@@ -26,8 +26,30 @@ _GROWS = lazy_re.compile(
     r"|\bleaseTransitions\b|\bkubernetes\\?\.io/revision\b|/proc/(?:uptime|loadavg|stat)\b|\buptime\b"
 )
 _WAITED_FOR = lazy_re.compile(r"observedGeneration|\bdel\(|sort-by")
+#: What is otherwise on another night: pods, nodes and events there are, and whether a target is ready.
+_LOOKED_AT = lazy_re.compile(
+    r"\b(?:get|top)[ ,\"']+(?:pods?|po|nodes?|no|events?|ev|endpoints|ep|endpointslices?|nodeclaims?)\b[^\n;|&)]{0,80}"
+    r"|\b(?:ready|available|updated|unavailable)Replicas\b|\bstatus\b[^\n]{0,40}\b(?:conditions|phase)\b"
+    r"|\bconditions\b|\bkubectl wait [^\n;|&]{0,80}condition=\w+"
+)
+_WRITES = lazy_re.compile(
+    r"\b(?:scale|patch|PATCH|delete|annotate|apply|drain|cordon|PUT|DELETE|taint)\b"
+    r"|\b(?:kubectl|oc) (?:set|replace|edit)\b|\b(?:patch|delete|replace|scale)_\w+"
+)
+_WAITS = lazy_re.compile(r"^\s*(?:until|while)\b")
+#: What a guard is made of.
+_GUARDS = lazy_re.compile(r"\[\s|\btest\s|\bgrep\b|\bif\b|\bany\(|\ball\(|\bselect\(|\bkubectl wait\b|\bcase\b")
+#: A loop, and what counts on in it: up or down, or in a list.
+_ENDLESS, _LINES = lazy_re.compile(r"\b(?:while|until)\b"), lazy_re.compile(r"[\n;]")
+_COUNTS = lazy_re.compile(
+    r"(?<![\w.])(?:([\w.]{1,60})\s{0,9}=\s{0,9}[\"']?\$?(?:\(\(|\(\s?expr)?\s{0,9}\$?\{?\1\}?(?:\s{0,9}[-+]|[\s:,]\S)"
+    r"|([\w.]{1,60})\s{0,9}[-+]=|([A-Za-z_]\w{0,60})(?:\+\+|--)(?=[\s)\]])|([\w.]{1,60})\.(?:append|add)\()"
+)
+#: ...and in a file.
+_WRITTEN = lazy_re.compile(r"\$\(\(\s?\$?\w+\s?[-+]\s?\d+\s?\)\)[\"']?\s?>\s?([\w./-]{1,100})")
 _KEPT = lazy_re.compile(r"(?:^|[;&|\s])(\w{1,60})\s{0,9}=(?!=)")
 _ASSUMED = "say under assume: why it turns the GPUs off in each firing"
+_ANYHOW = f"let it act whatever else is there, on what spec.replicas says of its targets, or {_ASSUMED}"
 _ALIKE = f"let it go by replicas or by pods instead, or {_ASSUMED}"
 #: Fields of the downward API that are others in each pod.
 _OF_THE_POD = lazy_re.compile(r"^metadata\.(?:name|uid)$|^status\.podIPs?$|^spec\.nodeName$|controller-uid|job-name")
@@ -85,6 +107,57 @@ def _grown(lines: Sequence[str]) -> str | None:
     return None
 
 
+def _counted(text: str) -> str | None:
+    """The line by which an endless loop counts on from round to round, and that it never sets back.
+
+    Two days of it show what it does by the hour; a number that only grows, or a list, passes any limit once.
+    """
+    begun = _ENDLESS.search(text)
+    within = text[begun.start() :] if begun else ""
+    for found in _COUNTS.finditer(within):
+        name = re.escape(next(filter(None, found.groups())))
+        given = re.findall(rf"(?<![\w.]){name}\s{{0,9}}=(?!=)([^\n;]{{0,200}})", within)
+        afresh = any(not re.search(rf"(?<![\w.]){name}\b", said) for said in given) or re.search(
+            rf"(?<![\w.]){name}\.clear\(|\bfor {name} in\b|\bread (?:-r )?{name}\b", within
+        )
+        asked = (one for one in _LINES.split(text) if re.search(rf"(?<![\w.]){name}\b", one))
+        if not afresh and any(map(decides, asked)):
+            return found[0]
+    written = _WRITTEN.search(within)
+    back = written and re.search(rf"echo 0 > ?{re.escape(written[1])}(?=[\s;]|$)", within)
+    return written[0] if written and not back else None
+
+
+def _gate(text: str) -> str | None:
+    """What a program compares before its first write, of that which is otherwise on another night; None: nothing.
+
+    A round that only waits for it is none: it comes to an end, or the drill sees that it does not.
+    """
+    first = _WRITES.search(text)
+    lines = _LINES.split(text[: first.start()] if first else "")
+    lines.append(text[: first.start()].rpartition("\n")[2] if first else "")
+    for line in lines:
+        found = _LOOKED_AT.search(line)
+        if found is None or _WAITS.search(line):
+            continue
+        kept = _KEPT.search(line)
+        asked = [line, *(one for one in lines if kept and re.search(rf"\b{kept[1]}\b", one))]
+        if any(_GUARDS.search(one) for one in asked):
+            return found[0]
+    return None
+
+
+def gates(cron_job: Obj, config_map: Callable[[str], Obj | None]) -> Iterator[Entry]:
+    """An open entry for a switch that acts only where the cluster is as it was in this drill, of its own accord."""
+    found = next(filter(None, map(_gate, _words(cron_job, config_map))), None)
+    if found is not None:
+        shown = redact(" ".join(found.split()))[:60]
+        said = (
+            f"it looks at '{shown}' before it acts, which is otherwise on another night: that it acts then was not seen"
+        )
+        yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, _ANYHOW)
+
+
 def entries(cron_job: Obj, config_map: Callable[[str], Obj | None], late_s: float) -> Iterator[Entry]:
     """An open entry for a switch that tosses, or that goes by what grows. ``late_s``: when it has to be over."""
     texts = list(_words(cron_job, config_map))
@@ -96,6 +169,8 @@ def entries(cron_job: Obj, config_map: Callable[[str], Obj | None], late_s: floa
         settles = f"take that out of it (a wait of at most {most_s:.0f} s may stay), or {_ASSUMED}"
         yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, settles)
     grown = _grown([line for text in texts for line in text.splitlines()])
+    if grown is None and "jobTemplate" not in (cron_job.get("spec") or {}):
+        grown = next(filter(None, map(_counted, texts)), None)
     if grown is not None:
         shown = redact(" ".join(grown.split()))[:60]
         said = f"it goes by a number that only grows ('{shown}'): from some night on it may not act"

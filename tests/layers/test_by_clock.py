@@ -21,6 +21,7 @@ spec:
     metadata: {labels: {app: chat}}
     spec: {containers: [{name: c, image: "vllm/vllm-openai:v0.6.4", resources: {limits: {nvidia.com/gpu: 1}}}]}
 """
+OFF = "kubectl scale deploy/chat -n lab --replicas=0"
 LOOP = """
 ---
 {{apiVersion: v1, kind: ServiceAccount, metadata: {{name: owl, namespace: lab}}}}
@@ -88,6 +89,16 @@ spec:
         (SLEEP, Verdict.SURVIVED, "kube-green wrote it, at 10:30 UTC"),
         (SLEEP.replace("06:00", "21:00"), Verdict.INCONCLUSIVE, "it wakes at 12:00 UTC what it put to sleep at 10:30"),
         (DOWNSCALER, Verdict.EXPOSED, "Deployment/ops/owl was at work, and turned nothing off in a day"),
+        (
+            LOOP.format(hour=19).replace(OFF, f"{{ mkdir /tmp/off && {OFF}; }}"),
+            Verdict.EXPOSED,
+            "came and left on what was",
+        ),
+        (
+            LOOP.format(hour=19).replace(OFF, f"[ $(date +%u) = 7 ] || {OFF}"),
+            Verdict.EXPOSED,
+            "its program does not do the same every night",
+        ),
     ],
 )
 @pytest.mark.one_in(2)

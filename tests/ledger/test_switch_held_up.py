@@ -236,6 +236,42 @@ def test_what_no_number_of_nights_settles_is_open(line: str, words: str) -> None
     assert (len(found) == 1 and words in found[0]) if words else not found, found
 
 
+OFF = "kubectl scale deploy/x --replicas=0"
+READY = "kubectl get deploy x -o jsonpath='{.status.readyReplicas}'"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (f"n=0\nwhile true; do {OFF}; n=$((n+1)); [ $n -gt 3 ] && sleep infinity; done", "only grows"),
+        (f"while true; do n=0; while [ $n -lt 5 ]; do {OFF} && break; n=$((n+1)); done; sleep 60; done", ""),
+        (f"i=0\nwhile true; do i=$((i+1)); [ $i -lt 6 ] || {{ {OFF}; i=0; }}; sleep 60; done", ""),
+        (f"while true; do n=$(cat /s/n); [ $n -lt 7 ] && {OFF}; echo $((n+1)) > /s/n; sleep 60; done", "only grows"),
+        (f"while true; do n=$(cat /s/n); [ $n -lt 7 ] && {OFF} || echo 0 > /s/n; echo $((n+1)) > /s/n; done", ""),
+        ("done = []\nwhile True:\n    if len(done) < 5:\n        off()\n    done.append(1)", "only grows"),
+        ("done = []\nwhile True:\n    off()\n    done.append(1)\n    print(done[-3:])", ""),
+        (
+            "while True:\n    at = now.replace(hour=3)\n    if at < now:\n        at += day\n    time.sleep(at - now)",
+            "",
+        ),
+        (f"r=$({READY})\n[ $r -ge 1 ] || exit 0\n{OFF}", "looks at 'readyReplicas'"),
+        (f'{OFF}\nuntil [ -z "$({READY})" ]; do sleep 2; done', ""),
+        (f'until [ "$({READY})" = 1 ]; do sleep 2; done\n{OFF}', ""),
+        (f"[ $(kubectl get nodes -o name | wc -l) -lt 4 ] || exit 0\n{OFF}", "looks at 'get nodes -o name'"),
+        (f"kubectl get pods\n{OFF}\n[ $(kubectl get pods -o name | wc -l) = 0 ]", ""),
+        (f"kubectl wait deploy/x --for=condition=Available && {OFF}", "looks at 'kubectl wait deploy/x"),
+        (f"[ $(kubectl get deploy x -o jsonpath='{{.spec.replicas}}') = 0 ] && exit 0\n{OFF}", ""),
+        ("if any(c['type'] == 'Available' for c in d['status']['conditions']):\n    scale(0)", "looks at 'status"),
+    ],
+)
+def test_what_a_loop_counts_and_what_a_switch_looks_at_first_is_open(line: str, words: str) -> None:
+    loop = _cron(line)
+    loop |= {"kind": "Deployment", "spec": loop["spec"]["jobTemplate"]["spec"]}
+    told = (loop, lambda _: None)
+    found = [str(entry) for entry in (*unlike.entries(*told, 300.0), *unlike.gates(*told))]
+    assert (len(found) == 1 and words in found[0]) if words else not found, found
+
+
 def test_script_that_a_pod_is_given_beside_others_is_read_and_nothing_else_is_asked_for() -> None:
     job, asked = _cron("/opt/off.sh"), []
     volumes = [{"name": "tmp", "emptyDir": {}}, {"projected": {"sources": [{"configMap": {"name": "off"}}]}}]
