@@ -18,7 +18,7 @@ import click
 from msgspec.json import schema_components
 
 import killcheck
-from killcheck import events, faults, probes, verdict
+from killcheck import events, faults, fixtures, probes, verdict
 from killcheck.cli import COMMANDS, main
 from killcheck.cloud import ask
 from killcheck.embedded import cluster, controllers
@@ -367,6 +367,11 @@ def _extent() -> str:
         "\n## Faults\n",
         "| family | everywhere | where a cloud answers | on machines | on Docker hosts |\n|---|---|---|---|---|",
         *_by_family(),
+        "\n## By subject\n",
+        "Each has kill paths that ship, faults that break them, questions of `lint` that see it coming, tests and a"
+        " page. Where there are no faults, nothing sabotages it yet.\n",
+        "| subject | drilled on | broken by | foreseen by | tested in | told in |\n|---|---|---|---|---|---|",
+        *_subjects(),
         "\n## Not known\n",
         "Nobody built these. The last column is what becomes of a verdict that could turn on one. Each line is"
         " a mark on the code that says it, or, of what is not said, on the code that ends where it begins.\n",
@@ -375,6 +380,25 @@ def _extent() -> str:
         "",
     ]
     return "\n".join(parts)
+
+
+def _subjects() -> Iterator[str]:
+    """Each subject's row of docs/subjects.csv; what is named there and is not here is an error."""
+    every = {kind.name for group in (faults.ALL, faults.CLOUD, faults.MACHINE, faults.ENGINE) for kind in group}
+    there: dict[str, Callable[[str], bool]] = {
+        "paths": fixtures.names().__contains__,
+        "faults": every.__contains__,
+        "findings": {one.id for one in (*probes.ALL, *probes.REHEARSED)}.__contains__,
+        "tests": lambda name: (ROOT / "tests" / name).is_file(),
+        "pages": lambda name: (ROOT / "docs" / name.partition("#")[0]).is_file(),
+    }
+    for row in csv.DictReader((ROOT / "docs/subjects.csv").read_text(encoding="utf-8").splitlines()):
+        for column, is_there in there.items():
+            if gone := [name for name in row[column].split() if not is_there(name)]:
+                raise ValueError(f"docs/subjects.csv: {row['subject']}: no {gone[0]} among {column}")
+        cells = [", ".join(f"`{name}`" for name in row[one].split()) for one in there if one != "pages"]
+        page = row["pages"].partition("#")
+        yield f"| {row['subject']} | {' | '.join(cells)} | [{page[0]}](../{row['pages']}) |"
 
 
 def _controllers() -> Iterator[tuple[str, How, str]]:

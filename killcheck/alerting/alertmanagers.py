@@ -151,7 +151,8 @@ def _merged(base: Obj, added: Sequence[tuple[tuple[Obj, Obj], list[str]]]) -> Ob
         route = _renamed(said.get("route") or {}, name)
         routes.append({**route, "matchers": [*prefix, *items(route.get("matchers"))], "continue": True})
         receivers += [{**one, "name": f"{name}/{one.get('name')}"} for one in mappings(said.get("receivers"))]
-        intervals += [{**one, "name": f"{name}/{one.get('name')}"} for one in mappings(said.get("mute_time_intervals"))]
+        for field in ("mute_time_intervals", "time_intervals"):  # v1alpha1's word, and v1beta1's
+            intervals += [{**one, "name": f"{name}/{one.get('name')}"} for one in mappings(said.get(field))]
         for rule in mappings(said.get("inhibit_rules")):
             sides = {side: [*prefix, *items(rule.get(side))] for side in ("source_matchers", "target_matchers")}
             rules.append({**rule, **sides})
@@ -196,7 +197,7 @@ def _refused(config: Obj) -> Iterator[str]:
     clocks = {
         str(one.get("name")) for key in ("time_intervals", "mute_time_intervals") for one in mappings(config.get(key))
     }
-    if not route.get("receiver"):
+    if route.get("receiver") in (None, ""):
         yield "its first route has no receiver"
     yield from (f"receiver {name} is there twice" for name in named if named.count(name) > 1)
     for one in _every(route):

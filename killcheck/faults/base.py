@@ -21,6 +21,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.kube.resources import Resource
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer, Proof
+from killcheck.text import lazy_re
 
 __all__ = [
     "SCALED",
@@ -46,6 +47,10 @@ def none_scaled(kill_path: KillPath, layer: Layer) -> str | None:
     return None if scaled else "none of the layer's targets is a Deployment or StatefulSet"
 
 
+#: What GKE and AKS label the nodes of a pool with.
+_PROVIDED = lazy_re.compile(r"(cloud\.google\.com/gke-nodepool|(kubernetes\.azure\.com/)?agentpool)=")
+
+
 def none_rented(kill_path: KillPath) -> str | None:
     """Why no machine can be given back or taken away: every pool is one's own; None where one may be rented.
 
@@ -53,6 +58,15 @@ def none_rented(kill_path: KillPath) -> str | None:
     """
     own = all(pool.floor and not pool.node_pool for pool in kill_path.nodes) and kill_path.nodes
     return None if not own or {Proof.P2, Proof.P3} & kill_path.proof else "every machine is one's own and stays on"
+
+
+def all_provided(kill_path: KillPath) -> str | None:
+    """Why nothing of Karpenter's or of AWS' means anything to its machines: every pool is GKE's or AKS' own, by the
+    label that it is selected by; None where one may be another.
+    """
+    provided = [pool for pool in kill_path.nodes if _PROVIDED.match(pool.selector)]
+    every = bool(provided) and len(provided) == len(kill_path.nodes)
+    return "its node pools are the provider's own: no NodePool, no queue of notices" if every else None
 
 
 def none_asked(kill_path: KillPath) -> str | None:

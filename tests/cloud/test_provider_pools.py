@@ -155,7 +155,6 @@ layers:
 nodes: [{name: gpu, selector: POOL}]
 """
 NIGHTS = [
-    ("gcloud", "lights-out", "survived", "lights-out turned the GPUs off"),
     ("gcloud", "reclaim", "survived", "the kubelet's graceful shutdown drained"),
     # A pod that tolerates every taint comes to the node that goes, again and again, and is turned away.
     ("gcloud", "reclaim, all tolerated", "survived", "the kubelet's graceful shutdown drained"),

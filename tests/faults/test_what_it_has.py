@@ -9,6 +9,7 @@ import pytest
 from faults_world import World
 from killcheck.fixtures import spec
 
+from killcheck import faults
 from killcheck.clock import VirtualLoop
 from killcheck.faults.kubernetes.command_missing import CommandMissing
 from killcheck.faults.kubernetes.image_gone import ImageGone
@@ -16,6 +17,7 @@ from killcheck.faults.kubernetes.pull_secret_expired import PullSecretExpired
 from killcheck.faults.kubernetes.token import TokenAudience, TokenDead, TokenNotMounted
 from killcheck.run.matrix import executors_of
 from killcheck.run.session import Session
+from killcheck.spec import specfile
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Ref
 
 
@@ -79,3 +81,11 @@ def test_a_pull_secret_that_is_not_there_does_not_expire():
     objects[objects.index(account)] = account | {"imagePullSecrets": [{"name": "mirror"}]}
     jobs = executors_of(session.kill_path, objects)
     assert PullSecretExpired().unsuited_executor("nightly-off", jobs["nightly-off"]) is None
+
+
+@pytest.mark.parametrize("name", ["pool-floor", "volume-stuck", "spot-notice-queue", "spot-rebalance"])
+@pytest.mark.parametrize(("path", "left_out"), [("gke-night", True), ("aks-night", True), ("dead-man", False)])
+def test_what_is_karpenters_or_aws_means_nothing_to_a_providers_own_pool(name, path, left_out):
+    kill_path = specfile.load(spec(path))
+    why = faults.named(name).unsuited_targets(kill_path, kill_path.layers[0])
+    assert ("are the provider's own" in (why or "")) is left_out

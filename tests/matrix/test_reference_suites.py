@@ -80,6 +80,15 @@ PROVEN = {
         "layers/test_markets.py::test_nights_of_a_fleet",
         "layers/test_markets.py::test_a_market_of_another_shape_by_requests_alone",
     ),
+    "idle-alarm": (
+        "cloud/test_alarms.py::test_who_is_told_by_the_objects_of_the_operator",
+        "cloud/test_alarms.py::test_whether_the_series_of_an_alert_are_scraped",
+    ),
+    "gke-night": (
+        "cloud/test_provider_pools.py::test_nights_on_a_providers_pool",
+        "cloud/test_pools_by_command_line.py::test_a_pool_that_is_sized_by_a_command_line",
+    ),
+    "aks-night": ("cloud/test_provider_pools.py::test_nights_on_a_providers_pool",),
     "spot-training": (
         "layers/test_spot_handler.py::test_work_that_starts_again_from_nothing_is_lost_and_counted",
         "layers/test_spot_handler.py::test_work_that_nobody_takes_up_again_is_found",

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from killcheck.capabilities.modelled import CloudMachine, ModelledCloud
 from killcheck.capabilities.offered import Capability, present
-from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked, none_rented
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan, all_provided, none_asked, none_rented
 from killcheck.faults.kubernetes.executor import path_of
 from killcheck.faults.witnessed import heard, left, silent
 from killcheck.kube import resources as r
@@ -184,6 +184,10 @@ class SpotNoticeQueue(_NoticeByOneWay):
     simulates = "a spot interruption notice by queue message alone"
     way = "queue"
 
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
+        """Only where there is a queue, and who recommends: on AWS."""
+        return super().unsuited_targets(kill_path, layer) or all_provided(kill_path)
+
     def told(self, stage: Stage) -> str | None:
         """The queue was sent the warning."""
         cloud = present(stage.cluster.capabilities.cloud)
@@ -218,6 +222,10 @@ class SpotRebalance(_SpotFault):
     simulates = "a spot rebalance recommendation"
     failures = (52,)
     shows = Evidence.OTHERS
+
+    def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
+        """Only where there is a queue, and who recommends: on AWS."""
+        return super().unsuited_targets(kill_path, layer) or all_provided(kill_path)
 
     def strike(self, cloud: ModelledCloud, instance_id: str) -> str:
         """Recommend it."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from killcheck.capabilities.offered import Capability
-from killcheck.faults.base import SCALED, Evidence, Fault, FaultError, Plan, none_asked, none_scaled
+from killcheck.faults.base import SCALED, Evidence, Fault, FaultError, Plan, all_provided, none_asked, none_scaled
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of, parse_time
 from killcheck.kube.permissions import Permission
@@ -244,7 +244,7 @@ class PoolFloor(Fault):
 
     def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it is asked what becomes of machines."""
-        return none_asked(kill_path)
+        return none_asked(kill_path) or all_provided(kill_path)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """The pools' consolidation is switched off."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from killcheck.faults.base import Evidence, Fault, FaultError, Plan, none_asked
+from killcheck.faults.base import Evidence, Fault, FaultError, Plan, all_provided, none_asked
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, condition, dig, name_of
 from killcheck.kube.permissions import Permission
@@ -36,7 +36,7 @@ class VolumeStuck(Fault):
 
     def unsuited_targets(self, kill_path: KillPath, layer: Layer) -> str | None:
         """Only where it is asked what becomes of machines."""
-        return none_asked(kill_path)
+        return none_asked(kill_path) or all_provided(kill_path)
 
     def plan(self, stage: Stage, layer: LayerRun) -> Plan:
         """A VolumeAttachment of our own for each GPU node."""
