@@ -108,7 +108,7 @@ KEDA = [
     _keda("woken-and-idle", [_ASLEEP, _NO_FRONT, scaled(FRONT)], _to(6, "front", 1), _to(16, "front", 0), end_s=45),
     _keda("more-work", [_ASLEEP, _FRONT, scaled(FRONT)], _to(8, "front", 5), end_s=45),
     _keda("held-on-by-work", [_ENCODER, _FRONT, scaled(FRONT)], _to(8, "encoder", 0), end_s=20),
-    _keda("cron-open", [_ASLEEP, scaled(OPEN)], _to(20, "encoder", 0), end_s=30),
+    _keda("cron-open", [_ASLEEP, scaled(OPEN)], _to(20, "encoder", 0), end_s=36),
     _keda("cron-shut", [_ENCODER, scaled(SHUT)], _to(10, "encoder", 1), end_s=22),
     _keda("least-of-one", [_ENCODER, scaled(NOBODY, minReplicaCount=1)], _to(8, "encoder", 0), end_s=20),
     _keda("idle-count", [deployment("encoder", 3), scaled(NOBODY, minReplicaCount=2, idleReplicaCount=0)], end_s=20),
@@ -203,6 +203,7 @@ _QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 _CLUSTER_QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
 _LOCAL_QUEUES = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{ns}/localqueues"
 _WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{ns}/workloads"
+_FLAVORS = "/apis/kueue.x-k8s.io/v1beta2/resourceflavors"
 _JOBS = "/apis/batch/v1/namespaces/{ns}/jobs"
 NODE = "gpu-{ns}"
 
@@ -325,6 +326,29 @@ KUEUE = [
         "job-suspended-by-hand", [queue(), local(), job()], Act(6, f"PATCH {_JOBS}/train", {"spec": {"suspend": True}})
     ),
     _kueue("queue-deleted", [queue(), local(), job()], Act(6, f"DELETE {_CLUSTER_QUEUES}/gpus-{{ns}}"), end_s=16),
+    _kueue(
+        "queue-and-job-deleted",
+        [queue(), local(), job()],
+        Act(5, f"DELETE {_CLUSTER_QUEUES}/gpus-{{ns}}"),
+        Act(7, f"DELETE {_FLAVORS}/spot-{{ns}}"),
+        Act(9, f"DELETE {_JOBS}/train?propagationPolicy=Background"),
+        Act(14, f"POST {_JOBS}", job("second")),
+        end_s=18,
+    ),
+    _kueue(
+        "another-queue",
+        [queue(), local(), local("rest"), job()],
+        Act(5, f"PATCH {_JOBS}/train", {"metadata": {"labels": {_QUEUE_NAME: None}}}),
+        Act(6, f"PATCH {_JOBS}/train", {"metadata": {"labels": {_QUEUE_NAME: "rest"}}}),
+        end_s=12,
+    ),
+    _kueue(
+        "deployment-unqueued",
+        [queue(), local(), deployment("web", 1, labels={_QUEUE_NAME: "team"})],
+        Act(8, f"PATCH {_APPS}/web", {"metadata": {"labels": {_QUEUE_NAME: None}}}),
+        _to(10, "web", 0),
+        end_s=18,
+    ),
     _kueue("local-deleted", [queue(), local(), job()], Act(6, f"DELETE {_LOCAL_QUEUES}/team"), end_s=16),
     _kueue(
         "no-queue",

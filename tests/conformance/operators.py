@@ -288,11 +288,11 @@ def differences(real: Seen, ours: Seen, end_s: float) -> list[str]:
 def _lasting(course: list[tuple[float, str]], seconds: float) -> list[tuple[float, str]]:
     """Without what is not known yet, or did not last for so long: that is by chance seen or not."""
     course = [(at, value) for at, value in course if not value.startswith("Unknown")]
-    course = course[1:] if course[:1] and course[0][1] == "0" else course  # a count before anything was counted
+    before = "0" if course[:1] and course[0][1] == "0" else ""  # a count before anything was counted
     ends = [at for at, _ in [*course[1:], (float("inf"), "")]][: len(course)]
     found: list[tuple[float, str]] = []
     for (at, value), end in zip(course, ends, strict=True):
-        if end - at >= seconds and (found[-1][1] if found else "") != value:
+        if end - at >= seconds and (found[-1][1] if found else before) != value:
             found.append((at, value))
     return found
 

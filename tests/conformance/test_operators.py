@@ -8,29 +8,12 @@ import pytest
 from operator_courses import COURSES
 from operators import LATE_S, Seen, differences, kept, on_embedded
 
-#: No metrics adapter was beside the recorded KEDA: its HPA could not scale.
-_NO_ADAPTER = (r"^Deployment/encoder spec.replicas: ",)
-#: KEDA writes a minimum and says nothing; our model says it, for clients in this process are not shown whose write it was.
-_SAYS_MINIMUM = (r"^event .*KEDAScaleTargetActivated.*triggered by : here only",)
-#: An external scaler that is away from the start gives no metric to make an HPA of. Our triggers fail later in their life.
-_NO_METRIC = (r"HorizontalPodAutoscaler/", r"condition (Ready|Active|Fallback)", r"status.hpaName")
 #: What differs still, by course.
 KNOWN: dict[str, tuple[str, ...]] = {
-    "keda-more-work": _NO_ADAPTER,
-    "keda-cron-open": _NO_ADAPTER,
-    "keda-least-of-one": _SAYS_MINIMUM,
-    "keda-least-raised": _SAYS_MINIMUM,
-    "keda-unreadable": _NO_METRIC,
-    "keda-unreadable-fallback": (*_NO_METRIC, *_NO_ADAPTER),
-    "keda-unreadable-least": _NO_METRIC,
-    "keda-refused-later": (r"^request/PATCH answer: ok",),  # KEDA 2.20's definition refuses it before KEDA does
-    "kueue-local-hold-and-drain": (r"pendingWorkloads",),
+    "keda-two-over-one": (r"status.originalReplicaCount",),  # the second looked when the first had scaled
     "kueue-borrowed-and-reclaimed": (r"^event ",),  # which flavors were considered
     "kueue-job-deleted": (r"condition Finished",),  # of a Workload that goes at the same moment
-    "kueue-queue-deleted": (r"^ClusterQueue/", r"^LocalQueue/"),  # queues have no finalizer here
-    "kueue-no-queue": (r"^Workload/", r"^LocalQueue/"),  # our Kueue is idle where there is no ClusterQueue
-    "kueue-not-of-the-namespace": (r"^event .*Misconfigured",),
-    "kueue-check-asked": (r"status.admissionChecks",),  # listed by Kueue before the queue is active
+    "kueue-no-queue": (r"^Workload/", r"^LocalQueue/"),  # our Kueue is idle until there is a ClusterQueue
 }
 
 

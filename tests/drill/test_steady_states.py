@@ -432,7 +432,7 @@ NO_MORE = ("patch", "scaledjob", "loom", "-n", NS, "--type=merge", "-p", '{"spec
 
 @pytest.mark.parametrize(
     ("args", "verdict"),
-    [(PAUSE, "exposed"), (NO_MORE, "survived"), (("delete", "scaledjob", "loom", "-n", NS), "survived")],
+    [(PAUSE, "exposed"), (NO_MORE, "exposed"), (("delete", "scaledjob", "loom", "-n", NS), "survived")],
     ids=["pause", "no-more", "delete"],
 )
 @pytest.mark.one_in(3)

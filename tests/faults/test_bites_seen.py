@@ -61,7 +61,7 @@ def quiet():
     capabilities.controllers = SimpleNamespace(stopped={"job-controller", "cronjob-controller", "karpenter"})
     stage = SimpleNamespace(
         run="20260115-030001-abc123-0", kill_path=PATH, scene=scene, slot=None, observations=Observations(),
-        timeline=SimpleNamespace(start=NOW, reached={}, deadline_s=lambda phase: 300.0), altered=False, journal=MagicMock(),
+        timeline=SimpleNamespace(start=NOW, reached={}, lost=set(), deadline_s=lambda phase: 300.0), altered=False, journal=MagicMock(),
         programs=SimpleNamespace(met=lambda folder: []),
         cluster=SimpleNamespace(
             kube=kube, loop=SimpleNamespace(now=lambda: NOW + timedelta(hours=1), monotonic=lambda: 3600.0),

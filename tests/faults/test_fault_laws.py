@@ -61,7 +61,7 @@ EFFECTS = {
     "pdb-blocks": r"to evict it is refused: .*disruption budget",
     "do-not-disrupt": r"do-not-disrupt|nobody has moved it",
     "long-grace": r"told to go \d+ s ago",
-    "keda-minimum": r"KEDAScaleTargetActivated|keda set replicas",
+    "keda-minimum": r"its triggers are not active, and KEDA keeps minReplicaCount",
     "finalizer": r"\(Terminating\)",
     "pool-floor": r"is empty, and NodeClaim",
     "image-gone": r"not found",

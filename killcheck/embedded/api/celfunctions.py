@@ -210,6 +210,29 @@ _METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and type(value).__name__ != "BoolType"
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """As cel-go compares at run time: numbers by their value, and what is of another type is another value."""
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_equal, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
+    if _is_number(left) and _is_number(right):
+        whole = isinstance(left, int) and isinstance(right, int)
+        return int(left) == int(right) if whole else float(left) == float(right)
+    try:
+        return bool(left == right)
+    except TypeError:
+        return False
+
+
+def _among(one: Any, many: Any) -> Any:
+    return _truth(any(_equal(one, each) for each in many))
+
+
 def _logical(name: str) -> Callable[[Any, Any], Any]:
     """Of two errors the first, as cel-go has it: ``celpy`` makes one of both, twice as long with each that follows."""
 
@@ -227,4 +250,9 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = (
     {name: _passing_errors(each) for name, each in _METHODS.items()}
     | celnetwork.FUNCTIONS
     | {"_&&_": _logical("logical_and"), "_||_": _logical("logical_or")}
+    | {
+        "_==_": _passing_errors(lambda left, right: _truth(_equal(left, right))),
+        "_!=_": _passing_errors(lambda left, right: _truth(not _equal(left, right))),
+        "_in_": _passing_errors(_among),
+    }
 )

@@ -184,13 +184,14 @@ def _place(server: Core, call: Call, subresource: str) -> tuple[Obj, str, Kubele
     """The pod, the container that is meant, and who runs it. Raises StatusError."""
     server.authorize_connect(call)
     pod = server.find(call)
+    container = container_of(pod, call.request.param("container"))
+    server.admit(call, "CONNECT", None, pod, dry_run=False, subresource=subresource)
+    kubelet = server.kubelet_of(pod)
     if subresource == "exec" and dig(pod, "status", "phase") in _OVER:
         raise status.bad_request(
             f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}"
         )
-    container = container_of(pod, call.request.param("container"))
-    server.admit(call, "CONNECT", None, pod, dry_run=False, subresource=subresource)
-    return pod, container, server.kubelet_of(pod)
+    return pod, container, kubelet
 
 
 def _answer(call: Call, wanted: Wanted, execution: Execution) -> Response:

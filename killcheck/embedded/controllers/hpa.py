@@ -15,13 +15,15 @@ from killcheck.kube.errors import ApiError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, annotations_of, dig, format_time, key_of, name_of, namespace_of, parse_time
 
-__all__ = ["METRIC", "HorizontalPodAutoscaler"]
+__all__ = ["METRIC", "PERIOD_S", "HorizontalPodAutoscaler"]
 
+#: How often it looks, in seconds.
 PERIOD_S = 15.0
 #: On an autoscaler that a model made: how many replicas its metrics call for (empty: as many as there are).
 METRIC = "killcheck.dev/metric-replicas"
 _NO_METRICS = "unable to fetch metrics from resource metrics API: the server could not find the requested resource"
 _ZEROED = "ScaledToZero"
+_NO_CUSTOM = "no custom metrics API (custom.metrics.k8s.io) registered"
 _NOT_SERVED = "the server could not find the requested resource"
 
 
@@ -255,9 +257,10 @@ def _failure(metric: Obj, namespace: str) -> tuple[str, str, str]:
         return "FailedGetExternalMetric", error, f"failed to get {name} external metric value"
     if kind in ("Pods", "Object"):
         part = metric.get(kind.lower()) or {}
-        name = dig(part, "metric", "name", default="")
-        error = f"unable to get metric {name}: unable to fetch metrics from custom metrics API: {_NOT_SERVED}"
-        return f"FailedGet{kind}Metric", error, f"failed to get {name} metric value"
+        name, of = dig(part, "metric", "name", default=""), part.get("describedObject") or {}
+        where = f"{of.get('kind', '')} on {namespace} {of.get('name', '')}/" if kind == "Object" else ""
+        error = f"unable to get metric {name}: {where}unable to fetch metrics from custom metrics API: {_NO_CUSTOM}"
+        return f"FailedGet{kind}Metric", error, f"failed to get {kind.lower()} metric value"
     resource = metric.get("resource") or metric.get("containerResource") or {}
     name, container = resource.get("name", "cpu"), kind == "ContainerResource"
     what = "usage" if "averageValue" in (resource.get("target") or {}) else "utilization"

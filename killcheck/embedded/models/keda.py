@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from killcheck.embedded.controllers.hpa import METRIC
+from killcheck.embedded.controllers.hpa import METRIC, PERIOD_S
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.embedded.models import keda_triggers
 from killcheck.embedded.models.keda_triggers import Reading
@@ -54,6 +54,10 @@ FIRST_S = 0.4
 RESYNC_S = 10 * 3600.0
 
 
+#: A fallback's behaviors that can make replicas more; the others leave as many as there are, or fewer.
+_RAISING = frozenset({"static", "currentReplicasIfHigher"})
+
+
 class _Change(Struct, frozen=True):
     """Replicas of a workload that are to be written, the event that says so (empty: none), and what called for it."""
 
@@ -78,6 +82,8 @@ class Keda(Controller):
         self._acted: dict[Key, int] = {}
         #: When each was first seen.
         self._born: dict[Key, float] = {}
+        #: Since when the triggers of each cannot be read.
+        self._unread: dict[Key, float] = {}
         #: (when, annotation) of the last pause that was carried out.
         self._paused: dict[Key, tuple[float, str]] = {}
         self.scaled = self.follow(r.SCALEDOBJECTS, self._own, optional=True)
@@ -117,10 +123,11 @@ class Keda(Controller):
                 self._say(scaled, self._conditions(scaled, None, self._no_target(scaled)), {})
             return
         now = int(dig(workload, "spec", "replicas", default=1))
-        refused = "" if _is_paused(scaled) else keda_triggers.refused(scaled)
-        if refused and self.kube.find(r.HPAS, _hpa(scaled), key[0]) is None:  # else the loop that runs goes on
-            self._say(scaled, self._conditions(scaled, None, refused), self._of_target(scaled, now))
-            return
+        refused, unmade = ("", "") if _is_paused(scaled) else _stuck(scaled)
+        if (refused or unmade) and self.kube.find(r.HPAS, _hpa(scaled), key[0]) is None:
+            more = self._of_target(scaled, now) | ({} if refused else _types(scaled))
+            self._say(scaled, self._conditions(scaled, None, refused or unmade), more)
+            return  # with an HPA the loop that runs goes on
         if now:
             self._on.add(key)
         reading = keda_triggers.read(scaled, self.loop.now(), self.pods.values())
@@ -163,8 +170,7 @@ class Keda(Controller):
             if not says(scaled, PAUSED_IN):
                 self._when_cool(scaled, workload, now, int(idle) if idle is not None else least)
         elif idle is None and now < least:
-            # KEDA says nothing of this one and signs it in managedFields, which clients in this process are not shown.
-            self._soon(scaled, _Change(workload, now, least, "KEDAScaleTargetActivated", reading))
+            self._soon(scaled, _Change(workload, now, least, reading=reading))  # KEDA says nothing of this one
 
     def _went_idle(self, scaled: Obj, active: bool) -> bool:
         key = key_of(scaled)
@@ -274,7 +280,7 @@ class Keda(Controller):
             "maxReplicas": int(spec.get("maxReplicaCount") or keda_triggers.MOST),
             "scaleTargetRef": {key: workload[key] for key in ("apiVersion", "kind")} | {"name": name_of(workload)},
         }
-        metric = _metric(scaled, workload, reading)
+        metric = _metric(scaled, workload, reading, falls_back=self._falls_back(scaled, reading))
         notes, labels = {METRIC: metric}, _hpa_labels(scaled)
         known = self.kube.find(r.HPAS, name, namespace)
         if known is None:
@@ -340,7 +346,7 @@ class Keda(Controller):
         rows = (
             ("Ready", *ready),
             ("Active", *active),
-            ("Fallback", "False", "NoFallbackFound", "No fallbacks are active on this scaled object"),
+            ("Fallback", *self._fallback(scaled, reading)),
             ("Paused", *rest),
         )
         return [
@@ -348,14 +354,33 @@ class Keda(Controller):
             for row in rows
         ]
 
+    def _fallback(self, scaled: Obj, reading: Reading | None) -> tuple[str, str, str]:
+        if reading is None and dig(scaled, "spec", "fallback"):
+            return "Unknown", "", ""  # until its metric is asked for
+        if reading is not None and self._falls_back(scaled, reading):
+            return "True", "FallbackExists", "At least one trigger is falling back on this scaled object"
+        return "False", "NoFallbackFound", "No fallbacks are active on this scaled object"
+
+    def _falls_back(self, scaled: Obj, reading: Reading) -> bool:
+        """Whether its HPA has asked in vain more often than it may; what is asleep has an HPA that does not ask."""
+        key = key_of(scaled)
+        if not reading.error or not dig(scaled, "spec", "fallback"):
+            self._unread.pop(key, None)
+            return False
+        since = self._unread.setdefault(key, self.loop.monotonic())
+        most = int(dig(scaled, "spec", "fallback", "failureThreshold", default=0) or 0)
+        left = since + most * PERIOD_S - self.loop.monotonic()
+        if left > 0:
+            self.queue.add(key, left + 0.001)
+        return left <= 0
+
     def _status(self, scaled: Obj, now: int) -> Obj:
         """Beside the conditions; what a pause finds stays as it is."""
         if _is_paused(scaled):
             text = annotations_of(scaled).get(PAUSED_AT, "")
             return {"pausedReplicaCount": int(text)} if text.isdigit() else {}
-        types = ",".join(dict.fromkeys(str(t.get("type")) for t in keda_triggers.triggers(scaled)))
         unpaused = {"pausedReplicaCount": None} if "pausedReplicaCount" in scaled.get("status", {}) else {}
-        return self._of_target(scaled, now) | {"hpaName": _hpa(scaled), "triggersTypes": types} | unpaused
+        return self._of_target(scaled, now) | {"hpaName": _hpa(scaled)} | _types(scaled) | unpaused
 
     def _of_target(self, scaled: Obj, now: int) -> Obj:
         resource, _ = self.scalable[_target(scaled)[:2]]
@@ -431,6 +456,16 @@ class Keda(Controller):
         return informer.get(name, namespace_of(scaled)) if informer is not None else None
 
 
+def _stuck(scaled: Obj) -> tuple[str, str]:
+    """Why KEDA takes no such ScaledObject, and why it cannot make an HPA for it; empty: it does."""
+    refused, unbuilt = keda_triggers.refused(scaled), keda_triggers.unbuilt(scaled)
+    return refused, unbuilt and f"failed to ensure HPA is correctly created for ScaledObject: {unbuilt}"
+
+
+def _types(scaled: Obj) -> Obj:
+    return {"triggersTypes": ",".join(dict.fromkeys(str(t.get("type")) for t in keda_triggers.triggers(scaled)))}
+
+
 def _activity(scaled: Obj, reading: Reading | None) -> tuple[str, str, str]:
     """Status, reason and message of the condition Active."""
     if reading is None:
@@ -475,14 +510,15 @@ def _least_asleep(scaled: Obj) -> int:
     return int(least or 0) if idle is None else int(idle)
 
 
-def _metric(scaled: Obj, workload: Obj, reading: Reading) -> str:
+def _metric(scaled: Obj, workload: Obj, reading: Reading, *, falls_back: bool) -> str:
     """How many replicas the HPA is told of; empty: as many as there are.
 
     A queue makes them more and never fewer here (an HPA waits five minutes before it takes any away); where no trigger
-    can be read a fallback's count stands for the metric (pkg/fallback).
+    can be read a fallback's count stands for the metric, or what there is (pkg/fallback, doFallback).
     """
     now = int(dig(workload, "spec", "replicas", default=1))
-    fallback = int(dig(scaled, "spec", "fallback", "replicas", default=0) or 0)
+    told = dig(scaled, "spec", "fallback", default={})
+    fallback = int(told.get("replicas") or 0) if told.get("behavior", "static") in _RAISING and falls_back else 0
     wanted = fallback if reading.error and not reading.active else reading.called
     found = max(reading.desired, wanted if wanted > now else 0)
     return str(found) if found else ""

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from math import ceil
 
 from msgspec import Struct
 
 from killcheck.kube import schedule
-from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, namespace_of
+from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
 from killcheck.kube.selectors import LabelSelector, SelectorError, parse_labels
 from killcheck.text import lazy_re
 
@@ -36,6 +36,7 @@ __all__ = [
     "read",
     "refused",
     "triggers",
+    "unbuilt",
 ]
 
 #: What the live triggers of a ScaledObject read here.
@@ -66,6 +67,15 @@ _EACH = frozenset(
 #: How a schedule is spelt in a metric's name (parseCronTimeFormat), and what no name may have (NormalizeString).
 _IN_NAMES = str.maketrans({" ": "", "*": "x", "/": "Sl", "?": "Qm", ",": "Cm"})
 _NORMAL = str.maketrans("/.:%()", "------")
+#: Types of triggers that tell their metric only when they are asked (external_scaler.go, GetMetricSpecForScaling).
+_ASKED = frozenset({"external", "external-push"})
+#: Types whose scaler is built only where its source answers (the New functions of pkg/scalers).
+_CONNECTING = frozenset(
+    "kafka mongodb mysql postgresql rabbitmq redis redis-cluster redis-sentinel redis-streams redis-cluster-streams "
+    "redis-sentinel-streams couchdb opensearch cassandra mssql".split()
+)
+#: A cron trigger is read alike on every day.
+_ANY_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 #: Types of triggers that need no live source.
 KNOWN = frozenset({"cron", _WORKLOAD, *RESOURCES})
 
@@ -141,6 +151,30 @@ def _refused_triggers(found: list[Obj]) -> str:
             )
         names |= {name} if name else set()
     return ""
+
+
+def unbuilt(scaled: Obj) -> str:
+    """Why KEDA cannot make an HPA of these triggers, and so scales nothing until it can; empty: it can.
+
+    One that cannot be built is enough (buildScalers). An external one is asked for its metric, and the others' metrics
+    do without it (getScaledObjectMetricSpecs; recorded). With an HPA from before, the source only reads nothing.
+    """
+    for trigger in triggers(scaled):
+        kind = trigger.get("type")
+        if (kind == "cron" and _misread(trigger)) or (kind == _WORKLOAD and _selector(trigger) is None):
+            return f"error parsing {kind} metadata"
+        if kind in _CONNECTING and annotations_of(scaled).get(VALUE) == "error":
+            return f"error connecting to the source of the {kind} trigger"
+    asked = annotations_of(scaled).get(VALUE) == "error" and all(t.get("type") in _ASKED for t in triggers(scaled))
+    if asked:
+        return f"no metric specs returned from scalers for ScaledObject {namespace_of(scaled)}/{name_of(scaled)}"
+    return ""
+
+
+def _misread(cron: Obj) -> bool:
+    """Whether KEDA cannot read a cron trigger; a zone that it does not know it meets only when it looks."""
+    meta = cron.get("metadata") or {}
+    return "timezone" not in meta or _window({"metadata": meta | {"timezone": "UTC"}}, _ANY_DAY) is None
 
 
 def metric(scaled: Obj, number: int) -> str:

@@ -13,6 +13,7 @@ from killcheck.kube.permissions import Permission
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.safety.undo import retry
 from killcheck.spec.killpath import KillPath, Layer, LayerType, Target
+from killcheck.spec.phases import Phase
 from killcheck.watch.scene import event_time
 
 __all__ = ["ArgoSelfHeal", "KedaMinimum", "PoolFloor"]
@@ -138,10 +139,14 @@ class KedaMinimum(_RivalFault):
         return done
 
     def bitten(self, stage: Stage, layer: LayerRun) -> str | None:
-        """KEDA said that it scaled for our ScaledObject, or its hand is on the replicas."""
+        """KEDA said that it scaled for our ScaledObject, its hand is on the replicas, or a zero is the minimum again.
+
+        KEDA says nothing of a minimum that it writes, and no manager of a zero is known to a Scale (recorded).
+        """
         ours = f"killcheck-minimum-{stage.run[-6:]}"
         said = _said_of(stage, "ScaledObject", ours, "KEDAScaleTargetActivated") or self._relit(stage, layer, "keda")
-        if said or layer.layer.type is not LayerType.SCALE_TO_ZERO:
+        known = stage.timeline.reached.keys() | stage.timeline.lost if stage.timeline is not None else frozenset()
+        if said or (layer.layer.type is not LayerType.SCALE_TO_ZERO and Phase.SCALE_WRITTEN not in known):
             return said
         return next(filter(None, (_kept_at_least(stage, target) for target in _targets(stage, layer))), None)
 

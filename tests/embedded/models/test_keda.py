@@ -62,7 +62,10 @@ def test_pods_that_are_too_few_or_others_keep_nothing_on(trigger):
 
 
 def test_pause_that_a_switch_left_is_taken_off_and_one_that_was_there_stays():
-    quiet = {"type": "cron", "metadata": {"timezone": "UTC", "start": "0 6 * * *", "end": "0 23 * * *"}}
+    quiet = {
+        "type": "cron",
+        "metadata": {"timezone": "UTC", "start": "0 6 * * *", "end": "0 23 * * *", "desiredReplicas": "1"},
+    }
     target = Target("encoder", "apps/v1", "Deployment", NS, "encoder")
     with cluster(_deployment("encoder", 1, 1), _scaled(quiet)) as made:
         made.advance(1)

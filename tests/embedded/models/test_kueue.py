@@ -314,18 +314,39 @@ def test_a_plain_pod_is_gated_and_let_go():
         until(made, lambda: not made.kube.list(n.WORKLOADS).items, 60)
 
 
-def test_where_kueue_is_down_new_jobs_are_refused_and_what_runs_runs_on():
+def test_where_kueue_is_down_its_webhooks_refuse_jobs_and_switches_and_what_runs_runs_on():
     with cluster(NODE, FLAVOR, queue(), LOCAL, job()) as made:
         until(made, running(made, 2, app="train"))
         made.stop_controller("kueue")
-        stop(made, "HoldAndDrain")
-        with pytest.raises(ServerFault, match=r'failed calling webhook "mjob\.kb\.io".*no endpoints available'):
-            made.kube.create(r.JOBS, job("any", local=None))
+        for hook, ask in (
+            ("vclusterqueue", lambda: stop(made, "HoldAndDrain")),
+            ("vjob", lambda: made.kube.patch(r.JOBS, "train", {"spec": {"suspend": True}}, "default")),
+            ("mjob", lambda: made.kube.create(r.JOBS, job("any", local=None))),
+        ):
+            with pytest.raises(ServerFault, match=rf'failed calling webhook "{hook}\.kb\.io".*no endpoints available'):
+                ask()
         made.loop.sleep(3600)
         assert len(active(made)) == 2
         made.start_controller("kueue")
+        stop(made, "HoldAndDrain")
         until(made, lambda: not pods(made, app="train"), 60)
         made.kube.create(r.JOBS, job("any", local=None))
+
+
+def test_a_queue_goes_when_nothing_holds_any_of_it_and_what_runs_keeps_its_queue():
+    with cluster(NODE, FLAVOR, queue(), LOCAL, job()) as made:
+        until(made, running(made, 2, app="train"))
+        with pytest.raises(ApiError, match=r'webhook "vjob\.kb\.io" denied the request: .*field is immutable'):
+            made.kube.patch(r.JOBS, "train", {"metadata": {"labels": {n.QUEUE: None}}}, "default")
+        for resource, name in ((n.CLUSTERQUEUES, "gpus"), (n.FLAVORS, "spot")):
+            made.kube.delete(resource, name)
+        made.loop.sleep(60)
+        assert len(active(made)) == 2
+        assert "deletionTimestamp" in made.kube.find(n.CLUSTERQUEUES, "gpus")["metadata"]
+        made.kube.delete(r.JOBS, "train", "default", propagation="Background")
+        until(made, lambda: made.kube.find(n.CLUSTERQUEUES, "gpus") is None, 60)
+        until(made, lambda: made.kube.find(n.FLAVORS, "spot") is None, 60)
+        assert made.kube.create(r.JOBS, job())["spec"]["suspend"] is True, "Kueue is there without a queue"
 
 
 def test_without_queues_kueue_does_nothing_at_all():

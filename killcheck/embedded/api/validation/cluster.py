@@ -295,12 +295,33 @@ def _device_constraints(devices: Obj, path: str) -> Causes:
         )
     }
     causes: Causes = []
-    words = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
     for i, constraint in enumerate(devices.get("constraints") or []):
         here = f"{path}.constraints[{i}]"
-        for j, name in enumerate(constraint.get("requests") or []):
-            causes += [invalid(f"{here}.requests[{j}]", name, words)] if name not in known else []
+        causes += _named_requests(constraint, known, here) + _attribute(constraint, here)
+    for i, config in enumerate(devices.get("config") or []):
+        here = f"{path}.config[{i}]"
+        causes += _named_requests(config, known, here)
+        causes += [required(f"{here}.opaque")] if config.get("opaque") is None else []
     return causes
+
+
+def _named_requests(part: Obj, known: set[str | None], path: str) -> Causes:
+    words = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+    found = enumerate(part.get("requests") or [])
+    return [invalid(f"{path}.requests[{j}]", name, words) for j, name in found if name not in known]
+
+
+def _attribute(constraint: Obj, path: str) -> Causes:
+    """The one attribute that devices have in common, or in which they differ, with its domain."""
+    given = [key for key in ("matchAttribute", "distinctAttribute") if constraint.get(key) is not None]
+    if not given:
+        words = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        return [required(path, words)]
+    name = str(constraint[given[0]])
+    if "/" not in name:
+        words = "a fully qualified name must be a domain and a name separated by a slash"
+        return [invalid(f"{path}.{given[0]}", name, words)]
+    return []
 
 
 def _selectors(given: list[Obj], path: str) -> Causes:

@@ -1,13 +1,13 @@
 """A model of Kueue (main of August 2026, served as v1beta1 and v1beta2): queues, quotas, Jobs and pods under them.
 
-Idle where there is no ClusterQueue. Stop it, and what runs goes on running, nothing is admitted or evicted any more,
+Idle until there is a ClusterQueue. Stop it, and what runs goes on running, nothing is admitted or evicted any more,
 and its webhooks, which fail closed, refuse every new Job, pod and Deployment outside kube-system.
 
 AdmissionChecks are asked, and nobody answers for their controllers: a queue with one is inactive until somebody says in
 its status that it is active, and what it admits waits until somebody says Ready.
 
 Left out: topology, partial admission, fair sharing, MultiKueue, job kinds other than Job (what they leave open is said
-in :mod:`killcheck.embedded.models.kueue.unmanaged`), the finalizers of queues and flavors.
+in :mod:`killcheck.embedded.models.kueue.unmanaged`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,18 @@ from datetime import datetime, timedelta
 from killcheck.embedded.models.kueue.quota import flavors_of
 from killcheck.kube.objects import Obj, dig, format_time, parse_time
 
-__all__ = ["all_ready", "in_state", "named_by", "requeue_state", "required", "reset", "states_of", "synced", "told"]
+__all__ = [
+    "all_ready",
+    "in_state",
+    "named_by",
+    "of_any",
+    "requeue_state",
+    "required",
+    "reset",
+    "states_of",
+    "synced",
+    "told",
+]
 
 
 def named_by(queue: Obj) -> dict[str, set[str]]:
@@ -33,6 +44,12 @@ def required(workload: Obj, queue: Obj) -> list[str]:
         for flavor in (one.get("flavors") or {}).values()
     }
     return sorted(name for name, flavors in named_by(queue).items() if flavors & given)
+
+
+def of_any(queue: Obj) -> list[str]:
+    """The checks that are asked for every flavor of a ClusterQueue: what a Workload without a reservation has."""
+    every = set(flavors_of(queue))
+    return sorted(name for name, flavors in named_by(queue).items() if flavors >= every)
 
 
 def synced(states: list[Obj], wanted: list[str], now: str) -> list[Obj]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -130,6 +131,16 @@ class Integration(Part):
             self.kube.patch(n.WORKLOADS, name_of(workload), body, namespace_of(workload))
         except (NotFound, Conflict):
             return
+
+    def orphaned(self, workload: Obj) -> None:
+        """Whose object is gone: it is finished, so that its quota returns, and may go (FinalizeOrphanedWorkload)."""
+        if "deletionTimestamp" not in workload["metadata"] and not is_true(workload, "Finished"):
+            ended, now = self.changed_status(workload), format_time(self.loop.now())
+            why = "The workload's owner no longer exists"
+            put(ended, "Finished", "True", now, reason="OwnerNotFound", message=why)
+            with suppress(Conflict):  # somebody wrote to it: that change brings the next look
+                self.shelf.write(workload, ended["status"])
+        self.let_go(workload)
 
     def finish(self, obj: Obj, workload: Obj, reason: str, message: str) -> None:
         """Declare a Workload finished: it gives its quota back."""

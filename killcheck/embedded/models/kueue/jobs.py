@@ -63,9 +63,9 @@ class Jobs(Integration):
         job = self.jobs.objects.get(key)
         if job is None or "deletionTimestamp" in job["metadata"]:
             for one in self.workloads_named(*key):
-                self.let_go(one)
+                self.orphaned(one)
             return
-        if not queue_name(job) or not self.shelf.queues.values() or job["spec"].get("managedBy", _MANAGER) != _MANAGER:
+        if not queue_name(job) or not self.shelf.in_use() or job["spec"].get("managedBy", _MANAGER) != _MANAGER:
             return
         workload = self.workload_of(job)
         ended = _finished(job)

@@ -1,20 +1,22 @@
 """The status of ClusterQueues and LocalQueues: whether they admit, what is used, how many wait.
 
-Source: kubernetes-sigs/kueue pkg/controller/core/{clusterqueue,localqueue}_controller.go.
+Source: kubernetes-sigs/kueue pkg/controller/core/{clusterqueue,localqueue,resourceflavor,admissioncheck}_controller.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import ClassVar
 
 from killcheck.embedded.models.karpenter.conditions import is_true, put
 from killcheck.embedded.models.kueue import names as n
 from killcheck.embedded.models.kueue.assignment import quantity
+from killcheck.embedded.models.kueue.checks import named_by
 from killcheck.embedded.models.kueue.preemption import Holder
-from killcheck.embedded.models.kueue.quota import Quotas
+from killcheck.embedded.models.kueue.quota import Quotas, flavors_of
 from killcheck.embedded.models.kueue.shelf import Part, has_reservation, is_pending, stop_policy
-from killcheck.kube.errors import NotFound
+from killcheck.kube.errors import Conflict, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, condition, copy, dig, format_time, name_of, namespace_of
 from killcheck.kube.resources import Resource
@@ -56,6 +58,27 @@ class Queues(Part):
             self._write(n.CLUSTERQUEUES, queue, status, told, active=inactive is None)
         for local in self.shelf.local_queues.values():
             self._local(local, holders, waiting, books)
+        self._let_go({one.queue for one in holders})
+
+    def _let_go(self, holding: set[str]) -> None:
+        """What is to go and nobody uses loses its finalizer: a queue without reservations, what no queue names."""
+        queues = self.shelf.queues.values()
+        for resource, objects, used in (
+            (n.CLUSTERQUEUES, queues, holding),
+            (n.FLAVORS, self.shelf.flavors.values(), {name for one in queues for name in flavors_of(one)}),
+            (n.CHECKS, self.shelf.checks.values(), {name for one in queues for name in named_by(one)}),
+        ):
+            for obj in objects:
+                ends, kept = "deletionTimestamp" in obj["metadata"], list(obj["metadata"].get("finalizers") or ())
+                if ends and n.IN_USE in kept and name_of(obj) not in used:
+                    kept.remove(n.IN_USE)
+                elif not ends and n.IN_USE not in kept:  # made while no webhook answered, or an AdmissionCheck
+                    kept.append(n.IN_USE)
+                else:
+                    continue
+                meta = {"finalizers": kept or None, "resourceVersion": obj["metadata"]["resourceVersion"]}
+                with suppress(NotFound, Conflict):
+                    self.kube.patch(resource, name_of(obj), {"metadata": meta})
 
     def _local(self, local: Obj, holders: list[Holder], waiting: list[Obj], books: Quotas) -> None:
         queue = self.shelf.queues.get(str(dig(local, "spec", "clusterQueue", default="")))

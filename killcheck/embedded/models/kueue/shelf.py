@@ -54,7 +54,14 @@ class Shelf:
         self.cohorts = informers.of(n.COHORTS, optional=True)
         self.checks = informers.of(n.CHECKS, optional=True)
         self._workloads = informers.of(n.WORKLOADS, optional=True)
+        #: Whether there has been a queue: without one Kueue is taken to live outside the manifests.
+        self._used = False
         self._written: dict[tuple[str, str], Obj] = {}
+
+    def in_use(self) -> bool:
+        """Whether there is a ClusterQueue, or has been one; asked for, for the informer may be a moment late."""
+        self._used = self._used or bool(self.queues.values() or self.kube.list(n.CLUSTERQUEUES).items)
+        return self._used
 
     def workload(self, key: tuple[str, str]) -> Obj | None:
         """A Workload by (namespace, name)."""

@@ -38,6 +38,8 @@ from killcheck.kube.objects import (
 __all__ = ["Workloads", "release"]
 
 _CYCLE = ("", "cycle")
+#: The one that the scheduler says: what the others say it never sees.
+_NOT_OF_IT = "workload namespace doesn't match ClusterQueue selector"
 #: Why a Workload that was put aside queues again: reason and message.
 _BACK = {
     "WorkloadReactivated": ("Reactivated", "The workload was reactivated"),
@@ -93,7 +95,20 @@ class Workloads(Part):
             self._check(workload)
             self._limit(workload)
         else:
-            self._requeue(workload)
+            self._requeue(self._asked(workload))
+
+    def _asked(self, workload: Obj) -> Obj:
+        """With the AdmissionChecks that hold for whatever flavor it will be given (AdmissionChecksForWorkload)."""
+        queue = self.shelf.queue_of(workload)
+        if queue is None:
+            return workload
+        states = checks.states_of(workload)
+        wanted = checks.synced(states, checks.of_any(queue), format_time(self.loop.now()))
+        if wanted == states:
+            return workload
+        obj = self.changed_status(workload)
+        obj["status"]["admissionChecks"] = wanted
+        return self.shelf.write(workload, obj["status"])
 
     # -- out -----------------------------------------------------------------------------------------------
     def _deactivated(self, workload: Obj) -> None:
@@ -225,7 +240,7 @@ class Workloads(Part):
             return
         blocked = self._blocker(workload, local, queue)
         if blocked:
-            self._blocked(workload, *blocked)
+            self._blocked(workload, *blocked, event=blocked[1] == _NOT_OF_IT)
 
     def _blocker(self, workload: Obj, local: Obj | None, queue: Obj | None) -> tuple[str, str] | None:
         """What keeps a Workload from being looked at at all."""
@@ -245,7 +260,7 @@ class Workloads(Part):
             or selector is None
             or not selectors.from_match_labels(selector).matches(labels_of(namespace))
         ):
-            return "Misconfigured", "workload namespace doesn't match ClusterQueue selector"
+            return "Misconfigured", _NOT_OF_IT
         return None
 
     def _blocked(self, workload: Obj, reason: str, message: str, event: bool = False) -> None:
