@@ -12,7 +12,8 @@ from operators import LATE_S, Seen, differences, kept, on_embedded
 KNOWN: dict[str, tuple[str, ...]] = {
     "keda-two-over-one": (r"status.originalReplicaCount",),  # the second looked when the first had scaled
     "kueue-borrowed-and-reclaimed": (r"^event ",),  # which flavors were considered
-    "kueue-job-deleted": (r"condition Finished",),  # of a Workload that goes at the same moment
+    "kueue-deployment-unqueued": (r"gates", r"condition Finished"),  # topology is not modelled
+    "kueue-queue-and-job-deleted": (r"condition Finished", r"Workloads"),  # of what goes at the same moment
     "kueue-no-queue": (r"^Workload/", r"^LocalQueue/"),  # our Kueue is idle until there is a ClusterQueue
 }
 

@@ -54,7 +54,7 @@ def stage_of(*, now=NOW, capabilities=None, events=(), nodes=(), claims=(), obje
         journal=Journal(capabilities),
         run="20260115-030001-abc123-0",
         observations=SimpleNamespace(logs={}, events={}, pods={}),
-        timeline=SimpleNamespace(start=start),
+        timeline=SimpleNamespace(start=start, reached={}, lost=set()),
         rewrites=[],
     )
 

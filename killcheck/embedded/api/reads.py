@@ -119,6 +119,7 @@ class Reader:
     def listing(self, call: Call) -> Response:
         """A list, a page of one, or a Table of either."""
         kind = call.kind
+        _number(call.request.param("timeoutSeconds"))  # refused where it is none
         items, meta = self.page(call)
         items = [self.managed(call, converted(kind, obj)) for obj in items]
         shape = negotiation.shape_of(call)

@@ -327,6 +327,9 @@ def _service_update(new: Obj, old: Obj) -> None:
         for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
             if spec.get(field) == before.get(field):
                 spec.pop(field, None)
+    policy = "internalTrafficPolicy"  # of what leads somewhere in the cluster
+    if spec.get("type") == "ExternalName" != before.get("type") and spec.get(policy) == before.get(policy):
+        spec.pop(policy, None)
     policy = "externalTrafficPolicy"
     if _is_outside(before) and not _is_outside(spec) and spec.get(policy) == before.get(policy):
         spec.pop(policy, None)

@@ -40,6 +40,7 @@ SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED = 63 - 5
 _NAMESPACES = ("", "namespaces")
 _DAEMON_SETS = ("apps", "daemonsets")
+_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 #: Whose status has fields that are filled in where it is written.
 _STATUS_FILLED_IN = frozenset({("", "nodes"), ("", "services")})
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
@@ -109,6 +110,7 @@ class Writer:
             raise status.path_not_found()
         check_namespace(call, obj)
         self._check_home(call, str(obj["metadata"].get("name") or ""))
+        self._check_definition(call, str(obj["metadata"].get("name") or ""))
         version = str(obj["metadata"].get("resourceVersion") or "")
         generated = not obj["metadata"].get("name")
         self._fill_meta(call, obj)
@@ -182,6 +184,14 @@ class Writer:
             name = base[:_MAX_GENERATED] + "".join(rng.choice(SAFE) for _ in range(5))
             if self.store.get(call.kind.table, (namespace, name)) is None:
                 return name
+
+    def _check_definition(self, call: Call, name: str) -> None:
+        """Raises StatusError where the definition of the kind is going away (customresource_handler.go)."""
+        crd = call.kind.crd
+        found = self.server.store.get(_DEFINITIONS, ("", str(crd["metadata"]["name"]))) if crd is not None else None
+        if found is not None and "deletionTimestamp" in found["metadata"]:
+            why = "create not allowed while custom resource definition is terminating"
+            raise status.forbidden(call.kind.resource.plural, call.kind.resource.group, name, why)
 
     def _check_home(self, call: Call, name: str) -> None:
         """The namespace of a new object must exist and not be going away."""

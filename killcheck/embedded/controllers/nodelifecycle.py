@@ -62,6 +62,8 @@ class NodeLifecycleController(Controller):
         self.by_node = podset.by_node(self.informers)
         self._evicted_at: dict[str, float] = {}
         self._since: dict[str, float] = {}
+        #: What each kubelet said of its last moment, and when that was seen: its own clock may go wrong.
+        self._heard: dict[str, tuple[list[str], datetime]] = {}
         self.nodes = self.informers.of(r.NODES)
         self.listen(r.NODES, self._node_changed)
         self.follow(r.LEASES, self._holder)
@@ -73,6 +75,7 @@ class NodeLifecycleController(Controller):
         name = name_of(new)
         if change == "deleted":
             self.queue.cancel(("", name))
+            self._heard.pop(name, None)
             self._since.pop(name, None)
             self._tell(new, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller")
         elif change == "added":
@@ -113,9 +116,12 @@ class NodeLifecycleController(Controller):
         if lease is not None and HEARTBEAT in annotations_of(lease):
             return None
         stamps = [dig(lease, "spec", "renewTime"), dig(condition(node, "Ready"), "lastHeartbeatTime")]
-        heard = [parse_time(stamp) for stamp in stamps if stamp]
-        if heard:
-            return max(heard) + timedelta(seconds=GRACE_S)
+        said = [str(stamp) for stamp in stamps if stamp]
+        if said:
+            known = self._heard.get(name_of(node))
+            if known is None or known[0] != said:
+                self._heard[name_of(node)] = known = (said, self.loop.now())
+            return known[1] + timedelta(seconds=GRACE_S)
         return parse_time(node["metadata"]["creationTimestamp"]) + timedelta(seconds=STARTUP_GRACE_S)
 
     def _on_grid(self, deadline: datetime) -> float:

@@ -6,7 +6,7 @@ the address that stays.
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 from killcheck.embedded.api.kinds import Kind
 from killcheck.embedded.api.validation import meta, names
@@ -54,6 +54,10 @@ def update(_: Kind, new: Obj, old: Obj) -> Causes:
         ours = spec.get("clusterIP", "")
         if ours != address:
             causes.append(invalid("spec.clusterIPs[0]", [ours] if ours else None, "may not change once set"))
+    if spec.get("type") == before.get("type") == "LoadBalancer":
+        ours = spec.get("loadBalancerClass")
+        if ours != before.get("loadBalancerClass"):
+            causes.append(invalid("spec.loadBalancerClass", ours, "may not change once set"))
     return causes
 
 
@@ -151,6 +155,13 @@ def _traffic(spec: Obj, kind: str) -> Causes:
             for field in (_RANGES, "allocateLoadBalancerNodePorts", "loadBalancerClass")
             if spec.get(field) not in (None, [])
         ]
+    else:
+        words = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+        causes += [
+            invalid(f"spec.{_RANGES[:1].upper() + _RANGES[1:]}[{i}]", given, words)
+            for i, given in enumerate(spec.get(_RANGES) or [])
+            if not _is_network(str(given).strip())
+        ]
     policy = spec.get("externalTrafficPolicy")
     outside = kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and spec.get("externalIPs"))
     if policy and not outside:
@@ -162,6 +173,14 @@ def _traffic(spec: Obj, kind: str) -> Causes:
         words = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         causes.append(invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], words))
     return causes + _one_of(spec, "internalTrafficPolicy") + _one_of(spec, "trafficDistribution")
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return "/" in text
 
 
 def _one_of(spec: Obj, field: str) -> Causes:
