@@ -118,18 +118,21 @@ def launches_nothing(obj: Obj) -> bool:
 @leaves("fences", "custom resources of groups that are not known, charts and folders from elsewhere", Becomes.UNPROVEN)
 @leaves("fences", "templates of clouds, programs and scripts that make machines", Becomes.UNPROVEN)
 def unevaluated(objects: Sequence[Obj], judged: Iterable[int]) -> Iterator[str]:
-    """A sentence each: objects of groups that nobody here knows, one a kind, and programs that widen pools.
+    """A sentence each: objects of groups that nobody here knows, one of each kind, and programs that widen pools.
 
     ``judged``: the ``id()`` of objects that a pool was made of. What applies manifests from elsewhere is told by who
     knows what was read.
     """
-    done, unknown = frozenset(judged), dict[tuple[str, str], list[Obj]]()
+    done, unknown = frozenset(judged), dict[str, dict[str, list[str]]]()
     for obj in objects:
         if id(obj) not in done and not is_gitops(obj) and not launches_nothing(obj):
-            unknown.setdefault((str(obj.get("apiVersion")).rpartition("/")[0], str(obj.get("kind"))), []).append(obj)
-    for (group, kind), found in sorted(unknown.items()):
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        yield f"{kind}/{name_of(found[0])}{more}: what acts on {group} is not known, and may launch machines"
+            kinds = unknown.setdefault(str(obj.get("apiVersion")).rpartition("/")[0], {})
+            kinds.setdefault(str(obj.get("kind")), []).append(name_of(obj))
+    for group, kinds in sorted(unknown.items()):
+        named = [f"{kind}/{names[0]}" for kind, names in sorted(kinds.items())]
+        rest = sum(map(len, kinds.values())) - len(named)
+        told = ", ".join(named) + (f" and {rest} more" if rest else "")
+        yield f"{told}: what acts on {group} is not known, and may launch machines"
     yield from _programs(objects)
 
 

@@ -77,9 +77,10 @@ def test_whatever_may_launch_machines_is_told(given: dict[str, Any], told: str) 
     assert told in "".join(found)
 
 
-def test_many_of_a_kind_are_one_sentence() -> None:
-    assert [*unevaluated([obj("a.example/v1", "Farm"), obj("a.example/v1", "Farm")], ())] == [
-        "Farm/x and 1 more: what acts on a.example is not known, and may launch machines"
+def test_all_of_a_group_are_one_sentence() -> None:
+    farms = [obj("a.example/v1", "Farm"), obj("a.example/v1", "Farm"), obj("a.example/v1", "Barn")]
+    assert [*unevaluated(farms, ())] == [
+        "Barn/x, Farm/x and 1 more: what acts on a.example is not known, and may launch machines"
     ]
 
 
