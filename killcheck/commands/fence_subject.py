@@ -102,7 +102,7 @@ def chosen(options: dict[str, Any]) -> Iterator[Subject]:
     """What to judge, from files or from a cluster."""
     from killcheck import fence
     from killcheck.run.chosen import source
-    from killcheck.run.reading import catalogue_for
+    from killcheck.run.reading import catalogue_for, known_catalogues
 
     account = fence.Account.load(list(options["account"])) if options["account"] else None
     session = named.session(options)
@@ -141,6 +141,6 @@ def chosen(options: dict[str, Any]) -> Iterator[Subject]:
             _ceiling(kill_path, options),
             catalogue_for(kill_path, options["catalogues"]),
             account,
-            unread=tuple(session.unevaluated),
+            unread=tuple(session.unevaluated(known_catalogues(kill_path, options["catalogues"]))),
             costing=tuple(session.costing),
         )

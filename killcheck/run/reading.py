@@ -78,7 +78,7 @@ def fences(session: Session) -> FenceReport:
             fence.Ceiling.of(kill_path.fences),
             catalogue_for(kill_path),
             named=named,
-            unread=session.unevaluated,
+            unread=session.unevaluated(known_catalogues(kill_path)),
             costing=session.costing,
             doubts=live.unread,
             nodes=live.nodes,
@@ -87,13 +87,17 @@ def fences(session: Session) -> FenceReport:
 
 def catalogue_for(kill_path: KillPath | None, files: tuple[Path, ...] = ()) -> Catalogue:
     """The shipped catalogue, a spec's own files and prices, and further files. Raises AccountError."""
-    folder = Path(kill_path.folder) if kill_path and kill_path.folder else Path()
-    own = [folder / name for name in kill_path.fences.catalogues] if kill_path else []
     try:
-        found = load(*own, *files)
+        found = load(*known_catalogues(kill_path, files))
     except CatalogueError as error:
         raise AccountError(str(error)) from error
     return found.priced(kill_path.prices, f"prices: of {kill_path.name}") if kill_path else found
+
+
+def known_catalogues(kill_path: KillPath | None, files: tuple[Path, ...] = ()) -> list[Path]:
+    """The files that :func:`catalogue_for` reads besides the shipped one."""
+    folder = Path(kill_path.folder) if kill_path and kill_path.folder else Path()
+    return [*(folder / name for name in kill_path.fences.catalogues), *files] if kill_path else list(files)
 
 
 def executors(session: Session) -> list[Obj]:

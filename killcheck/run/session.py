@@ -8,7 +8,7 @@ a spec in the working directory and above).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -293,11 +293,17 @@ class Session:
         """Documents of the manifests that no API server keeps, and that say which machines a cluster has (eksctl's)."""
         return [one.document for one in self._passed_over if one.document is not None]
 
-    @property
-    def unevaluated(self) -> list[str]:
-        """Where, in what was passed over, there may be something that launches machines."""
+    def unevaluated(self, known: Collection[Path] = ()) -> list[str]:
+        """Where, in what was passed over, there may be something that launches machines; ``known``: files that are read
+        by themselves (catalogues)."""
+        files = {file.resolve() for file in known}
         unread = [one.place for one in self.unseen if one.may_launch]
-        unread += [f"{made} ({one.place})" for one in self._passed_over for made in one.launching]
+        unread += [
+            f"{made} ({one.place})"
+            for one in self._passed_over
+            for made in one.launching
+            if not files or Path(one.file).resolve() not in files
+        ]
         if self.real or self._loaded is None:
             return unread
         return unread + list(gitops_sources.elsewhere(self.objects, self.folders))

@@ -192,7 +192,7 @@ def test_machines_that_terraform_always_keeps_are_told(text: str, kept: tuple[st
 def test_what_terraform_makes_nodes_of_is_told_to_fences(text: str, made: list[str], tmp_path: Path) -> None:
     (tmp_path / "nodes.tf").write_text(text)
     (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
-    assert Session(manifests=[tmp_path]).unevaluated == [f"{one} ({tmp_path / 'nodes.tf'})" for one in made]
+    assert Session(manifests=[tmp_path]).unevaluated() == [f"{one} ({tmp_path / 'nodes.tf'})" for one in made]
 
 
 @pytest.mark.parametrize(
@@ -531,7 +531,7 @@ def test_a_folder_of_charts_alone_is_told_and_stops_nothing(tmp_path: Path):
 def test_what_else_makes_machines_is_told_to_fences(name: str, text: str, made: list[str], tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     (tmp_path / "n.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
-    assert [one.partition(" (/")[0] for one in Session(manifests=[tmp_path]).unevaluated] == made
+    assert [one.partition(" (/")[0] for one in Session(manifests=[tmp_path]).unevaluated()] == made
 
 
 @pytest.mark.parametrize(
@@ -560,4 +560,4 @@ def test_what_a_source_applies_from_elsewhere_is_told_to_fences(source: dict, to
     }
     (tmp_path / "a.json").write_text(json.dumps(app))
     expected = [f"what Application/a applies ({told})"] if told else []
-    assert Session(manifests=[tmp_path]).unevaluated == expected
+    assert Session(manifests=[tmp_path]).unevaluated() == expected
