@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from killcheck.capabilities.cluster import Cluster
+from killcheck.kube import resources as r
+from killcheck.kube.errors import KubeError
 from killcheck.kube.objects import Obj, annotations_of, dig, key_of, name_of, ref_of
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import STOP_MARKS, has_ended, is_stopped
@@ -74,9 +76,20 @@ def steady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = Fa
 
 
 def never_again(scene: Scene, kill_path: KillPath, layer: Layer) -> bool:
-    """Whether a target on a real cluster has ended by itself, as Jobs do: it is waited for in vain."""
-    found = [scene.objects_of(t) for t in kill_path.covered_by(layer) if t.kind]
-    return scene.cluster.real and any(objects and all(map(has_ended, objects)) for objects in found)
+    """Whether a target on a real cluster is waited for in vain: it ended by itself, as Jobs do, or went with its
+    namespace.
+    """
+    found = [(t, scene.objects_of(t)) for t in kill_path.covered_by(layer) if t.kind]
+    return scene.cluster.real and any(
+        all(map(has_ended, objects)) if objects else _without_namespace(scene, target) for target, objects in found
+    )
+
+
+def _without_namespace(scene: Scene, target: Target) -> bool:
+    try:
+        return bool(target.namespace) and scene.cluster.kube.find(r.NAMESPACES, target.namespace) is None
+    except KubeError:
+        return False
 
 
 def unsteady(scene: Scene, kill_path: KillPath, layer: Layer, *, healed: bool = False, why: bool = True) -> str | None:
