@@ -13,7 +13,8 @@ from killcheck.discover.nodes import Pools
 from killcheck.kube import resources as r
 from killcheck.kube.objects import Obj, annotations_of, dig, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
-from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, spec_key
+from killcheck.spec.deadlines import MOMENTS, Deadlines, spec_key
+from killcheck.spec.killpath import Layer
 from killcheck.text import lazy_re
 from killcheck.text.durations import format_duration
 from killcheck.text.values import replace

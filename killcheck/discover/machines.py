@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from killcheck.executor.cloud_machines import Asked, asked
 from killcheck.machine.scheduled import LATE_S
-from killcheck.spec.killpath import Command, Deadlines, KillPath, Layer, LayerType, Proof, Target
+from killcheck.spec.deadlines import Deadlines
+from killcheck.spec.killpath import Command, KillPath, Layer, LayerType, Proof, Target
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from killcheck.kube.informer import Change
 from killcheck.kube.node_shutdown import shutting_down
 from killcheck.kube.objects import Obj, dig, name_of, parse_time, uid_of
 from killcheck.layers.base import writer_of
-from killcheck.spec.killpath import MOMENTS, KillPath, Layer, Proof
+from killcheck.spec.deadlines import MOMENTS
+from killcheck.spec.killpath import KillPath, Layer, Proof
 from killcheck.watch import proven_nodes, steady
 from killcheck.watch.cost import Meter
 from killcheck.watch.joined import Joined

@@ -36,7 +36,8 @@ from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, 
 from killcheck.layers.firing import Forecast
 from killcheck.layers.manual_job import job_from
 from killcheck.safety.undo import retry
-from killcheck.spec.killpath import MOMENTS, Deadlines, Layer, LayerType
+from killcheck.spec.deadlines import MOMENTS, Deadlines
+from killcheck.spec.killpath import Layer, LayerType
 from killcheck.text.redaction import hide_secrets, redact
 
 __all__ = ["DeadMan"]

@@ -51,7 +51,8 @@ from killcheck.run.planned import PlannedDrill
 from killcheck.run.session import Session
 from killcheck.run.times import shrink
 from killcheck.safety.journal import Journal
-from killcheck.spec.killpath import MOMENTS, KillPath, Layer, LayerType
+from killcheck.spec.deadlines import MOMENTS
+from killcheck.spec.killpath import KillPath, Layer, LayerType
 from killcheck.text import redaction
 from killcheck.text.values import replace
 from killcheck.verdict import DrillResult, Verdict

@@ -37,7 +37,7 @@ from killcheck.run.snapshot import snapshot
 from killcheck.safety import consent, guard, journal, lease, local_locks, orphans
 from killcheck.safety.journal import Journal, state_dir
 from killcheck.safety.keys import KeyProblem, signing_key
-from killcheck.spec import killpath
+from killcheck.spec.deadlines import MOMENTS
 from killcheck.spec.killpath import KillPath, Layer, Outcome
 from killcheck.text.redaction import clean, hide_environment
 from killcheck.text.values import replace
@@ -452,7 +452,7 @@ def _night_s(kill_path: KillPath, layer: Layer, night_s: float) -> float:
     if layer.command is None or not kill_path.beyond(layer):
         return night_s
     deadlines = kill_path.deadlines_for(layer)
-    return min(night_s, max(float(getattr(deadlines, name)) for name in killpath.MOMENTS) + deadlines.held_s)
+    return min(night_s, max(float(getattr(deadlines, name)) for name in MOMENTS) + deadlines.held_s)
 
 
 def _home(kill_path: KillPath, layer: Layer) -> str:

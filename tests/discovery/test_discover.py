@@ -14,7 +14,8 @@ from killcheck.kube.errors import Forbidden, KubeError
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.kube.permissions import Permissions
 from killcheck.spec import specfile
-from killcheck.spec.killpath import Deadlines, Layer, LayerType, NodePool, Target
+from killcheck.spec.deadlines import Deadlines
+from killcheck.spec.killpath import Layer, LayerType, NodePool, Target
 
 DEPLOYMENT = """
 apiVersion: apps/v1

@@ -19,12 +19,11 @@ import killcheck
 from killcheck import fixtures
 from killcheck.spec import specfile
 from killcheck.spec.cloud_access import Alarm, CloudAccess, Experiment
+from killcheck.spec.deadlines import MOMENTS, Deadlines
 from killcheck.spec.killpath import (
-    MOMENTS,
     Checkpoint,
     Command,
     Consent,
-    Deadlines,
     FenceCeiling,
     Items,
     KillPath,

@@ -13,6 +13,7 @@ from typing import Any
 
 from killcheck.kube import releases
 from killcheck.spec import killpath
+from killcheck.spec.deadlines import MOMENT_KEYS
 from killcheck.text.durations import format_duration, parse_duration
 from killcheck.text.suggestions import did_you_mean
 from killcheck.text.yamlfile import Path
@@ -220,7 +221,7 @@ def _schedule(path: Path, schedule: Any, zone: Any) -> Iterator[Problem]:
 def _order(path: Path, deadlines: Any) -> Iterator[Problem]:
     """A phase's deadline is never before an earlier phase's: both count from the trigger."""
     said: list[tuple[str, float]] = []
-    for key in killpath.MOMENT_KEYS:
+    for key in MOMENT_KEYS:
         value = deadlines.get(key) if isinstance(deadlines, dict) else None
         if isinstance(value, str):
             try:
