@@ -10,8 +10,9 @@ from msgspec import Struct
 from killcheck.kube import gpus
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of, uid_of
 from killcheck.kube.workloads import root_of, templates
+from killcheck.rehearsal.record import Change, Firing
 
-__all__ = ["Holders", "Scene", "Standing", "lit"]
+__all__ = ["Holders", "Scene", "Standing", "changes", "lit", "stands_as_before"]
 
 #: Kinds that only make other holders, or that go with their nodes.
 _NO_HOLDERS = frozenset({"CronJob", "DaemonSet", "PodTemplate", "ControllerRevision", "ReplicaSet"})
@@ -110,3 +111,22 @@ class Holders:
 
 def _key(obj: Obj) -> tuple[str, str, str]:
     return str(obj.get("kind")), namespace_of(obj), name_of(obj)
+
+
+def changes(before: Scene, after: Scene) -> tuple[Change, ...]:
+    """What became of each holder from one scene to another."""
+    made = []
+    for key, was in before.holders.items():
+        now = after.holders.get(key)
+        left = now.pods if now else was.pods & after.staying
+        made.append(Change(*key, was.wanted, now.wanted if now else 0, len(was.pods), len(left), gone=now is None))
+    return tuple(made)
+
+
+def stands_as_before(firing: Firing, scene: Scene) -> bool:
+    """Whether each holder wants as many pods as before a firing, and has as many on nodes."""
+    found = {key: (one.wanted, len(one.pods)) for key, one in scene.holders.items()}
+    return all(
+        found.get((one.kind, one.namespace, one.name), (one.before, one.pods_before)) == (one.before, one.pods_before)
+        for one in firing.changes
+    )

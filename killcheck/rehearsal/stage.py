@@ -21,14 +21,14 @@ from killcheck.rehearsal import traced
 from killcheck.rehearsal.audit import Audit
 from killcheck.rehearsal.clouds import Clouds
 from killcheck.rehearsal.forks import Forks, forking
-from killcheck.rehearsal.holders import Holders, Scene, lit
+from killcheck.rehearsal.holders import Holders, Scene, changes, lit, stands_as_before
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind, marks, only_counts
 from killcheck.rehearsal.nights import others
 from killcheck.rehearsal.open_kinds import open_definitions
 from killcheck.rehearsal.programs import Program, may_light, programs
 from killcheck.rehearsal.reach import parted, together, untouched
-from killcheck.rehearsal.record import Change, Ending, Firing, Outcome, Rehearsed, Step
+from killcheck.rehearsal.record import Ending, Firing, Outcome, Rehearsed, Step
 from killcheck.text.values import replace
 
 __all__ = ["Stage", "rehearse", "rehearse_one"]
@@ -304,7 +304,7 @@ class Stage:
             return None
         self._slot = self._program.next_slot(self._slot + timedelta(seconds=1))
         there = self._wait(until=self._slot - timedelta(seconds=SETTLE_S))
-        return self.fire() if there and _stands_as_before(first, self._standing()) else None
+        return self.fire() if there and stands_as_before(first, self._standing()) else None
 
     def refuse(self) -> None:
         """From now on the program's account may change nothing, and no cloud does what it is asked."""
@@ -385,7 +385,7 @@ class Stage:
         firing = replace(firing, clouds=tuple(self._clouds.asked))
         if any(not call.refused for call in firing.writes):
             self._loop.run_until(lambda: False, AFTER_S)
-        return replace(firing, changes=_changes(before, self._standing()) + self._beyond)
+        return replace(firing, changes=changes(before, self._standing()) + self._beyond)
 
     @property
     def cluster(self) -> Cluster:
@@ -409,8 +409,8 @@ class Stage:
             self._loop.run_until(lambda: False, AFTER_S)
         outcome = Outcome.ENDED if ended.code is not None else Outcome.ENDLESS
         _, outside = self._looked_up()
-        changes = _changes(before, self._standing())
-        return Firing(outcome, seconds, asked[0], (ended,), changes, outside=outside, clouds=asked[1])
+        became = changes(before, self._standing())
+        return Firing(outcome, seconds, asked[0], (ended,), became, outside=outside, clouds=asked[1])
 
     def refuse_clouds(self) -> None:
         """From now on no cloud does what it is asked."""
@@ -595,21 +595,3 @@ def _is_new(pod: Obj, standing: set[tuple[str, str]]) -> bool:
     """Whether a pod is of the Job that was fired, or of one that this made: what stood before stands still."""
     job = labels_of(pod).get("batch.kubernetes.io/job-name")
     return job is not None and (namespace_of(pod), job) not in standing
-
-
-def _stands_as_before(firing: Firing, scene: Scene) -> bool:
-    """Whether each holder wants as many pods as before a firing, and has as many on nodes."""
-    found = {key: (one.wanted, len(one.pods)) for key, one in scene.holders.items()}
-    return all(
-        found.get((one.kind, one.namespace, one.name), (one.before, one.pods_before)) == (one.before, one.pods_before)
-        for one in firing.changes
-    )
-
-
-def _changes(before: Scene, after: Scene) -> tuple[Change, ...]:
-    made = []
-    for key, was in before.holders.items():
-        now = after.holders.get(key)
-        left = now.pods if now else was.pods & after.staying
-        made.append(Change(*key, was.wanted, now.wanted if now else 0, len(was.pods), len(left), gone=now is None))
-    return tuple(made)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from killcheck.spec.chargeback import Chargeback
 from killcheck.spec.cloud_access import Alarm, CloudAccess
-from killcheck.spec.deadlines import Deadlines
+from killcheck.spec.deadlines import MOMENTS, Deadlines
 from killcheck.spec.fence_ceiling import FenceCeiling
 from killcheck.spec.items import Items
 from killcheck.spec.machines import Machines

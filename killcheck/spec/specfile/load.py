@@ -15,6 +15,7 @@ from msgspec import ValidationError
 from msgspec.structs import asdict
 
 from killcheck.spec import killpath as k
+from killcheck.spec.deadlines import Deadlines
 from killcheck.spec.specfile import cloud_section as clouds
 from killcheck.spec.specfile import fleet_section as fleet
 from killcheck.spec.specfile.errors import SpecError
@@ -204,9 +205,9 @@ def _proof(spec: m.SpecModel, *, said: bool) -> frozenset[k.Proof]:
     return frozenset(k.Proof(proof) for proof in spec.proof)
 
 
-def _deadlines(said: m.DeadlinesModel | None, base: k.Deadlines | None) -> k.Deadlines:
+def _deadlines(said: m.DeadlinesModel | None, base: Deadlines | None) -> Deadlines:
     given = asdict(said) if said else {}
-    return k.Deadlines.fitted({f"{name}_s": seconds for name, seconds in given.items() if seconds is not None}, base)
+    return Deadlines.fitted({f"{name}_s": seconds for name, seconds in given.items() if seconds is not None}, base)
 
 
 def _command(command: m.CommandModel | None) -> k.Command | None:
@@ -245,7 +246,7 @@ def _cron_job(cron: m.CronJobModel | None) -> k.Ref | None:
     return k.Ref("batch/v1", "CronJob", cron.namespace, cron.name) if cron else None
 
 
-def _layer(layer: m.LayerModel, deadlines: k.Deadlines) -> k.Layer:
+def _layer(layer: m.LayerModel, deadlines: Deadlines) -> k.Layer:
     return k.Layer(
         name=layer.name,
         type=k.LayerType(layer.type),

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from killcheck.spec import killpath as k
+from killcheck.spec.deadlines import Deadlines, spec_key
 from killcheck.spec.specfile.cloud_section import written_alarm, written_chargeback, written_cloud, written_noticed
 from killcheck.spec.specfile.fleet_section import written_machines
 from killcheck.text import lazy_re
@@ -145,7 +146,7 @@ def _ref(ref: k.Ref | None) -> dict[str, Any] | None:
     )
 
 
-def _layer(layer: k.Layer, deadlines: k.Deadlines) -> dict[str, Any]:
+def _layer(layer: k.Layer, deadlines: Deadlines) -> dict[str, Any]:
     cron = layer.cron_job
     return _said(
         name=layer.name,
@@ -207,14 +208,14 @@ def _pool(pool: k.NodePool) -> dict[str, Any]:
     )
 
 
-def _deadlines(deadlines: k.Deadlines, base: k.Deadlines | None) -> dict[str, str]:
+def _deadlines(deadlines: Deadlines, base: Deadlines | None) -> dict[str, str]:
     """All of them, or with ``base`` those that differ from it (all, if leaving some out would move them)."""
     given = structs.asdict(deadlines)
     if base is not None:
         differing = {name: value for name, value in given.items() if value != getattr(base, name)}
-        if differing and k.Deadlines.fitted(differing, base) == deadlines:
+        if differing and Deadlines.fitted(differing, base) == deadlines:
             given = differing
-    return {k.spec_key(name): format_duration(value) for name, value in given.items()}
+    return {spec_key(name): format_duration(value) for name, value in given.items()}
 
 
 def _consent(consent: k.Consent) -> dict[str, Any]:
