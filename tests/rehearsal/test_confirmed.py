@@ -138,16 +138,16 @@ def test_what_a_machine_runs_ends_there_as_in_its_drill(layer, tmp_path):
 OFF = "kubectl -n gpu-lab scale deploy/asr deploy/tts --replicas=0"
 MONITOR = """import json, os, ssl, time, urllib.request
 SA = "/var/run/secrets/kubernetes.io/serviceaccount"
-time.sleep(300)
-for name in ("asr", "tts"):
-    request = urllib.request.Request(
-        f"https://kubernetes.default.svc/apis/apps/v1/namespaces/{os.environ['WHERE']}/deployments/{name}/scale",
-        method="PATCH",
-        data=json.dumps({"spec": {"replicas": 0}}).encode(),
-        headers={"Authorization": "Bearer " + open(SA + "/token").read(), "Content-Type": "application/merge-patch+json"},
-    )
-    urllib.request.urlopen(request, context=ssl.create_default_context(cafile=SA + "/ca.crt"))
-time.sleep(1e6)
+while True:
+    time.sleep(300)
+    for name in ("asr", "tts"):
+        request = urllib.request.Request(
+            f"https://kubernetes.default.svc/apis/apps/v1/namespaces/{os.environ['WHERE']}/deployments/{name}/scale",
+            method="PATCH",
+            data=json.dumps({"spec": {"replicas": 0}}).encode(),
+            headers={"Authorization": "Bearer " + open(SA + "/token").read(), "Content-Type": "application/merge-patch+json"},
+        )
+        urllib.request.urlopen(request, context=ssl.create_default_context(cafile=SA + "/ca.crt"))
 """
 
 
