@@ -97,6 +97,7 @@ BY_ANOTHER = {
 }
 #: What is run by nobody here, and why: all of them.
 NOT_HERE = {
+    "make test": "it runs this test",
     "export KUBEBUILDER_ASSETS=FILE": "a download; conformance/test_binaries.py runs what follows where it was made",
     "git clone ...": "a network; tests/docs/test_first_hour.py makes the folder of what git tracks",
     "gcloud container node-pools list ...": "an account; cloud/test_provider_pools.py reads what it prints",
