@@ -68,9 +68,7 @@ _OTHER_DOMAINS = lazy_re.compile(
 _OTHER_CLASSES = lazy_re.compile(r".*(nic|net|rdma|cpu|memory|dranet|sriov|infiniband|roce|imex|channel|domain).*")
 #: Annotations (or labels, of old) by which KAI and run:ai's scheduler hand out parts of a GPU, KAI's source:
 #: pkg/common/constants. HAMi's shares are extended resources.
-_FRACTIONS = frozenset(
-    {"gpu-fraction", "gpu-memory", "runai/gpu-fraction", "run.ai/gpu-fraction", "runai-gpu-fraction"}
-)
+_FRACTIONS = ("gpu-fraction", "gpu-memory", "runai/gpu-fraction", "run.ai/gpu-fraction", "runai-gpu-fraction")
 #: ...and those by which run:ai asks for a MIG instance, with its number.
 _MIG = "nvidia.com/mig-"
 _COUNT = lazy_re.compile(r"(\d+(?:\.\d+)?)(m|k|M|G|T|Ki|Mi|Gi)?")

@@ -196,7 +196,7 @@ def test_junit_fails_as_the_exit_code_does(fail_on: str, code: int) -> None:
 def test_a_report_that_cannot_be_written_is_wrong_usage(option: str) -> None:
     result = run(option, "nowhere/report")
     assert result.exit_code == 2
-    assert "nowhere/report cannot be written: no such file or directory" in result.output
+    assert "nowhere/report cannot be written: there is no folder nowhere" in result.output
 
 
 def test_junit_never_passes_what_is_not_proven() -> None:
