@@ -101,7 +101,7 @@ spec:
         ),
     ],
 )
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_what_knows_its_hour_is_left_to_it(owl, verdict, said, tmp_path, monkeypatch):
     monkeypatch.setattr(night, "LEAST_S", 2 * 3600.0)
     (tmp_path / "all.yaml").write_text(TARGET + owl)

@@ -126,7 +126,7 @@ def test_install_every_layer_turns_the_gpus_off_undisturbed(fixture, tmp_path):
 
 
 @pytest.mark.parametrize(("fixture", "layer"), [_told_elsewhere(*cells) for cells in STAGING])
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8)
 def test_staging_holds_by_policy(fixture, layer, tmp_path):
     wanted = STAGING[fixture, layer]
     planned = [

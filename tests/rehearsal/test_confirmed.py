@@ -175,6 +175,7 @@ def test_a_timer_beside_manifests(path, tmp_path, where):
     assert claimed is (str(drill.verdict) == "survived"), (drill.verdict, drill.cause)
 
 
+@pytest.mark.weekly
 def test_an_operator(path, tmp_path):
     path.does("true")
     pod = path._cron_job()["spec"]["jobTemplate"]["spec"]["template"]["spec"]
