@@ -98,7 +98,7 @@ def command(**options: Any) -> None:
       killcheck explore killcheck.yaml --under rolebinding-gone --exec host
 
     Exit code 0: everything was tried and nothing exposes; 1: something does; 3: not everything could be tried. With
-    --shard, everything of that part.
+    --shard, of that part; what waits for other parts was not.
     """
     from killcheck.clock import wall_seconds
     from killcheck.run import explore as searching
@@ -132,7 +132,7 @@ def command(**options: Any) -> None:
             part=part,
         )
     found = _confirmed(session, found, options)
-    code = _code(found)
+    code = _code(found, options["max_faults"])
     named_again = "".join(f" {shlex.quote(word)}" for word in _named(session))
     if options["as_json"]:
         verdict = {0: "proven", 1: "exposed", 3: "inconclusive"}[code]
@@ -214,11 +214,16 @@ def _confirmed(session: Session, found: Explored, options: dict[str, Any]) -> Ex
     return searching.confirm(found, result.drills)
 
 
-def _code(found: Explored) -> int:
-    """What a real drill refuted does not count as exposed; it shows that the model is wrong, so nothing is proven."""
+def _code(found: Explored, most: int) -> int:
+    """What a real drill refuted does not count as exposed; it shows that the model is wrong, so nothing is proven.
+
+    Sets of fewer than ``most`` faults that are other parts' keep the larger ones of this part waiting.
+    """
     if any(one.confirmed is not False for one in found.minimal):
         return 1
-    return 3 if found.minimal or found.inconclusive or any(found.left.values()) or found.unmodelled else 0
+    waits = any(count and size < most for size, count in found.elsewhere.items())
+    left = waits or any(found.left.values())
+    return 3 if found.minimal or found.inconclusive or left or found.unmodelled else 0
 
 
 def _tell(found: Explored, named: str, *, modelled: bool) -> None:

@@ -137,13 +137,16 @@ class Judged(Watched):
         )
 
     def _note_other_nights(self) -> None:
-        """That nights go by in which neither it fires, nor another layer of its targets."""
+        """That nights go by in which it does not fire, where no other layer of its targets ever does.
+
+        Another that fires may fire in just those nights: lint takes the schedules of all together.
+        """
         forecast = self._layer_run.forecast()
         others = [run.forecast() for run in self._bystanders.runs.values()]
-        if forecast is None or forecast.nightly or any(one is None or one.nightly for one in others):
+        if forecast is None or forecast.nightly or any(one is None or not one.never for one in others):
             return
         gap_h = (forecast.longest_gap_s or 0.0) / 3600.0
-        usd = f", ${self._usd_per_hour * gap_h:,.0f} at most" if self._usd_per_hour else ""
+        usd = f", ${self._usd_per_hour * gap_h:,.0f} at this drill's rate" if self._usd_per_hour else ""
         self._note(
             f"up to {gap_h:.0f} h pass between two firings: what is turned on after one bills until the next{usd}"
         )

@@ -18,7 +18,7 @@ from killcheck.run.session import Session, SessionError
 from killcheck.run.subjects import of_session
 from killcheck.safety.keys import VARIABLE, KeyProblem, known_keys
 from killcheck.safety.seals import Purpose, Whose, seal, whose
-from killcheck.text.files import opened, put
+from killcheck.text.files import lines_of, opened, put
 from killcheck.text.jsontext import from_text
 from killcheck.version import __version__
 
@@ -88,9 +88,8 @@ def kept_elsewhere(places: Iterable[Path], session: Session) -> dict[Scenario, F
 
 def _trees(folder: Path, head: dict[str, Any]) -> Iterator[Path]:
     for file in filter(Path.is_file, sorted(folder.rglob("*.jsonl"))):
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            if _bare(next(lines, "")) == head:
-                yield file
+        if _bare(next(lines_of(file), "")) == head:
+            yield file
 
 
 def _read(path: Path, head: dict[str, Any]) -> list[Found]:

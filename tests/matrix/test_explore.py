@@ -120,6 +120,14 @@ def test_nothing_found_is_proven_only_where_everything_was_tried():
     assert "not tried: api-brownout" in told
 
 
+@pytest.mark.parametrize(("most", "code"), [("2", 0), ("3", 3)])
+def test_a_part_is_proven_only_where_nothing_of_it_waits_for_others(tmp_path, most, code):
+    argv = [word for name in ("podsecurity", "registry-unreachable", "laptop-killed") for word in ("--under", name)]
+    part = ("--shard", "1/2", "--tree", str(tmp_path / "one.jsonl"), "--max-faults", most)
+    told = explore("--example", "dead-man", "--layer", "nightly-off", *argv, *part, code=code).stdout
+    assert "larger sets wait until they are known" in told
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
