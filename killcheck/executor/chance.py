@@ -94,11 +94,14 @@ class _Followed:
         own = [re.escape(name) for name, value in told.items() if "$$" in value]
         self._toss = re.compile("|".join([CHANCE, _NAMES, *(rf"\b{name}\b" for name in own)]))
         self._lines = lines
-        self._most = {name: float(value) for name, value in told.items() if re.fullmatch(r"\d{1,9}", value)}
-        for found in _CONSTANT.finditer(text):  # what is set twice may be the more of them
-            self._most[found[1]] = max(float(found[2]), self._most.get(found[1], 0.0))
-        for found in _COUNTED.finditer(text):
-            self._most[found[1]] = max(float(found[2] or found[3]), self._most.get(found[1], 0.0))
+        self._told = told
+        #: Variable -> the numbers that it is somewhere set to.
+        self._set: dict[str, list[float]] = {}
+        numbers = {name: value for name, value in told.items() if re.fullmatch(r"\d{1,9}", value)}
+        constants = [found.groups() for found in _CONSTANT.finditer(text)]
+        counted = [(found[1], found[2] or found[3]) for found in _COUNTED.finditer(text)]
+        for name, number in (*numbers.items(), *constants, *counted):
+            self._set.setdefault(name, []).append(float(number))
         #: Variable -> (the line that tossed it, what it is made of).
         self._drawn: dict[str, tuple[str, str]] = {}
         for _ in range(_MOST_STEPS):
@@ -160,7 +163,10 @@ class _Followed:
         if found is None:
             return None
         tree = _parsed(found[1] or found[3])
-        seconds = None if tree is None else self._varies(tree, 0)
+        try:
+            seconds = None if tree is None else self._varies(tree, 0)
+        except (OverflowError, RecursionError):  # numbers and nesting are a stranger's
+            return None
         return None if seconds is None else seconds * _UNITS[(found[2] or "s") if found[1] else "s"]
 
     def _varies(self, tree: ast.expr, depth: int) -> float | None:
@@ -183,23 +189,37 @@ class _Followed:
     def _most_of(self, tree: ast.expr, depth: int) -> float | None:
         """The most that an expression is; None: that is not understood."""
         if isinstance(tree, ast.Constant):
-            return float(tree.value) if isinstance(tree.value, int | float) else self._most.get(str(tree.value))
+            return float(tree.value) if isinstance(tree.value, int | float) else self._highest(str(tree.value))
         if isinstance(tree, ast.Name):
             if tree.id in self._drawn and depth < _MOST_STEPS:
                 made = _parsed(self._drawn[tree.id][1])
                 return None if made is None else self._most_of(made, depth + 1)
-            return _AT_MOST.get(tree.id, self._most.get(tree.id))
+            return _AT_MOST.get(tree.id, self._highest(tree.id))
         if isinstance(tree, ast.Subscript):  # os.environ["MAX"]
             return self._most_of(tree.slice, depth)
         if isinstance(tree, ast.Call):
             return self._of_call(tree, depth)
         if not isinstance(tree, ast.BinOp):
             return None
-        left, right = self._most_of(tree.left, depth), self._most_of(tree.right, depth)
+        left = self._most_of(tree.left, depth)
+        if isinstance(tree.op, ast.Div | ast.FloorDiv):
+            least = self._least_of(tree.right)
+            return left / least if left is not None and least else None
+        right = self._most_of(tree.right, depth)
         if isinstance(tree.op, ast.Mod) and right is not None:
             return right if left is None else min(left, right)
         does = _OPERATORS.get(type(tree.op))
         return None if left is None or right is None or does is None else does(left, right)
+
+    def _highest(self, name: str) -> float | None:
+        """The highest that a variable is set to; None: nobody says a number."""
+        return max(self._set.get(name, ()), default=None)
+
+    def _least_of(self, divisor: ast.expr) -> float | None:
+        """The least that a plain divisor is; None: it is tossed or made, and may be next to nothing."""
+        if isinstance(divisor, ast.Constant) and isinstance(divisor.value, int | float):
+            return float(divisor.value)
+        return min(self._set.get(divisor.id, ()), default=None) if isinstance(divisor, ast.Name) else None
 
     def _of_call(self, call: ast.Call, depth: int) -> float | None:
         name = _called(call)
@@ -209,7 +229,8 @@ class _Followed:
             return None
         parts = [self._most_of(one, depth) for one in call.args]
         known = [one for one in parts if one is not None]
-        return max(known) if known and (len(known) == len(parts) or name == "get") else None
+        default = name in _LOOKUPS and not (isinstance(call.args[0], ast.Constant) and call.args[0].value in self._told)
+        return max(known) if known and (len(known) == len(parts) or default) else None
 
 
 def _called(call: ast.Call) -> str:
@@ -231,9 +252,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: lambda left, _: left,  # what is taken off may be nothing
     ast.Mult: operator.mul,
-    ast.Div: lambda left, right: left / max(right, 1.0),
-    ast.FloorDiv: lambda left, right: left / max(right, 1.0),
-    ast.Pow: lambda left, right: left ** min(right, 60.0),
+    ast.Pow: operator.pow,
 }
 #: What a shell's words are as an expression of Python's.
 _SHELL = (
@@ -247,7 +266,9 @@ _SHELL = (
 #: The highest of each, and the functions whose highest is that of what they are given.
 _AT_MOST = {"RANDOM": 32767.0, "SRANDOM": 4294967295.0}
 _RANDOM = frozenset({"random", "uniform", "randint", "randrange", "triangular"})
-_PLAIN = frozenset({"int", "float", "round", "max", "abs", "get", "getenv"})
+_PLAIN = frozenset({"int", "float", "round", "max", "get", "getenv"})
+#: ...of which these fall back to a number where a variable is not set.
+_LOOKUPS = frozenset({"get", "getenv"})
 #: What a command sleeps for (1), in which unit (2); or what is given to a function (3).
 _SLEPT = lazy_re.compile(
     r"\bsleep\s+[\"']?(\$\(\(.*\)\)|\$\([^()]*\)|\$\{\w+:[\d:-]+\}|\$\{?\w+\}?|\$\$)([smhd])?[\"']?(?=[\s;&|)]|$)|\bsleep\((.*)\)"

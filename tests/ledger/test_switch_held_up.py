@@ -175,6 +175,13 @@ GENERATION = "kubectl get deploy x -o jsonpath='{.metadata.generation}'"
         ("n=$((RANDOM % 60)); echo $n\nsleep $n", ""),
         ("sleep $((RANDOM / 10))", "left to chance"),
         ("sleep $((RANDOM / 1000))", ""),
+        ("sleep $((RANDOM / (RANDOM % 900 + 1)))", "left to chance"),  # what it is divided by may be 1
+        ("D=1000\nsleep $((RANDOM / D))", ""),
+        ("D=1000\nD=1\nsleep $((RANDOM / D))", "left to chance"),
+        ("import random\ntime.sleep(random.random() / 0.001)", "left to chance"),
+        ("sleep $((SRANDOM ** 99))", "left to chance"),
+        (f"sleep $((RANDOM % 1{'0' * 400}))", "left to chance"),
+        (f"sleep $(({'1*' * 1500}RANDOM))", "left to chance"),
         ("sleep $((RANDOM % 30 * 60))", "left to chance"),
         ("sleep $((RANDOM % 30))m", "left to chance"),
         ("sleep ${RANDOM:0:4}", "left to chance"),
