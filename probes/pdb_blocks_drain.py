@@ -10,6 +10,7 @@ from killcheck.probes.world import World, namespace_or_default, selected
 from killcheck.kube.objects import Obj, dig, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate
 from killcheck.spec.killpath import LayerType
+from killcheck.text.numbers import whole
 
 __all__ = ["PdbBlocksDrain"]
 
@@ -67,8 +68,7 @@ class PdbBlocksDrain(Probe):
 
 def _minimum(budget: Obj) -> int:
     """minAvailable as a number of pods; a share of them always leaves one that may go, unless it is all."""
-    said = str(dig(budget, "spec", "minAvailable", default=0))
-    return int(said) if said.isdigit() else 0
+    return whole(dig(budget, "spec", "minAvailable")) or 0
 
 
 def _always(budget: Obj) -> bool:

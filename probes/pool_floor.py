@@ -9,6 +9,7 @@ from killcheck.probes.world import World
 
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.text import lazy_re
+from killcheck.text.numbers import whole
 from killcheck.text.yamlfile import Path
 
 __all__ = ["PoolFloor"]
@@ -50,10 +51,10 @@ class PoolFloor(Probe):
 
     def _group(self, world: World, group: Obj, allowed: dict[str, int]) -> Iterable[Finding]:
         for path in _MINIMA[str(group.get("kind"))]:
-            minimum = dig(group, *path)
-            if minimum is None or not str(minimum).isdigit() or not _has_gpus(group):
+            minimum = whole(dig(group, *path))
+            if minimum is None or not _has_gpus(group):
                 continue
-            if int(minimum) > allowed.get(name_of(group), 0):
+            if minimum > allowed.get(name_of(group), 0):
                 yield self.finding(world, group, path, f"never goes below {minimum} node(s): they bill all night")
 
 

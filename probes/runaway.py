@@ -12,6 +12,7 @@ from killcheck.probes.world import World
 from killcheck.kube.gpus import claims_of, spec_devices
 from killcheck.kube.objects import Obj, dig, namespace_of
 from killcheck.kube.workloads import templates
+from killcheck.text.numbers import whole
 
 __all__ = ["Runaway"]
 
@@ -66,5 +67,5 @@ class Runaway(Probe):
 
 def _limit(pool: Obj) -> float:
     said = dig(pool, "spec", "limits", default={})
-    gpus = [float(value) for name, value in said.items() if "gpu" in name and str(value).isdigit()]
-    return gpus[0] if gpus else math.inf
+    gpus = [number for name, value in said.items() if "gpu" in name and (number := whole(value)) is not None]
+    return float(gpus[0]) if gpus else math.inf

@@ -18,6 +18,7 @@ from killcheck.kube.objects import Obj, dig, name_of, namespace_of, uid_of
 from killcheck.kube.workloads import devices_of
 from killcheck.layers.base import LayerError, LayerRun, Observations, Stage
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.text.numbers import whole
 from killcheck.text.values import replace
 from killcheck.witnesses.panel import Unproven
 
@@ -179,8 +180,7 @@ def author(stage: Stage, version: int) -> str | None:
 
 
 def _version(obj: Obj) -> int:
-    version = str(obj["metadata"].get("resourceVersion", ""))
-    return int(version) if version.isdigit() else 0
+    return whole(obj["metadata"].get("resourceVersion")) or 0
 
 
 def _is_leaving(obj: Obj) -> bool:

@@ -40,6 +40,7 @@ from killcheck.kube.workloads import templates
 from killcheck.layers.base import LayerRun, Stage, writer_of
 from killcheck.layers.rivals import lighter
 from killcheck.spec.killpath import Ref, Target
+from killcheck.text.numbers import whole
 from killcheck.text.values import replace
 from killcheck.watch import starts
 from killcheck.watch.starts import Start
@@ -439,8 +440,8 @@ class Night:
 
     def _author(self, obj: Obj) -> str | None:
         """Whose pod made an object what the scene saw last; None: unknown."""
-        version = str(obj["metadata"].get("resourceVersion", ""))
-        return author(self.stage, int(version)) if version.isdigit() else None
+        version = whole(obj["metadata"].get("resourceVersion"))
+        return None if version is None else author(self.stage, version)
 
     def _let_go_by(self, owner: Start, now: datetime) -> Start | None:
         """The start whose Job wrote to an object - a controller's own, a target - shortly before; None: none did."""

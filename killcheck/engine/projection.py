@@ -17,6 +17,7 @@ from typing import Any
 from killcheck.kube.objects import Obj, dig
 from killcheck.kube.resources import Resource
 from killcheck.text import lazy_re
+from killcheck.text.numbers import whole
 
 __all__ = [
     "CONSENT",
@@ -107,7 +108,8 @@ def _labelled(inspect: Obj) -> int:
     value = (dig(inspect, "Config", "Labels", default={}) or {}).get(GPUS)
     if value is None:
         return 0
-    return int(value) if str(value).isdigit() else 1
+    number = whole(value)
+    return 1 if number is None else number
 
 
 def _requested(inspect: Obj) -> int:

@@ -20,6 +20,7 @@ from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube import resources
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import devices_of
+from killcheck.text.numbers import whole
 from killcheck.text.values import replace
 
 __all__ = ["CommandLine", "Kubectl", "command_line", "knows", "read"]
@@ -369,7 +370,7 @@ class _Reader:
     def read_scale(self) -> Iterator[ApiCall]:
         """``scale``: with a precondition it reads and replaces the scale, else it patches it."""
         text = self.command.flag("replicas")
-        replicas = int(text) if text.isdigit() else None
+        replicas = whole(text)
         guarded = self.command.flag("current-replicas") or self.command.flag("resource-version")
         for resource, name in self.objects():
             yield self.reading(resource, name)

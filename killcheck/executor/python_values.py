@@ -10,9 +10,9 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from posixpath import join, normpath
-from typing import cast
 
 from killcheck.executor.shell_script import UNKNOWN
+from killcheck.text.numbers import whole
 
 __all__ = ["Scope", "Value", "dotted"]
 
@@ -156,9 +156,9 @@ class Scope:
             return UNKNOWN
         if isinstance(node.slice, ast.Slice):
             start = node.slice.lower.value if isinstance(node.slice.lower, ast.Constant) else 0
-            return found[int(cast(int, start)) :]
-        index = self.text(node.slice)
-        return found[int(index)] if index.isdigit() and int(index) < len(found) else UNKNOWN
+            return found[start:] if isinstance(start, int) else UNKNOWN
+        index = whole(self.text(node.slice))
+        return found[index] if index is not None and index < len(found) else UNKNOWN
 
     def _called(self, node: ast.Call) -> Value:
         name = dotted(node.func)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from killcheck.executor.shell_tree import Case, For, If, List, Loop, Node, Pipe, Simple, Sub, parse_tree
 from killcheck.executor.shell_words import ShellSyntaxError, Word, lex
 from killcheck.text import lazy_re
+from killcheck.text.numbers import whole
 from killcheck.text.values import replace
 
 __all__ = ["Refused", "ends_as_success", "ends_in_failure", "least_wait"]
@@ -353,12 +354,12 @@ class _Walk:
     def _stepped(self, inside: str, state: _State) -> tuple[_State, int] | None:
         """``((count++))`` of a count that is known."""
         match = _STEP.fullmatch(inside)
-        before = state.values.get(match[1], "") if match else ""
-        if match is None or not before.isdigit():
+        before = whole(state.values.get(match[1], "")) if match else None
+        step = whole(match[4] or 1) if match else None
+        if match is None or before is None or step is None:
             return None
-        by = int(match[4] or 1) * (-1 if "-" in (match[2] or match[3]) else 1)
-        after = int(before) + by
-        return state.having(match[1], str(after)), int(not (int(before) if match[2] else after))
+        after = before + step * (-1 if "-" in (match[2] or match[3]) else 1)
+        return state.having(match[1], str(after)), int(not (before if match[2] else after))
 
     def _goes(self, name: str, words: Sequence[Word], state: _State, here: _Where) -> bool:
         if name in ("break", "continue"):
@@ -435,10 +436,11 @@ def _sum(text: str, state: _State) -> str:
     before = state.values.get(match[1], match[1]) if match else ""
     if before == _TOLD:
         return _TOLD
-    if match is None or not before.isdigit():
+    number = whole(before)
+    by = whole(match[3] or (1 if match[4] else 0)) if match else None
+    if match is None or number is None or by is None:
         return _UNKNOWN
-    by = int(match[3] or (1 if match[4] else 0))
-    return str(int(before) + (-by if "-" in (match[2] or "") else by))
+    return str(number + (-by if "-" in (match[2] or "") else by))
 
 
 def _options(state: _State, words: Sequence[str]) -> _State:
@@ -473,9 +475,9 @@ def _compared(text: str, names: str, state: _State) -> bool | None:
         return None
     if match[2] in ("=", "==", "!="):
         return (left == right) is (match[2] != "!=")
-    if not (left.isdigit() and right.isdigit()):
+    one, other = whole(left), whole(right)
+    if one is None or other is None:
         return None
-    one, other = int(left), int(right)
     return {
         "-eq": one == other,
         "-ne": one != other,

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from killcheck.fence import attributes
 from killcheck.instances.launchable import Launchable
+from killcheck.text.numbers import whole
 
 __all__ = ["Chosen", "Templates", "named"]
 
@@ -109,7 +110,7 @@ class Templates:
     def _newest(self, key: str) -> str:
         if self._latest.get(key):
             return self._latest[key]
-        numbers = [number for number in self._versions.get(key, {}) if number.isdigit()]
+        numbers = [number for number in self._versions.get(key, {}) if whole(number) is not None]
         return max(numbers, key=int, default="")
 
     def _data(self, data: Mapping[str, Any], key: str) -> Chosen:

@@ -18,6 +18,7 @@ from typing import Any
 
 from killcheck.kube.objects import Obj, annotations_of, dig, items, mappings, name_of, namespace_of
 from killcheck.text import lazy_re
+from killcheck.text.numbers import whole
 
 __all__ = ["STANDS_FOR", "as_cron_job", "is_cron_workflow", "stood_for", "template_of"]
 
@@ -297,5 +298,4 @@ def _before(task: Obj) -> set[str]:
 
 
 def _limit(node: Obj) -> int:
-    said = str(dig(node, "retryStrategy", "limit", default=0))
-    return int(said) if said.isdigit() else 0
+    return whole(dig(node, "retryStrategy", "limit")) or 0

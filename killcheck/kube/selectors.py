@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from killcheck.kube.objects import Obj, dig
 from killcheck.text import lazy_re
+from killcheck.text.numbers import whole
 
 __all__ = [
     "EVERYTHING",
@@ -401,11 +402,12 @@ def labels_selected(spec: Obj) -> dict[str, str]:
     )
     for one in (terms[0].get("matchExpressions") or ()) if terms else ():
         values = [str(value) for value in one.get("values") or ()]
+        numbers = [number for number in map(whole, values) if number is not None]
         wanted = {
             "In": values[:1],
             "Exists": ["true"],
-            "Gt": [str(int(v) + 1) for v in values if v.isdigit()],
-            "Lt": [str(int(v) - 1) for v in values if v.isdigit()],
+            "Gt": [str(number + 1) for number in numbers],
+            "Lt": [str(number - 1) for number in numbers],
         }.get(str(one.get("operator")), [])
         found |= {str(one.get("key")): value for value in wanted if one.get("key") not in found}
     return found

@@ -18,6 +18,7 @@ from killcheck.kube import terraform_resources
 from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.text import lazy_re
 from killcheck.text.jsontext import from_text
+from killcheck.text.numbers import whole
 
 __all__ = ["JSON", "SUFFIXES", "costing", "floors", "launching", "launching_json", "objects"]
 
@@ -132,7 +133,7 @@ def objects(text: str) -> Iterator[str]:
 def _alone(block: str) -> int:
     """How many machines a resource is that is no group: one, unless it says another number; none by a variable."""
     said = _NUMBER.findall(_ADDED.sub(" ", block))
-    return max((int(one) for one in said if one.isdigit()), default=0) if said else 1
+    return max((whole(one) or 0 for one in said), default=0) if said else 1
 
 
 def costing(text: str) -> Iterator[str]:
@@ -265,5 +266,5 @@ def _least(block: str) -> int | None:
     """How many machines a block always keeps, by its own word; None: it says nothing of that, or by a variable."""
     least = _LEAST.findall(block)
     if least:
-        return max((int(one) for one in least if one.isdigit()), default=None)
+        return max((one for one in map(whole, least) if one is not None), default=None)
     return max((int(one) for one in _FIXED.findall(block)), default=None)

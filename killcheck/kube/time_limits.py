@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from killcheck.kube.objects import Obj, dig, labels_of
+from killcheck.text.numbers import whole
 
 __all__ = ["MOST", "limit_of"]
 
@@ -16,5 +17,5 @@ def limit_of(obj: Obj) -> float | None:
     if obj.get("kind") != "Job":
         return None
     most = labels_of(obj).get(MOST, "") if labels_of(obj).get(_QUEUE) else ""
-    given = [dig(obj, "spec", "activeDeadlineSeconds"), int(most) if most.isdecimal() else None]
+    given = [dig(obj, "spec", "activeDeadlineSeconds"), whole(most)]
     return min((float(one) for one in given if isinstance(one, int) and one > 0), default=None)

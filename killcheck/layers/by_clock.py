@@ -22,6 +22,7 @@ from killcheck.layers.base import Explanation, LayerError, Stage, writer_of
 from killcheck.layers.idle_workload import IdleWorkload, running_since
 from killcheck.spec.killpath import Layer, LayerType
 from killcheck.spec.phases import DAY_S
+from killcheck.text.numbers import whole
 
 __all__ = ["ByClock"]
 
@@ -149,8 +150,8 @@ class ByClock(IdleWorkload):
 
     def _is_of_our_pods(self, obj: Obj) -> bool:
         """Whether one of its pods made the last write of an object, as its token tells."""
-        version = str(dig(obj, "metadata", "resourceVersion", default=""))
-        author = self.stage.cluster.author(int(version)) if version.isdigit() else None
+        version = whole(dig(obj, "metadata", "resourceVersion"))
+        author = None if version is None else self.stage.cluster.author(version)
         return author in {f"Pod/{namespace_of(pod)}/{name_of(pod)}" for pod in self._pods.values()}
 
     def _is_ours(self, obj: Obj) -> bool:

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from killcheck.text import lazy_re
+from killcheck.text.numbers import whole
 
 __all__ = ["bare", "heeded", "limit_s", "passed_over", "span_s"]
 
@@ -41,7 +42,7 @@ def passed_over(line: str) -> bool:
 def heeded(argv: Sequence[str], line: str, unit: _Lines) -> str:
     """A program as a line of shell that ends as its unit takes it to end; one that is not there is told."""
     allowed = [value for _, key, value in unit if key == "SuccessExitStatus" for value in value.split()]
-    codes = [code for code in allowed if code.isdigit() and 0 < int(code) < _NOT_THERE]
+    codes = [code for code in allowed if 0 < (whole(code) or 0) < _NOT_THERE]
     text = shlex.join(argv)
     if passed_over(line):
         return f"{text} || {{ code=$?; [ $code -lt {_NOT_THERE} ] || exit $code; }}"

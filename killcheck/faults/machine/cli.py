@@ -22,6 +22,7 @@ from killcheck.faults.machine.machine_fault import MachineFault
 from killcheck.faults.machine.words import said_by
 from killcheck.layers.base import LayerRun, Stage
 from killcheck.spec.killpath import KillPath, Layer
+from killcheck.text.numbers import whole
 
 __all__ = [
     "CliDenied",
@@ -99,7 +100,7 @@ class _Cli(MachineFault):
             return None
         begun = int(stage.timeline.start.timestamp())
         met = [call.partition(" ") for call in stage.programs.met(self._folder)]
-        since = [call for when, _, call in met if when.isdigit() and int(when) >= begun]
+        since = [call for when, _, call in met if (whole(when) or 0) >= begun]
         return f"{since[0]}: met a program that answers in its place ({len(since)} call(s))" if since else None
 
 
