@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["of_call", "of_end"]
 
-#: How interpreters say where they are: bash, dash, Python.
+#: How interpreters say where they are, and what they could not do there: bash, dash, Python.
 _SAID = (
-    lazy_re.compile(r"(?m)^(?P<file>[^\s:]+): line (?P<line>\d+): "),
-    lazy_re.compile(r"(?m)^(?P<file>[^\s:]+): (?P<line>\d+): "),
-    lazy_re.compile(r'(?m)^  File "(?P<file>[^"]+)", line (?P<line>\d+)'),
+    lazy_re.compile(r"(?m)^(?P<file>[^\s:]+): line (?P<line>\d+): (?:(?P<word>[\w./-]+): )?"),
+    lazy_re.compile(r"(?m)^(?P<file>[^\s:]+): (?P<line>\d+): (?:(?P<word>[\w./-]+): )?"),
+    lazy_re.compile(r'(?m)^  File "(?P<file>[^"]+)", line (?P<line>\d+)(?P<word>)'),
 )
 #: Options of an interpreter behind which its program comes.
 _INLINE = lazy_re.compile(r"[-+][a-z]*c[a-z]*")
@@ -42,7 +42,7 @@ def of_end(world: World, one: Executor, ending: Ending) -> At | None:
     for said in _SAID:
         for found in reversed(list(said.finditer(ending.log))):
             at = _at(world, one, ending.container, found["file"], int(found["line"]))
-            if at is not None:
+            if at is not None and (found["word"] or "") in at.text:
                 return at
     steps = [step for step in (one.seen.steps if one.seen else ()) if step.container == ending.container]
     last = _last(steps, ending.code) if steps else None
@@ -98,14 +98,17 @@ def _sources(world: World, one: Executor, path: Path, spec: Obj, file: str) -> I
     if "/" in file and not _INTERPRETERS.fullmatch(basename(file)):
         yield from _mounted(world, one, spec, file)
     else:
-        yield from _inline(one.owner, path, spec)
+        yield from _inline(one.owner, path, spec, basename(file))
 
 
-def _inline(owner: Obj, path: Path, spec: Obj) -> Iterable[tuple[Obj, Path, str]]:
+def _inline(owner: Obj, path: Path, spec: Obj, interpreter: str) -> Iterable[tuple[Obj, Path, str]]:
+    """A program on the command line; none where it is another interpreter's, whose child then spoke."""
     words = [(field, n, str(word)) for field in ("command", "args") for n, word in enumerate(spec.get(field) or ())]
-    for (_, _, flag), (field, number, text) in pairwise(words):
+    for place, ((_, _, flag), (field, number, text)) in enumerate(pairwise(words)):
         if _INLINE.fullmatch(flag):
-            yield owner, (*path, field, number), text
+            names = {basename(word) for _, _, word in words[:place]}
+            if not _INTERPRETERS.fullmatch(interpreter) or interpreter in names:
+                yield owner, (*path, field, number), text
             return
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from killcheck.embedded import TRACED
 from killcheck.kube.objects import Obj, copy, dig, name_of, namespace_of
 from killcheck.rehearsal.programs import Program
-from killcheck.rehearsal.record import Firing, Outcome, Step
+from killcheck.rehearsal.record import Ending, Firing, Outcome, Step
 from killcheck.text import lazy_re
 
 __all__ = ["Told", "is_wanted", "same", "steps", "told"]
@@ -31,7 +31,7 @@ _TOLD = lazy_re.compile(r"^\++killcheck (\S*) (\d+) (\d+) ?(.*)$")
 _COMMAND = lazy_re.compile(r"[-+][a-z]*c[a-z]*")
 _SHEBANG = lazy_re.compile(r"#![^\n]*\b(?:ba|da|a)?sh\b[^\n]*\n")
 #: Where interpreters say by themselves on which line they ended.
-_SAID = lazy_re.compile(r"(?m): (?:line )?\d+: |^  File \"(?:<string>|/[^\"]+)\", line \d+")
+_SAID = lazy_re.compile(r"(?m)(?P<file>[^\s:]*): (?:line )?\d+: |^  File \"(?:<string>|/[^\"]+)\", line \d+")
 
 
 class Told(Struct, frozen=True):
@@ -46,8 +46,17 @@ def is_wanted(program: Program, firing: Firing) -> bool:
     if program.goes_on or firing.outcome is not Outcome.ENDED:
         return False
     failed = firing.failed
-    silent = failed is not None and not _SAID.search(failed.log)
+    silent = failed is not None and not _says(program, failed)
     return silent or any(True for _ in firing.refused) or (bool(firing.writes) and not firing.off)
+
+
+def _says(program: Program, ending: Ending) -> bool:
+    """Whether its own interpreter said on which line a container ended: what a child of another kind says is no line
+    of the container's program."""
+    containers = [one for one in _containers(program.pod_spec) if one.get("name") == ending.container]
+    words = {basename(str(word)) for one in containers for key in ("command", "args") for word in one.get(key) or ()}
+    named = [basename(found["file"] or "") for found in _SAID.finditer(ending.log)]
+    return any(name not in _SHELLS or name in words for name in named)
 
 
 def told(objects: Sequence[Obj], program: Program) -> Told | None:

@@ -90,6 +90,12 @@ BROKEN = {
         "fails-when-fired",
         "(line 4 of /opt/files/off.py: sys.exit(3))",
     ),
+    "a child of another interpreter": (
+        "python3 /opt/files/off.py",
+        {"files": {"off.py": "import os, sys\n\nwrong = os.system('cd /nowhere')\nsys.exit(wrong >> 8)\n"}},
+        "fails-when-fired",
+        "(line 4 of /opt/files/off.py: sys.exit(wrong >> 8))",
+    ),
     "no such flag": ("set -e\nkubectl -n gpu-lab scale deploy asr --replica=0", {}, "fails-when-fired", "unknown flag"),
     "another exit": (f"set -eu\necho $NOT_SET\n{OFF}", {}, "fails-when-fired", "NOT_SET"),
     "waits": ("until false; do sleep 60; done\n", {}, "never-ends", "nothing had gone off"),
