@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from killcheck.probes.world import Executor, World
 
 from killcheck.kube import gpus
-from killcheck.kube.objects import Obj, dig, labels_of, mappings, ref_of
+from killcheck.kube.objects import Obj, dig, labels_of, ref_of
+from killcheck.kube.selectors import node_terms
 from killcheck.kube.workloads import templates
 
 __all__ = ["ARCH", "arches_of_nodes", "kept_by", "pull_secrets"]
@@ -43,8 +44,7 @@ def arches_of_nodes(world: World, one: Executor) -> set[str]:
     selector: Mapping[str, str] = one.spec.get("nodeSelector") or {}
     if selector.get(ARCH):
         return {selector[ARCH]}
-    required = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-    chosen = [set(_chosen(term)) for term in mappings(dig(one.spec, *required))]
+    chosen = [set(_chosen(term)) for term in node_terms(one.spec)]
     if chosen and all(chosen):  # any term will do: one that names none leaves it to the nodes
         return set().union(*chosen)
     nodes = [n for n in world.of("Node") if not gpus.node_devices(n) and selector.items() <= labels_of(n).items()]

@@ -210,32 +210,15 @@ def _headline(session: Session, options: dict[str, Any]) -> None:
 
 def _live_world(kill_path: KillPath | None, options: dict[str, Any]) -> tuple[World, tuple[str, ...]]:
     """The probes' world, of a cluster that is read."""
-    from killcheck.clock import WallLoop, wall_now
+    from killcheck.clock import WallLoop
     from killcheck.kube.config import connect
-    from killcheck.kube.listing import read
-    from killcheck.lint import asking
     from killcheck.probes import live
-    from killcheck.run import rehearsing
+    from killcheck.run.reading import world_of_cluster
 
     kube = connect(options["on"], kubeconfig=options["kubeconfig"], loop=WallLoop())
-    listed = read(kube, _kinds(kill_path))
-    version = _version(kube)
-    run = options["exec_mode"] == "host"
-    world, notes = asking.world_of(
-        listed.objects,
-        wall_now(),
-        kill_path=kill_path,
-        live=True,
-        unread=listed.unread,
-        listed=listed.kinds,
-        rehearsed=rehearsing.rehearsed(listed.objects, wall_now(), live=True, kubernetes_version=version)
-        if run
-        else {},
-        kubernetes_version=version,
-    )
+    world, notes = world_of_cluster(kube, kill_path, version=_version(kube), fire=options["exec_mode"] == "host")
     world.answers = live.ask(kube, world, dry_run=options["dry_run"], pull_secrets=options["pull_check"])
-    stood_in = rehearsing.stood_in(version) if run and version else []
-    return world, (*notes, *stood_in, *_written(kube, world.kill_path))
+    return world, (*notes, *_written(kube, world.kill_path))
 
 
 def _version(kube: Kube) -> str:
@@ -263,14 +246,6 @@ def _written(kube: Kube, kill_path: KillPath) -> list[str]:
                 continue
             found.append(told(f"{target.kind}/{target.namespace}/{target.object}", obj))
     return [one for one in found if one]
-
-
-def _kinds(kill_path: KillPath | None) -> list[tuple[str, str]]:
-    """The (apiVersion, kind) of everything that a spec names."""
-    if kill_path is None:
-        return []
-    refs = [target.ref for target in kill_path.targets] + [layer.ref for layer in kill_path.layers]
-    return [(ref.api_version, ref.kind) for ref in refs if ref]
 
 
 def _probes(options: dict[str, Any], world: World) -> tuple[Probe, ...]:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from killcheck.executor.api_calls import ApiCall
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of
 from killcheck.kube.plurals import plural_of
+from killcheck.kube.selectors import node_terms
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
 
@@ -152,8 +153,7 @@ def _fits(spec: Obj, machines: Labels) -> bool:
     selected = dig(spec, "nodeSelector", default={})
     if any(key in machines and machines[key] != str(value) for key, value in selected.items()):
         return False
-    path = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-    terms: Sequence[Obj] = dig(spec, *path, default=[])
+    terms = node_terms(spec)
     return not terms or any(all(_holds(one, machines) for one in _expressions(term)) for term in terms)
 
 

@@ -12,6 +12,7 @@ from killcheck.kube import gpus, provider_pools
 from killcheck.kube import resources as r
 from killcheck.kube.custom_holders import is_capacity, mention
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
+from killcheck.kube.selectors import node_terms
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import NodePool
 from killcheck.text import lazy_re
@@ -105,15 +106,7 @@ def _selected(targets: Sequence[Obj], key: str) -> Iterator[str]:
             value = dig(template.spec, "nodeSelector", key)
             if value:
                 yield str(value)
-            terms = dig(
-                template.spec,
-                "affinity",
-                "nodeAffinity",
-                "requiredDuringSchedulingIgnoredDuringExecution",
-                "nodeSelectorTerms",
-                default=[],
-            )
-            for term in terms:
+            for term in node_terms(template.spec):
                 for expression in term.get("matchExpressions") or ():
                     if expression.get("key") == key and expression.get("operator") == "In":
                         yield from expression.get("values") or ()

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 
 from killcheck.kube.objects import Obj, controller_of, dig, namespace_of
+from killcheck.kube.selectors import node_terms
 from killcheck.text import lazy_re
 
 __all__ = [
@@ -372,15 +373,7 @@ def _wants_gpu_node(spec: Obj) -> str | None:
     for key, value in (spec.get("nodeSelector") or {}).items():
         if _GPU_LABEL.search(f"{key}={value}"):
             return f"nodeSelector {key}={value}"
-    terms = dig(
-        spec,
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-        default=[],
-    )
-    for expression in (e for term in terms for e in term.get("matchExpressions") or ()):
+    for expression in (e for term in node_terms(spec) for e in term.get("matchExpressions") or ()):
         said = f"{expression.get('key')}={','.join(map(str, expression.get('values') or ()))}"
         if expression.get("operator") in ("In", "Exists", "Gt") and _GPU_LABEL.search(said):
             return f"node affinity {said}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from killcheck.kube.objects import Obj, dig
+from killcheck.kube.objects import Obj, dig, mappings
 from killcheck.text import lazy_re
 from killcheck.text.numbers import whole
 
@@ -26,6 +26,7 @@ __all__ = [
     "format_selector",
     "from_match_labels",
     "labels_selected",
+    "node_terms",
     "parse_fields",
     "parse_labels",
 ]
@@ -389,17 +390,16 @@ def _unescape(value: str) -> str:
     return "".join(out)
 
 
+def node_terms(spec: Obj) -> list[Obj]:
+    """The terms of the node affinity that a pod spec requires, of which any will do; empty: it requires none."""
+    required = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    return mappings(dig(spec, *required))
+
+
 def labels_selected(spec: Obj) -> dict[str, str]:
     """The labels that a node must have for a pod spec: its selector, the first term of its required affinity."""
     found = {key: str(value) for key, value in (spec.get("nodeSelector") or {}).items()}
-    terms = dig(
-        spec,
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-        default=[],
-    )
+    terms = node_terms(spec)
     for one in (terms[0].get("matchExpressions") or ()) if terms else ():
         values = [str(value) for value in one.get("values") or ()]
         numbers = [number for number in map(whole, values) if number is not None]

@@ -7,12 +7,11 @@ one line, and opens nothing: somebody may always start what he may start.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 
 from killcheck.entries import Entry, Status
 from killcheck.kube.objects import Obj
 from killcheck.kube.permissions import Permissions
-from killcheck.ledger import identities
+from killcheck.ledger import identities, rights
 from killcheck.ledger.stakes import Stakes, home_of
 
 __all__ = ["entries"]
@@ -54,16 +53,4 @@ def _may(binding: Obj, roles: list[Obj], stakes: Stakes) -> bool:
 
     anybody = {"kind": "ServiceAccount", "name": _ANYBODY, "namespace": _ANYBODY}
     permissions = Permissions([*usual(), *roles, {**binding, "subjects": [anybody]}])
-    return any(
-        permissions.allows(
-            _ANYBODY,
-            _ANYBODY,
-            verb=verb,
-            group=held.group,
-            resource=held.plural,
-            subresource=subresource,
-            name=held.name,
-            namespace=held.namespace,
-        )
-        for held, subresource, verb in product(stakes.targets, ("scale", ""), ("patch", "update"))
-    )
+    return any(how for held in stakes.targets for how in rights.of_target(permissions, _ANYBODY, _ANYBODY, held))

@@ -14,11 +14,12 @@ from itertools import product
 
 from killcheck.executor import ApiCall
 from killcheck.kube.objects import annotations_of, name_of, namespace_of, ref_of
+from killcheck.kube.permissions import Permissions
 from killcheck.kube.secret_text import OWNER, TOKEN
 from killcheck.ledger import kinds
 from killcheck.ledger.stakes import Held, Stakes, group_of, home_of, plural_of
 
-__all__ = ["CUTS_OFF", "LEANT_ON", "MAKERS", "STARTS", "may_create", "may_write"]
+__all__ = ["CUTS_OFF", "LEANT_ON", "MAKERS", "STARTS", "may_create", "may_write", "of_target"]
 
 _ADMISSION = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
@@ -91,7 +92,7 @@ def _borrowed(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
 
 def _writes(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
     for held in stakes.targets:
-        yield from _of_target(stakes, account, namespace, held)
+        yield from of_target(stakes.permissions, account, namespace, held)
     for obj, home in (*((one, home_of(one)) for one in stakes.scalers), *((q, namespace_of(q)) for q in stakes.queues)):
         group, plural = group_of(obj), plural_of(str(obj.get("apiVersion")), str(obj.get("kind")))
         for verb in _WRITES:
@@ -127,10 +128,11 @@ def _of_switches(stakes: Stakes, account: str, namespace: str) -> Iterator[str]:
                     yield f"{verb} {ref}, which turns them off"
 
 
-def _of_target(stakes: Stakes, account: str, namespace: str, held: Held) -> Iterator[str]:
+def of_target(permissions: Permissions, account: str, namespace: str, held: Held) -> Iterator[str]:
+    """How an account may write a target, or its scale, in a phrase each."""
     for subresource in ("scale", ""):
         for verb in _WRITES:
-            if stakes.permissions.allows(
+            if permissions.allows(
                 account,
                 namespace,
                 verb=verb,

@@ -25,31 +25,20 @@ from killcheck.spec.killpath import KillPath
 
 if TYPE_CHECKING:
     from killcheck.engine.connection import Engine
+    from killcheck.kube.client import Kube
+    from killcheck.probes.world import World
 
-__all__ = ["catalogue_for", "executors", "fences", "findings", "preflight"]
+__all__ = ["catalogue_for", "executors", "fences", "findings", "preflight", "world_of_cluster"]
 
 
 def findings(session: Session) -> LintResult:
     """Every probe's. Raises KubeError, ManifestError, DiscoveryError."""
     kill_path = session.kill_path
     if session.real and kill_path.in_kubernetes:
-        named = [ref for ref in (*(t.ref for t in kill_path.targets), *(x.ref for x in kill_path.layers)) if ref]
         with session.cluster() as (cluster, _):
-            listed = listing.read(cluster.kube, [(ref.api_version, ref.kind) for ref in named])
-            world, notes = asking.world_of(
-                listed.objects,
-                wall_now(),
-                kill_path=kill_path,
-                live=True,
-                unread=listed.unread,
-                listed=listed.kinds,
-                rehearsed=rehearsed(listed.objects, wall_now(), live=True, kubernetes_version=cluster.kubernetes)
-                if session.exec_mode == "host"
-                else {},
-                kubernetes_version=cluster.kubernetes,
-            )
+            fire = session.exec_mode == "host"
+            world, notes = world_of_cluster(cluster.kube, kill_path, version=cluster.kubernetes, fire=fire)
             world.answers = live.ask(cluster.kube, world)
-            notes += tuple(stood_in(cluster.kubernetes)) if session.exec_mode == "host" else ()
     elif kill_path.in_kubernetes or session.manifests:
         loaded = session.load()
         seen = (
@@ -62,6 +51,31 @@ def findings(session: Session) -> LintResult:
     else:
         world, notes = asking.world_of([], wall_now(), kill_path=kill_path)
     return asking.lint(world, notes=notes)
+
+
+def world_of_cluster(
+    kube: Kube, kill_path: KillPath | None, *, version: str, fire: bool
+) -> tuple[World, tuple[str, ...]]:
+    """The probes' world of a cluster that is listed, and what is to be told of it.
+
+    ``kill_path``: None, it is still to be found. ``version``: the Kubernetes that answers; ``fire``: copies of what
+    could turn something off are fired here. Raises KubeError.
+    """
+    named = [] if kill_path is None else [(x.ref for x in kill_path.targets), (x.ref for x in kill_path.layers)]
+    refs = [ref for several in named for ref in several if ref]
+    listed = listing.read(kube, [(ref.api_version, ref.kind) for ref in refs])
+    seen = rehearsed(listed.objects, wall_now(), live=True, kubernetes_version=version) if fire else {}
+    world, notes = asking.world_of(
+        listed.objects,
+        wall_now(),
+        kill_path=kill_path,
+        live=True,
+        unread=listed.unread,
+        listed=listed.kinds,
+        rehearsed=seen,
+        kubernetes_version=version,
+    )
+    return world, (*notes, *(stood_in(version) if fire and version else ()))
 
 
 def fences(session: Session) -> FenceReport:

@@ -11,6 +11,7 @@ from killcheck.embedded.models.karpenter import names as n
 from killcheck.instances.amounts import amounts, total
 from killcheck.instances.requirements import Requirements
 from killcheck.kube.objects import Obj, annotations_of, condition, dig, owners, parse_time
+from killcheck.kube.selectors import node_terms
 from killcheck.text.durations import parse_duration
 
 __all__ = [
@@ -72,9 +73,7 @@ def alternatives(spec: Obj) -> Iterator[Requirements]:
     Raises RequirementError.
     """
     selector = spec.get("nodeSelector") or {}
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    terms = dig(spec, "affinity", "nodeAffinity", required, "nodeSelectorTerms", default=[])
-    for term in terms or [{}]:
+    for term in node_terms(spec) or [{}]:
         yield Requirements.of(term.get("matchExpressions") or [], selector)
 
 

@@ -6,7 +6,7 @@ admission, topology, flavors' slots within one resource group tried from where t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
@@ -17,12 +17,12 @@ from killcheck.embedded.models.karpenter.pods import requests
 from killcheck.embedded.models.kueue.quota import EPSILON, FlavorResource, Quotas
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.quantities import format_quantity
+from killcheck.kube.selectors import node_terms
 
 __all__ = ["Assignment", "assign", "quantity", "reserved"]
 
 Mode = Literal["fit", "preempt", "no-fit"]
 _RANK: dict[Mode, int] = {"fit": 2, "preempt": 1, "no-fit": 0}
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodSet(Struct):
@@ -208,8 +208,7 @@ def _matches(spec: Obj, labels: Mapping[str, str]) -> bool:
     """The pod's selector and required affinity, as far as they speak of labels that the flavor has."""
     if any(key in labels and labels[key] != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
-    terms: Iterable[Obj] = dig(spec, "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms", default=[])
-    narrowed = [[e for e in term.get("matchExpressions") or () if e["key"] in labels] for term in terms]
+    narrowed = [[e for e in term.get("matchExpressions") or () if e["key"] in labels] for term in node_terms(spec)]
     if not narrowed or not all(narrowed):
         return True
     return matches_node_terms([{"matchExpressions": one} for one in narrowed], {"metadata": {"name": ""}}, labels)
