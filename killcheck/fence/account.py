@@ -173,6 +173,7 @@ class Account(Struct):
             name = str(document.get("name", ""))
             self.gke += [(name, pool) for pool in document["nodePools"]]
             self.gke_clusters.append(document)
+            self.unknown += filter(None, [otherclouds.provisioned_elsewhere(document)])
             return True
         if isinstance(dig(document, "config", "machineType"), str):
             self.gke.append(("", document))
@@ -182,6 +183,7 @@ class Account(Struct):
     def _take_aks(self, document: Mapping[str, Any]) -> bool:
         if isinstance(document.get("agentPoolProfiles"), list):
             self.aks += [(str(document.get("name", "")), pool) for pool in document["agentPoolProfiles"]]
+            self.unknown += filter(None, [otherclouds.provisioned_elsewhere(document)])
             return True
         if isinstance(document.get("vmSize"), str):
             self.aks.append(("", document))

@@ -2,93 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from msgspec import Struct
+from collections.abc import Iterable, Sequence
 
 from killcheck.cloud.iam import Access, PolicyError, launch
 from killcheck.fence.account import Account
 from killcheck.fence.pools import Pool
+from killcheck.fence.rights import grants
 from killcheck.instances.launchable import Launchable
 from killcheck.kube import resources as r
-from killcheck.kube.objects import Obj, annotations_of, dig, labels_of, name_of, namespace_of
+from killcheck.kube.objects import Obj, annotations_of, name_of, namespace_of
 from killcheck.kube.writers import writer_of
 
-__all__ = ["Grant", "claim_doors", "grants", "karpenter_role", "moved_by", "within_role"]
+__all__ = ["claim_doors", "karpenter_role", "moved_by", "within_role"]
 
-#: Verbs that put a NodeClaim, or a wider NodePool, into the cluster.
-_WIDENING = ("create", "update", "patch")
-_DOORS = {"nodeclaims": ("create",), "nodepools": _WIDENING, "nodeoverlays": _WIDENING}
 #: The annotation by which EKS gives a ServiceAccount its role.
 _ROLE = "eks.amazonaws.com/role-arn"
-
-
-class Grant(Struct, frozen=True):
-    """A subject that may use ``verb`` on ``resource``, by which binding. ``everything``: it may do anything at all."""
-
-    subject: str
-    verb: str
-    resource: str
-    binding: str
-    everything: bool = False
-
-
-def grants(objects: Sequence[Obj]) -> list[Grant]:
-    """Who may write NodeClaims, NodePools and NodeOverlays, besides Karpenter itself and Kubernetes' own (``system:``).
-
-    They are cluster-scoped: only ClusterRoleBindings count.
-    """
-    roles = {name_of(one): one for one in objects if one.get("kind") == "ClusterRole"}
-    found = []
-    for binding in objects:
-        if binding.get("kind") != "ClusterRoleBinding":
-            continue
-        role = roles.get(str(dig(binding, "roleRef", "name")))
-        for verb, resource, everything in _doors(_rules(role, roles) if role else ()):
-            for subject in _subjects(binding, builtin=name_of(binding).startswith("system:controller:")):
-                found.append(Grant(subject, verb, resource, name_of(binding), everything))
-    return list(dict.fromkeys(found))
-
-
-def _rules(role: Obj, roles: Mapping[str, Obj]) -> Iterator[Mapping[str, Any]]:
-    yield from role.get("rules") or ()
-    for selector in dig(role, "aggregationRule", "clusterRoleSelectors", default=()):
-        wanted = dig(selector, "matchLabels", default={})
-        for other in roles.values():
-            if wanted and all(labels_of(other).get(key) == value for key, value in wanted.items()):
-                yield from other.get("rules") or ()
-
-
-def _doors(rules: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, bool]]:
-    for rule in rules:
-        groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
-        verbs = rule.get("verbs") or ()
-        if not {"*", "karpenter.sh"} & set(groups):
-            continue
-        # Names keep nobody from widening what they name; a create has none when it is asked about, so none is granted.
-        named = bool(rule.get("resourceNames"))
-        everything = not named and "*" in groups and "*" in resources and "*" in verbs
-        for resource, opening in _DOORS.items():
-            if {"*", resource} & set(resources):
-                for verb in opening:
-                    if {"*", verb} & set(verbs) and not (named and verb == "create"):
-                        yield verb, resource, everything
-
-
-def _subjects(binding: Obj, *, builtin: bool) -> Iterator[str]:
-    """``builtin``: the binding is one that the API server makes for the control plane's own controllers."""
-    for subject in binding.get("subjects") or ():
-        name, namespace = str(subject.get("name", "")), str(subject.get("namespace", ""))
-        ours = (
-            name.startswith("system:")
-            and name not in ("system:authenticated", "system:unauthenticated", "system:serviceaccounts")
-            and not name.startswith("system:serviceaccount")
-        )
-        karpenter = subject.get("kind") == "ServiceAccount" and name.startswith("karpenter")
-        controller = namespace == "kube-system" and (builtin or name.endswith("-controller"))
-        if not ours and not karpenter and not controller:
-            yield f"{subject.get('kind')} {namespace + '/' if namespace else ''}{name}"
 
 
 def claim_doors(objects: Sequence[Obj], types: Launchable, allowed: int, possible: int) -> tuple[list[Pool], list[str]]:
@@ -101,15 +29,16 @@ def claim_doors(objects: Sequence[Obj], types: Launchable, allowed: int, possibl
                 notes.append(text)
             continue
         what = "create a NodeClaim" if grant.resource == "nodeclaims" else f"{grant.verb} {grant.resource}"
+        what = f"{grant.means} ({what}), and so launch" if grant.means else what
         pools.append(
             Pool(
                 f"RBAC/{grant.subject}/{grant.verb}-{grant.resource}",
                 types,
                 allowed,
                 possible,
-                door=f"{grant.subject} may {what} past every pool (ClusterRoleBinding {grant.binding})",
+                door=f"{grant.subject} may {what} past every pool (binding {grant.binding})",
                 remedy=f"take {grant.verb} on {grant.resource} out of what {grant.binding} grants",
-                requirement=f"ClusterRoleBinding {grant.binding}",
+                requirement=f"binding {grant.binding}",
             )
         )
     return pools, notes

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from killcheck.fence import attributes
+from killcheck.fence import attributes, surges
 from killcheck.fence.pools import Pool
 from killcheck.fence.templates import Chosen, Templates, named
 from killcheck.instances.launchable import Launchable
@@ -35,11 +35,13 @@ def auto_scaling_group(group: Mapping[str, Any], templates: Templates) -> Pool:
         chosen = templates.configuration(str(group["LaunchConfigurationName"]))
     else:
         chosen.unknown.append("the group has neither a launch template nor a launch configuration")
+    most = math.ceil(_number(group.get("MaxSize"), chosen) / smallest_weight)
     return _pool(
         f"AutoScalingGroup/{group.get('AutoScalingGroupName', '?')}",
         templates.types,
         chosen,
-        most=math.ceil(_number(group.get("MaxSize"), chosen) / smallest_weight),
+        most=most,
+        surge=surges.of_scaling_group(group, most),
         floor=math.ceil(_number(group.get("MinSize"), chosen) / max(1.0, smallest_weight)),
         notes=(PAST_SCPS,),
     )
@@ -86,6 +88,7 @@ def eks_node_group(group: Mapping[str, Any], templates: Templates) -> Pool:
         templates.types,
         chosen,
         most=_number(scaling.get("maxSize"), chosen),
+        surge=surges.of_node_group(group),
         floor=int(_number(scaling.get("minSize", 0), chosen)),
         notes=(PAST_SCPS,),
     )
@@ -105,6 +108,7 @@ def _pool(
     *,
     most: float,
     floor: int,
+    surge: float = 0.0,
     notes: tuple[str, ...] = (),
 ) -> Pool:
     return Pool(
@@ -119,6 +123,7 @@ def _pool(
         unknown=tuple(chosen.unknown),
         undecided=tuple(chosen.undecided),
         notes=(*notes, *chosen.notes),
+        overrun=surges.share(most, surge),
     )
 
 

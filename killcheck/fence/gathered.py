@@ -33,7 +33,7 @@ _KUEUE = tuple(
 #: Bounds within the pools: what is not known of them counts for nothing.
 _BOUNDS = (r.RESOURCEQUOTAS, r.LIMITRANGES, *_KUEUE)
 #: What is read whole, and what only by a label (everything of it would be too much).
-_WHOLE = (r.NODES, r.CLUSTERROLES, r.CLUSTERROLEBINDINGS)
+_WHOLE = (r.NODES, r.CLUSTERROLES, r.CLUSTERROLEBINDINGS, r.ROLES, r.ROLEBINDINGS)
 _LABELLED = (
     (r.CONFIGMAPS, "killcheck.dev/node-groups=true"),
     (r.SERVICEACCOUNTS, "app.kubernetes.io/name=karpenter"),

@@ -17,7 +17,8 @@ from typing import Any
 from killcheck.entries import Becomes, leaves
 from killcheck.executor import ApiCall, Reading, read
 from killcheck.kube.furniture import FURNITURE, PARTS, is_gitops
-from killcheck.kube.machine_texts import called, made_by_lines
+from killcheck.kube.launch_lines import made_by_lines
+from killcheck.kube.machine_texts import called, holds_a_pool
 from killcheck.kube.objects import Obj, items, mappings, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
@@ -164,6 +165,7 @@ def _steps(obj: Obj) -> Iterator[str]:
         node = waiting.pop()
         if isinstance(node, str):
             yield from made_by_lines(node)
+            yield from holds_a_pool(node)
         elif isinstance(node, (dict, list)) and id(node) not in seen:
             seen.add(id(node))
             waiting += node.values() if isinstance(node, dict) else [*node, " ".join(map(str, node))]

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from killcheck.fence import surges
 from killcheck.fence.pools import Pool
 from killcheck.instances.catalogue import Catalogue, InstanceType
 from killcheck.instances.launchable import Launchable
@@ -20,7 +21,7 @@ from killcheck.kube.objects import Obj, dig, items, name_of
 from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
-__all__ = ["aks_pool", "from_manifest", "gke_auto_provisioning", "gke_pool"]
+__all__ = ["aks_pool", "from_manifest", "gke_auto_provisioning", "gke_pool", "provisioned_elsewhere"]
 
 #: GCP families that come without devices (N1 takes them by guestAccelerators) and Azure's sizes that are not of N.
 _GCP_PLAIN = lazy_re.compile(
@@ -36,7 +37,7 @@ class _Shape(Struct):
     unknown: list[str] = field(default_factory=list)
 
 
-def _pool(name: str, shape: _Shape, most: float, floor: float, notes: tuple[str, ...] = ()) -> Pool:
+def _pool(name: str, shape: _Shape, most: float, floor: float, surge: float) -> Pool:
     types = Launchable([shape.one] if shape.one else [])
     return Pool(
         name,
@@ -47,7 +48,7 @@ def _pool(name: str, shape: _Shape, most: float, floor: float, notes: tuple[str,
         floor=int(floor) if not math.isinf(floor) else 0,
         requirement="its machine type",
         unknown=tuple(shape.unknown),
-        notes=notes,
+        overrun=surges.share(most, surge),
     )
 
 
@@ -101,9 +102,7 @@ def gke_pool(pool: Mapping[str, Any], catalogue: Catalogue, cluster: str = "") -
         floor = _size(least, "minNodeCount", shape) * (1 if scaling.get("totalMinNodeCount") else zones)
     else:
         most = floor = _size(pool.get("initialNodeCount"), "the node count", shape) * zones
-    surge = dig(pool, "upgradeSettings", "maxSurge", default=0)
-    notes = (f"an upgrade surges by {surge} nodes a zone on top",) if surge and surge != 1 else ()
-    return _pool(_full_name("GKENodePool", cluster, pool), shape, most, floor, notes)
+    return _pool(_full_name("GKENodePool", cluster, pool), shape, most, floor, surges.of_gke_pool(pool, most, zones))
 
 
 def gke_auto_provisioning(cluster: Mapping[str, Any], catalogue: Catalogue) -> Pool | None:
@@ -151,7 +150,17 @@ def aks_pool(pool: Mapping[str, Any], catalogue: Catalogue, cluster: str = "") -
         most, floor = _size(pool.get("maxCount"), "maxCount", shape), _size(pool.get("minCount", 0), "minCount", shape)
     else:
         most = floor = _size(pool.get("count"), "count", shape)
-    return _pool(_full_name("AKSNodePool", cluster, pool), shape, most, floor)
+    return _pool(_full_name("AKSNodePool", cluster, pool), shape, most, floor, surges.of_agent_pool(pool, most))
+
+
+def provisioned_elsewhere(cluster: Mapping[str, Any]) -> str | None:
+    """Why the pools of a cluster that was exported are not all that launches there; None: they are."""
+    name = cluster.get("name", "?")
+    if dig(cluster, "autopilot", "enabled") is True:
+        return f"GKE cluster {name} is Autopilot: it launches whatever pods ask for"
+    if dig(cluster, "nodeProvisioningProfile", "mode") == "Auto":
+        return f"AKS cluster {name} has node auto-provisioning: give its NodePools too (--manifests)"
+    return None
 
 
 #: Why the number of a pool's nodes is not known.

@@ -72,9 +72,16 @@ def _does(obj: Obj) -> set[str]:
 
 def _rules(obj: Obj) -> Iterator[Any]:
     for webhook in obj.get("webhooks") or ():
-        if not str(webhook.get("name", "")).endswith((f".{_GROUP}", ".karpenter.k8s.aws")):  # Karpenter's own
+        if not _karpenters(webhook):
             yield from webhook.get("rules") or ()
     yield from dig(obj, "spec", "matchConstraints", "resourceRules", default=[])
+
+
+def _karpenters(webhook: Any) -> bool:
+    """Whether a webhook is one that Karpenter brings: by its name, and by whom it asks where that is said."""
+    service = str(dig(webhook, "clientConfig", "service", "name", default="karpenter"))
+    ours = str(webhook.get("name", "")).endswith((f".{_GROUP}", ".karpenter.k8s.aws"))
+    return ours and service.startswith("karpenter") and not dig(webhook, "clientConfig", "url")
 
 
 def _about(rule: Any) -> bool:

@@ -213,14 +213,18 @@ def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[st
     sure = all(pool.certain == pool.possible for pool in pools)
     nodes = sum(one.nodes for one in sums)
     devices, usd = sum(one.devices.ceiling for one in sums), sum(one.usd.ceiling for one in sums)
-    for what, limit, bound, reached in (
-        ("devices", ceiling.max_devices, devices, sum(one.devices.reached for one in sums)),
-        ("dollars an hour", ceiling.max_usd_per_hour, usd, sum(one.usd.reached for one in sums)),
-        ("nodes", ceiling.max_nodes, nodes, nodes),
+    for what, limit, bound, reached, each in (
+        ("devices", ceiling.max_devices, devices, sum(one.devices.reached for one in sums), _devices),
+        ("dollars an hour", ceiling.max_usd_per_hour, usd, sum(one.usd.reached for one in sums), _usd),
+        ("nodes", ceiling.max_nodes, nodes, nodes, _count),
     ):
+        while_replaced = sum(each(one) * pool.overrun for one, pool in zip(sums, pools, strict=True))
         if limit is not None and bound > limit:
             text = "nothing bounds the" if math.isinf(bound) else f"{_number(bound)}"
             case.weigh(sure and reached > limit, True, f"{text} {what} in all, the ceiling is {_number(limit)}")
+        elif limit is not None and while_replaced > limit:
+            says = f"{_number(bound)} {what} in all, and up to {_number(while_replaced)} while nodes are replaced"
+            case.weigh(False, True, f"{says}, the ceiling is {_number(limit)}")
     unpriced = [pool.name for pool, one in zip(pools, sums, strict=True) if one.unpriced]
     if ceiling.max_usd_per_hour is not None and unpriced:
         case.weigh(False, True, f"not every type that {', '.join(unpriced)} can launch has a price")
@@ -252,6 +256,18 @@ def judge_together(pools: Sequence[Pool], ceiling: Ceiling, unknown: Sequence[st
         ),
         floor=sum(pool.floor for pool in pools),
     )
+
+
+def _devices(one: Totals) -> float:
+    return one.devices.ceiling
+
+
+def _usd(one: Totals) -> float:
+    return one.usd.ceiling
+
+
+def _count(one: Totals) -> float:
+    return one.nodes
 
 
 def _worse(one: InstanceType) -> tuple[int, float]:

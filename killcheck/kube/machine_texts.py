@@ -15,30 +15,25 @@ from pathlib import PurePath
 
 from killcheck.kube import terraform_resources
 from killcheck.kube.custom_holders import is_gpu_machine
+from killcheck.kube.launch_lines import made_by_lines
 from killcheck.text import lazy_re
-from killcheck.text.redaction import redact
 
-__all__ = ["SCRIPTS", "SUFFIXES", "called", "made_by_lines", "makes"]
+__all__ = ["SCRIPTS", "SUFFIXES", "called", "holds_a_pool", "makes"]
 
 #: Characters of a line that are shown.
 _SHOWN = 60
 #: Files of these are looked at for it, beside YAML and JSON.
 SCRIPTS = frozenset({".sh", ".bash"})
 SUFFIXES = frozenset({".hcl", ".bicep"}) | SCRIPTS
-#: Options of a command line, and what it is about, before what it is to do.
-_ON = r"(?:\S+ +){0,8}"
-#: A cloud's command line that makes pools or machines, or says how large one may become.
-_MAKES = lazy_re.compile(
-    rf"\b(eksctl +{_ON}create +(nodegroup|cluster)"
-    rf"|gcloud +{_ON}(node-pools|clusters|instances|instance-groups +managed) +create"
-    rf"|az +{_ON}(aks +nodepool +add|(aks|vm|vmss) +create)|aws +{_ON}eks +create-nodegroup"
-    rf"|aws +{_ON}autoscaling +create-auto-scaling-group|aws +{_ON}ec2 +(run-instances|create-fleet|request-spot-)"
-    rf"|(terraform|tofu|terragrunt) +{_ON}apply|pulumi +{_ON}up|cdk +{_ON}deploy)\b"
-    r"|--?(max-(size|nodes|count)|nodes-max|num-nodes|node-count|new-capacity|desired-capacity)"
-    r"[= ]0*[1-9]|\bmaxSize[\"']?[=:] ?0*[1-9]"
-)
 #: Resources of CloudFormation and of Azure's templates that launch no machine; any other may.
 _RESOURCES = lazy_re.compile(r"\b(AWS::\w+::\w+|Microsoft\.\w+/[\w/]+)")
+#: Types of CloudFormation that are not AWS': whoever registered them, or a function, makes what it likes.
+_FOREIGN = lazy_re.compile(r"\bType[\"']?[ \t]*:[ \t]*[\"']?(?!AWS::|Alexa::)([A-Z]\w*(?:::[\w-]+){1,3})")
+#: What machines are launched by, wherever in a text that is no object itself.
+_POOLS = lazy_re.compile(
+    r"\bkind[\"']?[ \t]*[:=][ \t]*[\"']?(Node(?:Pool|Claim|Overlay|Group|group)|\w*NodeClass|Provisioner"
+    r"|Machine(?:Set|Deployment|Pool|Autoscaler)?|\w+MachinePool|ComputeClass)\b"
+)
 _INERT = lazy_re.compile(
     r"AWS::(IAM|S3|SNS|SQS|KMS|Lambda|Logs|Events|Scheduler|DynamoDB|CloudWatch|SSM|SecretsManager|ECR|Route53|RDS|EFS|ACM"
     r"|CertificateManager|ApiGateway\w*|Cognito|CloudFront|CloudTrail|Config|Budgets|CE|ElastiCache|Backup|WAFv2|Kinesis\w*"
@@ -46,7 +41,7 @@ _INERT = lazy_re.compile(
     r"|AWS::EC2::(VPC\w*|Subnet\w*|SecurityGroup\w*|Route\w*|InternetGateway|NatGateway|EIP\w*|NetworkAcl\w*|FlowLog"
     r"|KeyPair|Volume\w*|NetworkInterface\w*|VPN\w*|TransitGateway\w*|PrefixList|PlacementGroup|EgressOnly\w+)"
     r"|AWS::EKS::(Addon|AccessEntry|PodIdentityAssociation|IdentityProviderConfig|FargateProfile)"
-    r"|AWS::CloudFormation::(WaitCondition\w*|Interface|CustomResource|Macro|Init|Authentication|Designer)"
+    r"|AWS::CloudFormation::(WaitCondition\w*|Interface|Init|Authentication|Designer)"
     r"|AWS::AutoScaling::(ScheduledAction|LifecycleHook|ScalingPolicy)"
     r"|Microsoft\.(Storage|Network|KeyVault|ManagedIdentity|Authorization|Insights|OperationalInsights|ContainerRegistry"
     r"|Sql|DBfor\w+|DocumentDB|ServiceBus|EventHub|EventGrid|Cache|Cdn|AlertsManagement|Monitor|Dashboard|Consumption"
@@ -55,6 +50,7 @@ _INERT = lazy_re.compile(
 )
 _OTHERS = lazy_re.compile(
     r"(?:container|compute)\.(?:v1|beta)\.(?:nodePool|cluster|instance)\b"
+    r"|compute#(?:instance|instanceGroupManager|instanceTemplate|reservation)\b"
     r"|(?<=type: )(?:aws:(?:eks|ec2|autoscaling)|gcp:(?:container|compute)|azure-native:(?=\w))[\w/.-]*:\w+"
 )
 #: A template of Azure's that lies in a registry.
@@ -84,8 +80,11 @@ _CARD = lazy_re.compile(
 _VALUES = lazy_re.compile(r"(?:.*[.-])?values(?:[.-].*)?\.ya?ml")
 #: What a library of a cloud's is told by a program, with a number where one is needed.
 _CALLS = lazy_re.compile(
-    r"\b((?:run_instances|create_fleet|request_spot_(?:instances|fleet)|create_nodegroup|create_auto_scaling_group"
-    r"|create_node_pool)\s*\("
+    r"\b((?:(?:run|start)_instances|modify_instance_attribute|create_fleet|request_spot_(?:instances|fleet)"
+    r"|create_nodegroup|create_auto_scaling_group|create_node_pool|create_(?:training|processing|transform)_job"
+    r"|create_compute_environment|put_scheduled_update_group_action|instances\(\)\.(?:insert|start)"
+    r"|begin_(?:create_or_update|start|power_on)|(?:RunInstances|StartInstances|CreateFleet|CreateNodegroup)Command)\s*\("
+    r"|(?:create|patch|replace)_cluster_custom_object\s*\([^()]{0,300}?(?:nodepools|nodeclaims|nodeoverlays|machine\w+)"
     r"|(?:set_desired_capacity|update_auto_scaling_group|update_nodegroup_config)\s*\([^)]{0,300}?"
     r"(?:DesiredCapacity|MaxSize|desiredSize|maxSize)\W{1,4}[1-9])"
 )
@@ -109,6 +108,7 @@ def makes(file: str, text: str) -> Iterator[str]:
         yield _PROGRAMS[name]
     elif PurePath(file).suffix in SCRIPTS:
         yield from made_by_lines(text)
+        yield from holds_a_pool(text)
     else:
         yield from dict.fromkeys(_named(text))
         if not _VALUES.fullmatch(name):
@@ -120,25 +120,27 @@ def called(text: str) -> Iterator[str]:
     yield from dict.fromkeys(" ".join(found[:_SHOWN].split()) for found in _CALLS.findall(text))
 
 
+def holds_a_pool(text: str) -> Iterator[str]:
+    """The kinds that machines are launched by, of the objects that a text writes down."""
+    yield from dict.fromkeys(_POOLS.findall(text))
+
+
 def _named(text: str) -> Iterator[str]:
     """Resources of templates, and modules, that may launch machines."""
     yield from (one for one in _RESOURCES.findall(text) if not _INERT.fullmatch(one))
+    if "AWSTemplateFormatVersion" in text or "AWS::" in text or "Resources" in text:
+        yield from _FOREIGN.findall(text)
+    yield from terraform_resources.calls_made(text)
+    yield from _POOLS.findall(text)
     yield from (one for one in _MODULES.findall(text) if not _MODULES_INERT.fullmatch(one))
     yield from _OTHERS.findall(text)
     yield from _REMOTE.findall(text)
     yield from (f"chart {one}" for one in _RELEASED.findall(text) if not terraform_resources.brings_no_pools(one))
     if _PLAYBOOK.search(text):
-        yield from (found[:_SHOWN] for found, *_ in _MAKES.findall(text) if found)
+        yield from made_by_lines(text)
 
 
 def _launched(text: str) -> Iterator[str]:
     """Machines and cards that a launcher's own file names."""
     yield from (said for said, machine in _MACHINE.findall(text) if is_gpu_machine(machine))
     yield from _CARD.findall(text)
-
-
-def made_by_lines(text: str) -> Iterator[str]:
-    """The lines of a script, or of a pipeline's steps, that make machines, from the command on."""
-    lines = (line.strip() for line in text.replace("\\\n", " ").splitlines())
-    found = ((line, _MAKES.search(line)) for line in lines if not line.startswith("#"))
-    yield from dict.fromkeys(redact(line[one.start(1) if one[1] else 0 :])[:_SHOWN] for line, one in found if one)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from killcheck.kube import machine_texts, outside_schedules, terraform_pools
+from killcheck.kube import launch_lines, machine_texts, outside_schedules, terraform_pools
 from killcheck.kube.manifest_text import is_definition, is_template_of_objects, runs_something
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators, names_pools, outside
 from killcheck.text.files import enclosed, text_of
@@ -30,6 +30,7 @@ __all__ = [
     "helm_command",
     "kustomization_in",
     "kustomize_command",
+    "left_out",
 ]
 
 #: Names of what is to be left out, one pattern a line, as git has them; in a folder that was named.
@@ -264,7 +265,7 @@ class Folders(Struct):
         text = _text(file)
         what = None if file.suffix in machine_texts.SUFFIXES else outside_schedules.in_file(file, text)
         kept, makes, costs = self._machines_in(file, text)
-        makes = tuple(machine_texts.made_by_lines(text)) if pipeline else makes
+        makes = tuple(launch_lines.made_by_lines(text)) if pipeline else makes
         if file.suffix in terraform_pools.SUFFIXES and (holds := next(terraform_pools.objects(text), "")):
             why = f"Terraform, whose {holds} asks for GPUs: name what comes of it"
             self._pass(file, why, Cause.TEMPLATE, named=True)
@@ -307,8 +308,10 @@ class Folders(Struct):
         """Tell of a program that makes objects which run or scale something, or that names GPUs."""
         text = _text(file)
         named = names_accelerators(text)
-        if named or runs_something(text):
-            self._pass(file, "a program that makes objects: name what comes of it", Cause.TEMPLATE, named)
+        pools = names_pools(text)
+        if named or pools or runs_something(text):
+            why = "a program that makes objects: name what comes of it"
+            self.skipped.append(Skipped(str(file), 0, why, Cause.TEMPLATE, named, names_pools=pools))
 
     def _is_left_out(self, entry: Path) -> bool:
         if self._left_out is None:
@@ -432,6 +435,13 @@ def _patterns(root: Path, exclude: Sequence[str]) -> PathSpec[Any] | None:
     from pathspec import GitIgnoreSpec
 
     return GitIgnoreSpec.from_lines(lines)
+
+
+def left_out(root: Path, exclude: Sequence[str]) -> Callable[[Path], bool]:
+    """Whether a path below a folder that was named is left out: by ``exclude``, or the folder's own patterns."""
+    folders = Folders(exclude)
+    folders._root, folders._left_out = root, _patterns(root, exclude)
+    return folders._is_left_out
 
 
 def _used_files(folder: Path, spec: dict[str, Any]) -> set[Path]:

@@ -274,7 +274,7 @@ def _no_manifest(text: str, file: str) -> Skipped:
         return Skipped(file, 1, SPEC, Cause.SPEC)
     scheduled = outside_schedules.in_text(text)
     if scheduled is not None:
-        return Skipped(file, 0, outside(scheduled), Cause.OUTSIDE, starts=scheduled)
+        return Skipped(file, 0, outside(scheduled), Cause.OUTSIDE, starts=scheduled, launching=_making(text, file))
     named = names_accelerators(text)
     if all(key.search(text) for key in _KEYS_OF_A_HELMFILE):
         why = "a helmfile, which is not rendered here: helmfile template > rendered.yaml"

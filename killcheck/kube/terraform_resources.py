@@ -9,12 +9,17 @@ AWS', GCE's and Azure's families of machines.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from killcheck.kube.furniture import FURNITURE
 from killcheck.text import lazy_re
 
-__all__ = ["brings_no_pools", "launches", "launches_nothing"]
+__all__ = ["brings_no_pools", "calls_made", "launches", "launches_nothing"]
+
+#: Characters of a call that are shown, and digits of a number that are read.
+_SHOWN = 60
+_DIGITS = 9
 
 #: Providers that have no machines of anybody's: randomness, files, DNS, rights, alarms, code.
 _PROVIDERS = lazy_re.compile(
@@ -110,6 +115,18 @@ _OWN_TEMPLATE = lazy_re.compile(
 )
 _PROVISIONER = lazy_re.compile(r'\bprovisioner\s+"')
 _KIND = lazy_re.compile(r"""\bapiVersion["']?\s*[=:]\s*["']?([\w./-]+)""")
+#: What a service without machines of its own (a schedule, a workflow) is told to call, and how large a group may get.
+_TOLD = lazy_re.compile(
+    r"(arn:aws[\w-]*:(?:scheduler|states):::(?:aws-sdk:)?(?:ec2|autoscaling|eks|ecs|batch|sagemaker\w*|emr[\w-]*|ssm)"
+    r":(?!describe|list|get|stop|terminate|delete|cancel)\w+"
+    r"|AWS-StartEC2Instance\w*|AWS::Include|ScheduledAction\b(?:(?!\n[ \t]*\n)[^\x00]){0,600}?"
+    r"\b(?:MaxSize|DesiredCapacity)\W{1,4}[1-9]\d*)"
+)
+#: How large a group is to get, by such a call; and by a schedule of its own (-1: as it is).
+_SIZE = lazy_re.compile(r"\b(?:MaxSize|DesiredCapacity|maxSize|desiredSize)\W{1,8}(\d+)")
+_GROWS = lazy_re.compile(r"\b(?:max_size|desired_capacity)\s*=[ \t]*+(?!(?:0|-1)\s*$)", re.M)
+#: How far behind a call what it is called with may stand.
+_INPUT = 600
 #: Charts that bring no pools.
 _CHARTS = lazy_re.compile(
     r"karpenter(-crd)?|nvidia-device-plugin|gpu-operator|dcgm-exporter|kube-prometheus-stack|prometheus[\w-]*|grafana"
@@ -131,6 +148,14 @@ def launches_nothing(kind: str) -> bool:
     return kind == "aws_eks_fargate_profile" or any(one.fullmatch(kind) for one in known)
 
 
+def calls_made(text: str) -> Iterator[str]:
+    """What services without machines of their own are told, in a text, to launch by others, or to let grow."""
+    for found in _TOLD.finditer(text):
+        sizes = _SIZE.findall(text, found.end(), found.end() + _INPUT) if ":" in found[0] else []
+        if not sizes or any(int(size[:_DIGITS]) for size in sizes):
+            yield " ".join(found[0][:_SHOWN].split())
+
+
 def brings_no_pools(chart: str) -> bool:
     """Whether a chart is known, by its name, for what it brings, and no pool is in it."""
     return _CHARTS.fullmatch(chart.rpartition("/")[2]) is not None
@@ -140,6 +165,10 @@ def launches(kind: str, block: str) -> bool:
     """Whether a resource of a type, with the text of its block, may launch machines with devices."""
     if _PROVISIONER.search(block):
         return True  # whatever its program does
+    if next(calls_made(block), None) is not None:
+        return True
+    if kind == "aws_autoscaling_schedule":
+        return _GROWS.search(block) is not None
     if launches_nothing(kind):
         return False
     if kind in ("null_resource", "terraform_data"):

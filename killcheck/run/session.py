@@ -22,7 +22,7 @@ from killcheck.clock import wall_now
 from killcheck.cluster.naming import ENVTEST, KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.entries import Assumption
-from killcheck.kube import downtimes, gitops_sources, gpus, manifests
+from killcheck.kube import downtimes, gitops_sources, gpus, manifests, program_files
 from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Renderings, Skipped
@@ -306,7 +306,8 @@ class Session:
         ]
         if self.real or self._loaded is None:
             return unread
-        return unread + list(gitops_sources.elsewhere(self.objects, self.folders))
+        programs = program_files.making(self.folders, self.exclude)
+        return [*unread, *programs, *gitops_sources.elsewhere(self.objects, self.folders)]
 
     @property
     def costing(self) -> list[str]:

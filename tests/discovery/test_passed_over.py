@@ -511,7 +511,7 @@ def test_a_folder_of_charts_alone_is_told_and_stops_nothing(tmp_path: Path):
         ),
         ("off.sh", "aws autoscaling update-auto-scaling-group --max-size 0\ngcloud compute instances stop a\n", []),
         ("off.sh", "gcloud container clusters resize c --num-nodes 0\n", []),
-        ("up.sh", "gcloud --quiet container node-pools  create g\n", ["gcloud --quiet container node-pools  create g"]),
+        ("up.sh", "gcloud --quiet container node-pools  create g\n", ["gcloud --quiet container node-pools create g"]),
         ("up.sh", "TOKEN=hunter2hunter2 eksctl create cluster\n", ["eksctl create cluster"]),
         (
             "up.sh",

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from killcheck.fence import Account, Ceiling, evaluate
-from killcheck.fence.authority import grants, moved_by
+from killcheck.fence.authority import moved_by
+from killcheck.fence.rights import grants
 
 ONE = Ceiling(max_devices_per_node=1)
 ROLE = "arn:aws:iam::111122223333:role/karpenter"
@@ -47,6 +48,9 @@ def binding(to, *subjects, kind="ClusterRole"):
     }
 
 
+RBAC = "rbac.authorization.k8s.io"
+HOME = {"name": "b", "namespace": "kube-system"}
+SELECTED = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["ml"]}]}
 BOT = ("ServiceAccount", "bot", "ci")
 
 
@@ -85,6 +89,47 @@ BOT = ("ServiceAccount", "bot", "ci")
             ["create nodeclaims"],
         ),
         ([role("sum", aggregationRule={}), binding("sum", BOT)], []),
+        # Whose name only begins as Karpenter's does, and whoever has what Kubernetes' own roles take in.
+        (
+            [role("r", rule(["nodeclaims"], ["create"])), binding("r", ("ServiceAccount", "karpenter-x", "team-a"))],
+            ["create nodeclaims"],
+        ),
+        (
+            [
+                role(
+                    "leaf",
+                    rule(["nodeclaims"], ["create"]),
+                    labels={"rbac.authorization.k8s.io/aggregate-to-edit": "true"},
+                ),
+                binding("admin", BOT),
+            ],
+            ["create nodeclaims"],
+        ),
+        (
+            [
+                {**role("sum"), "aggregationRule": {"clusterRoleSelectors": [SELECTED]}},
+                role("leaf", rule(["nodeclaims"], ["create"]), labels={"team": "ml"}),
+                binding("sum", BOT),
+            ],
+            ["create nodeclaims"],
+        ),
+        # Who may become somebody else; where there is nothing of Karpenter's, that launches nothing.
+        (
+            [POOL, role("r", rule(["serviceaccounts"], ["impersonate"], groups=[""])), binding("r", BOT)],
+            ["impersonate serviceaccounts"],
+        ),
+        ([role("r", rule(["serviceaccounts"], ["impersonate"], groups=[""])), binding("r", BOT)], []),
+        (
+            [POOL, role("r", rule(["users"], ["impersonate"], groups=[""], resourceNames=["x"])), binding("r", BOT)],
+            [],
+        ),
+        ([POOL, role("r", rule(["clusterroles"], ["bind"], groups=[RBAC])), binding("r", BOT)], ["bind clusterroles"]),
+        # In Karpenter's namespace a pod is as good as its account.
+        (
+            [POOL, CONTROLLER, {**binding("edit", BOT), "kind": "RoleBinding", "metadata": HOME}],
+            ["create pods"],
+        ),
+        ([POOL, {**binding("edit", BOT), "kind": "RoleBinding", "metadata": {"name": "b", "namespace": "x"}}], []),
     ],
 )
 def test_who_may_write_what_launches(objects, found):

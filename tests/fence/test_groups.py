@@ -477,3 +477,54 @@ def test_a_price_of_ones_own_decides_the_dollars():
 def test_without_a_ceiling_nothing_is_proven_and_the_worst_is_still_said():
     result = only(asg(**template("t")), versions("t", "p5.48xlarge"), ceiling=Ceiling())
     assert (result.verdict, result.worst_instance, result.max_usd_per_hour) == ("unproven", "p5.48xlarge", 220.16)
+
+
+GKE = {
+    "name": "gpu",
+    "config": {"machineType": "g2-standard-4"},
+    "locations": ["us-central1-a"],
+    "autoscaling": {"enabled": True, "maxNodeCount": 4},
+}
+AKS = {"name": "gpu", "vmSize": "Standard_NC4as_T4_v3", "enableAutoScaling": True, "maxCount": 4, "minCount": 0}
+EKS = {"nodegroupName": "gpu", "instanceTypes": ["g5.xlarge"], "scalingConfig": {"maxSize": 4, "minSize": 0}}
+
+
+@pytest.mark.parametrize(
+    ("documents", "verdict"),
+    [
+        ([asg(**template("t")), versions("t", "g5.xlarge")], "safe"),
+        ([asg(**template("t"), AvailabilityZones=["a", "b"]), versions("t", "g5.xlarge")], "unproven"),
+        (
+            [asg(**template("t"), InstanceMaintenancePolicy={"MaxHealthyPercentage": 110}), versions("t", "g5.xlarge")],
+            "unproven",
+        ),
+        (
+            [asg(**template("t"), WarmPoolConfiguration={"MaxGroupPreparedCapacity": 9}), versions("t", "g5.xlarge")],
+            "unproven",
+        ),
+        ([{"nodegroup": EKS}], "safe"),
+        ([{"nodegroup": {**EKS, "subnets": ["s"], "updateConfig": {"maxUnavailable": 1}}}], "unproven"),
+        ([{"nodegroup": {**EKS, "subnets": ["s"], "updateConfig": {"updateStrategy": "MINIMAL"}}}], "safe"),
+        ([GKE], "safe"),
+        ([{**GKE, "upgradeSettings": {"maxSurge": 1}}], "unproven"),
+        ([{**GKE, "upgradeSettings": {"strategy": "BLUE_GREEN"}}], "unproven"),
+        ([AKS], "safe"),
+        ([{**AKS, "upgradeSettings": {"maxSurge": "33%"}}], "unproven"),
+        ([{"name": "c", "autopilot": {"enabled": True}, "nodePools": [GKE]}], "unproven"),
+        ([{"name": "c", "nodeProvisioningProfile": {"mode": "Auto"}, "agentPoolProfiles": [AKS]}], "unproven"),
+    ],
+)
+def test_a_group_may_be_larger_while_its_nodes_are_replaced(documents, verdict):
+    assert evaluate([], Ceiling(max_devices=4), account=Account.of(documents)).cluster.verdict == verdict
+
+
+def test_pools_that_are_replaced_at_the_same_time_count_together():
+    report = evaluate(
+        [], Ceiling(max_devices=9), account=Account.of([[{**GKE, "upgradeSettings": {"maxSurge": 1}}, AKS]])
+    )
+    assert report.cluster.verdict == "safe"
+    report = evaluate(
+        [], Ceiling(max_devices=8), account=Account.of([[{**GKE, "upgradeSettings": {"maxSurge": 1}}, AKS]])
+    )
+    assert report.cluster.verdict == "unproven"
+    assert "up to 9 while nodes are replaced" in report.cluster.reasons[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from killcheck.fence import evaluate
 from killcheck.fence.automode import built_in
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.makers import unevaluated
+from killcheck.kube.launch_lines import made_by_lines
+from killcheck.kube.program_files import making
 
 
 def obj(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
@@ -69,6 +72,9 @@ def workflow(template: dict[str, Any]) -> dict[str, Any]:
         (workflow({"container": {"command": ["eksctl", "create", "nodegroup"]}}), "eksctl create nodegroup"),
         (workflow({"script": {"source": "kubectl scale deploy/x --replicas=0"}}), ""),
         (obj("tekton.dev/v1", "Task", spec={"steps": [{"script": "pulumi up --yes"}]}), "pulumi up"),
+        (workflow({"resource": {"manifest": "apiVersion: karpenter.sh/v1\nkind: NodeClaim\n"}}), "NodeClaim"),
+        (program("aws", "ec2", "start-instances", "--instance-ids", "i-0a"), "aws ec2 start-instances"),
+        (program("kubectl", "apply", "-f", "https://example.com/pools.yaml"), "kubectl apply -f https://"),
     ],
 )
 def test_whatever_may_launch_machines_is_told(given: dict[str, Any], told: str) -> None:
@@ -111,3 +117,55 @@ def test_auto_modes_own_pools_have_no_devices_and_no_limit() -> None:
     cluster = obj("eksctl.io/v1alpha5", "ClusterConfig", autoModeConfig={"enabled": True})
     assert evaluate([cluster], Ceiling(max_devices_per_node=0)).cluster.verdict == "safe"
     assert evaluate([cluster], Ceiling(max_usd_per_hour=100)).cluster.verdict == "exposed"
+
+
+MAKE = """
+aws --profile x ec2 modify-instance-attribute --instance-id i --instance-type p5.48xlarge
+aws autoscaling set-desired-capacity --auto-scaling-group-name g --desired-capacity $N
+aws eks create-nodegroup --cli-input-json file://ng.json
+gcloud beta compute instances start vm-1
+az vmss scale --new-capacity 8
+doctl kubernetes cluster node-pool create c --count 2
+- run: sky launch -c x t.yaml
+kubectl patch nodepool dev --type merge -p '{"spec":{"limits":{"nvidia.com/gpu":"64"}}}'
+kubectl apply -k github.com/x/y?ref=1
+helm upgrade --install pools oci://r.example/charts/gpu-pools
+rosa create machinepool -c x
+"""
+MAKE_NOTHING = """
+# aws ec2 run-instances
+aws eks update-kubeconfig --name c
+aws ec2 describe-instances --filters Name=x
+aws autoscaling update-auto-scaling-group --min-size 0 --desired-capacity 0 --max-size 0
+aws ec2 create-tags --resources x
+gcloud container clusters get-credentials c
+gcloud container clusters resize c --node-pool p --num-nodes 0 --quiet
+az vm deallocate -n x
+az login --service-principal
+kubectl scale deploy/x --replicas=4
+kubectl patch nodepool dev --type merge -p '{"spec":{"limits":{"nvidia.com/gpu":"0"}}}'
+kubectl delete nodeclaim x
+helm upgrade --install kps prometheus-community/kube-prometheus-stack
+helm repo add x https://x.example
+eksctl create iamserviceaccount --name x
+terraform plan
+echo look at the sky launch
+"""
+
+
+def test_lines_that_make_machines_are_told_from_those_that_look_or_end() -> None:
+    made = MAKE.strip().splitlines()
+    assert [line for line in made if not [*made_by_lines(line)]] == []
+    assert [*made_by_lines(MAKE_NOTHING)] == []
+
+
+def test_programs_beside_manifests_are_read_for_a_fence(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("grow:\n\teksctl create nodegroup --cluster c\n")
+    (tmp_path / "grow.py").write_text("boto3.client('ec2').run_instances(MaxCount=4)\n")
+    (tmp_path / "off.py").write_text("boto3.client('ec2').terminate_instances(InstanceIds=ids)\n")
+    (tmp_path / "up").write_text("#!/bin/sh\naz vm start -n x\n")
+    (tmp_path / ".killcheckignore").write_text("old/\n")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "grow.py").write_text("create_fleet()")
+    told = [said.partition(" (/")[0] for said in making([tmp_path], ())]
+    assert told == ["eksctl create nodegroup --cluster c", "run_instances(", "az vm start -n x"]

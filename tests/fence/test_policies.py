@@ -49,6 +49,10 @@ def gatekeeper(group, kind, *kinds):
     return {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "x"}, "spec": {"match": match}}
 
 
+NAMESAKE = admission("MutatingWebhookConfiguration", RULE, webhook="widen.karpenter.sh")
+NAMESAKE["webhooks"][0]["clientConfig"] = {"service": {"namespace": "team-a", "name": "widener"}}
+
+
 @pytest.mark.parametrize(
     ("policy", "verdict", "noted"),
     [
@@ -60,6 +64,7 @@ def gatekeeper(group, kind, *kinds):
         ),
         (admission("MutatingAdmissionPolicy", {**RULE, "resources": ["nodeclaims"]}), "unproven", False),
         (admission("MutatingWebhookConfiguration", RULE, webhook="defaulting.webhook.karpenter.sh"), "safe", False),
+        (NAMESAKE, "unproven", False),
         (admission("MutatingWebhookConfiguration", PODS), "safe", False),
         (admission("ValidatingAdmissionPolicy", RULE), "safe", True),
         (admission("ValidatingWebhookConfiguration", RULE), "safe", True),
