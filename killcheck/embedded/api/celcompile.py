@@ -10,23 +10,31 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from killcheck.embedded.api import celsyntax
-from killcheck.embedded.api.celtypes import TypeProblem, type_of
+from killcheck.embedded.api.celtypes import OBJECTS, TypeProblem, type_of
 from killcheck.text import lazy_re
 
-__all__ = ["DEVICE", "Declared", "policy", "problem"]
+__all__ = ["DEVICE", "Declared", "Types", "policy", "problem"]
 
 #: Name -> its fields; None: any.
 Declared = Mapping[str, frozenset[str] | None]
+
+
+class Types(NamedTuple):
+    """What is known of the names that an expression sees, and the fields of each object type (see ``celtypes``)."""
+
+    names: Mapping[str, str] = {}
+    objects: Mapping[str, Mapping[str, str]] = {}
+
 
 #: What the expressions of a device's selectors see.
 DEVICE: Declared = {"device": frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})}
 #: Names of types, and of libraries: never undeclared.
 _KNOWN = frozenset(
-    "int uint double bool string bytes list map type null_type dyn google optional sets math base64 strings lists "
-    "format ip cidr regex cel kubernetes Object JSONPatch".split()
+    "int uint double bool string bytes list map type null_type dyn google optional sets base64 strings lists "
+    "format ip cidr regex kubernetes Object JSONPatch".split()
 )
 _OPERAND = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
@@ -47,6 +55,7 @@ def problem(
     declared: Declared,
     wanted: str | tuple[str, ...] = "bool",
     otherwise: str = "must evaluate to {} but got {}",
+    types: Types | None = None,
 ) -> str | None:
     """What is wrong with an expression that is to be of type ``wanted`` (empty: any); None: nothing certain.
 
@@ -54,42 +63,53 @@ def problem(
     """
     early = _ends_early(text)
     if early:
-        return _shown(text, len(text) + bool(text), f"Syntax error: {early}")
+        return _shown(text, [TypeProblem(len(text) - (not text), f"Syntax error: {early}")])
     try:
-        return _in_tree(text, declared, wanted, otherwise)
+        return _in_tree(text, declared, wanted, otherwise, types or Types())
     except RecursionError:  # longer or deeper than can be followed here
         return None
 
 
-def _in_tree(text: str, declared: Declared, wanted: str | tuple[str, ...], otherwise: str) -> str | None:
+def _in_tree(text: str, declared: Declared, wanted: str | tuple[str, ...], otherwise: str, types: Types) -> str | None:
     tree = _parsed(text)
     if tree is None:
         return None
-    for name, field in _references(tree):
-        if name not in declared and name not in _KNOWN:
-            return _shown(text, text.find(name) + 1, f"undeclared reference to '{name}' (in container '')")
-        fields = declared.get(name)
-        if fields is not None and field and field not in fields:
-            at = text.find(f".{field}", text.find(name)) + 1
-            return _shown(text, at, f"undefined field '{field}'")
+    found = list(_undeclared(tree, text, declared))
     own = {name: "" for name, fields in declared.items() if fields is not None}
     own |= {"device": "device"} if "device" in declared else {}
-    try:
-        got = type_of(tree, text, own)
-    except TypeProblem as error:
-        return _shown(text, error.column, error.why)
+    got, problems = type_of(tree, text, {**own, **types.names}, {**OBJECTS, **types.objects})
+    if found or problems:
+        return _shown(text, found + problems)
     if isinstance(wanted, tuple):
         return None if got in ("", *wanted) else otherwise.format(_one_of(wanted), got)
     return otherwise.format(wanted, got) if wanted and got not in ("", wanted) else None
+
+
+def _undeclared(tree: Any, text: str, declared: Declared) -> Iterator[TypeProblem]:
+    for ident, field in _references(tree):
+        name = str(ident)
+        if name not in declared and name not in _KNOWN:
+            yield TypeProblem(ident.column - 1, f"undeclared reference to '{name}' (in container '')")
+        fields = declared.get(name)
+        if fields is not None and field and field not in fields:
+            yield TypeProblem(text.find(f".{field}", text.find(name)), f"undefined field '{field}'")
 
 
 def _one_of(types: tuple[str, ...]) -> str:
     return f"one of [{' '.join('null_type' if name == 'null' else name for name in types)}]"
 
 
-def _shown(text: str, column: int, why: str) -> str:
-    lines = f"\n | {text}\n | {'.' * (column - 1)}^" if text else ""
-    return f"compilation failed: ERROR: <input>:1:{column}: {why}{lines}"
+def _shown(text: str, problems: list[TypeProblem]) -> str:
+    """In the order in which they stand; what is told twice, once."""
+    said = [_told(text, one) for one in sorted(dict.fromkeys(problems), key=lambda one: one.at)]
+    return "compilation failed: " + "\n".join(said)
+
+
+def _told(text: str, problem: TypeProblem) -> str:
+    lines = text[: problem.at].split("\n")
+    line, before = len(lines), len(lines[-1])
+    shown = f"\n | {text.split(chr(10))[line - 1]}\n | {'.' * before}^" if text else ""
+    return f"ERROR: <input>:{line}:{before + 1}: {problem.why}{shown}"
 
 
 def _ends_early(text: str) -> str | None:
@@ -101,7 +121,7 @@ def _ends_early(text: str) -> str | None:
         return f"mismatched input '<EOF>' expecting {_OPERAND}"
     if bare.count("(") == bare.count(")") + 1 and bare.count("[") == bare.count("]"):
         return "missing ')' at '<EOF>'"
-    if re.search(r"(?<!\.)\?(?!\w)", bare) and ":" not in bare:
+    if re.search(r"(?<![.\[{,])\?(?!\w)", bare) and ":" not in bare:
         return "mismatched input '<EOF>' expecting ':'"
     return None
 
@@ -114,15 +134,15 @@ def _parsed(text: str) -> Any:
         from celpy.celparser import CELParseError
     except ImportError:
         return None
-    if "\n" in text:  # its columns are not told here
+    if "\n" in text and "//" in text:  # a comment would go on
         return None
     try:
-        return Environment().compile(celsyntax.readable(text))
+        return Environment().compile(celsyntax.readable(text.replace("\n", " ")))
     except CELParseError:
         return None
 
 
-def _references(tree: Any) -> Iterator[tuple[str, str]]:
+def _references(tree: Any) -> Iterator[tuple[Any, str]]:
     """The names that an expression begins with, and the field that is read of each; without those that it declares."""
     own = {
         str(name)
@@ -137,7 +157,7 @@ def _references(tree: Any) -> Iterator[tuple[str, str]]:
     }
     for ident in tree.find_data("ident"):
         if str(ident.children[0]) not in own:
-            yield str(ident.children[0]), fields.get(id(ident), "")
+            yield ident.children[0], fields.get(id(ident), "")
 
 
 def _plain(tree: Any) -> Any:

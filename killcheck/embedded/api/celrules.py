@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 
 from killcheck.embedded.api import celsyntax
 from killcheck.embedded.api.celfunctions import FUNCTIONS
-from killcheck.embedded.api.validation.fields import invalid
 from killcheck.kube.objects import Obj
 from killcheck.text import lazy_re
 
-__all__ = ["NOT_CHECKED", "blocks", "broken", "check", "unread"]
+__all__ = ["NOT_CHECKED", "RULES", "blocks", "check", "spellings", "syntax", "unread"]
 
 RULES = "x-kubernetes-validations"
 #: What stands instead of the rules' findings where the schema's own make the object unreadable.
@@ -60,8 +59,13 @@ _KEYWORDS = frozenset(
         "package",
         "namespace",
         "return",
+        "var",
+        "void",
+        "while",
     }
 )
+#: What CEL itself has a use for.
+_WRITTEN = frozenset({"true", "false", "null", "in"})
 _OLD = lazy_re.compile(r"\boldSelf\b")
 _NOTHING: Any = object()
 
@@ -89,41 +93,12 @@ def unread(schema: Obj) -> list[str]:
     return found
 
 
-def broken(schema: Obj, path: str) -> list[Obj]:
-    """Causes of rules that no one could read: empty ones, and what is no CEL at all (types are not checked)."""
-    found: list[Obj] = []
-    for i, rule in enumerate(schema.get(RULES) or []):
-        text, where = str(rule.get("rule", "")), f"{path}.{RULES}[{i}].rule"
-        if not text.strip():
-            found.append(
-                {"reason": "FieldValueRequired", "field": where, "message": "Required value: rule is not specified"}
-            )
-        elif why := _syntax(text):
-            shown = {
-                "Rule": text,
-                "Message": rule.get("message", ""),
-                "MessageExpression": rule.get("messageExpression", ""),
-                "Reason": rule.get("reason"),
-                "FieldPath": rule.get("fieldPath", ""),
-                "OptionalOldSelf": rule.get("optionalOldSelf"),
-            }
-            found.append(invalid(where, shown, f"compilation failed: ERROR: <input>: Syntax error: {why}"))
-        if "\n" in str(rule.get("message") or "").strip():
-            found.append(invalid(f"{path}.{RULES}[{i}].message", rule["message"], "must not contain line breaks"))
-    for name, below in (schema.get("properties") or {}).items():
-        found += broken(below, f"{path}.properties[{name}]")
-    for name in ("items", "additionalProperties"):
-        if isinstance(schema.get(name), dict):
-            found += broken(schema[name], f"{path}.{name}")
-    return found
-
-
 #: Kubernetes' own syntax, which ``celpy`` lacks.
 _OPTIONAL = lazy_re.compile(r"\.\?|\[\?|[{,]\s*\?")
 
 
 @lru_cache(maxsize=4096)
-def _syntax(text: str) -> str | None:
+def syntax(text: str) -> str | None:
     """Why an expression cannot be parsed; None where it can be, or where nobody here could tell."""
     try:
         from celpy.celparser import CELParseError
@@ -292,8 +267,8 @@ def _to_cel(value: Any, schema: Obj, *, root: bool = False) -> Any:
             if root and name == "metadata":
                 inner = {key: inner[key] for key in _META if key in inner}
             below = properties.get(name) or (extra if isinstance(extra, dict) else {})
-            key = _escaped(name) if properties else name
-            members[celtypes.StringType(key)] = _to_cel(inner, below)
+            for key in spellings(name) if properties else (name,):
+                members[celtypes.StringType(key)] = _to_cel(inner, below)
         return celtypes.MapType(members)
     if isinstance(value, list):
         items = schema.get("items") or {}
@@ -326,6 +301,12 @@ def _string(value: str, form: str | None) -> Any:
     except ValueError:
         pass
     return celtypes.StringType(value)
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """How rules may write a field's name: words that CEL keeps for later are taken as they are, too."""
+    escaped = _escaped(name)
+    return (escaped, name) if name in _KEYWORDS - _WRITTEN else (escaped,)
 
 
 def _escaped(name: str) -> str:

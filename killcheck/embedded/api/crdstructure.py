@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from killcheck.embedded.api import celrules, crdschema
+from killcheck.embedded.api import celdefinitions, celrules, crdschema
 from killcheck.embedded.api.validation.fields import (
     Causes,
     at,
@@ -73,7 +73,7 @@ def _cel(versions: list[Obj]) -> Causes:
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         if celrules.RULES in json.dumps(schema):
             path = "spec.validation" if len(versions) == 1 else f"spec.versions[{i}].schema"
-            causes += celrules.broken(schema, f"{path}.openAPIV3Schema")
+            causes += celdefinitions.broken(schema, f"{path}.openAPIV3Schema")
     return causes
 
 
