@@ -18,7 +18,7 @@ from killcheck.entries import Becomes, leaves
 from killcheck.executor import ApiCall, Reading, read
 from killcheck.kube.furniture import FURNITURE, PARTS, is_gitops
 from killcheck.kube.launch_lines import made_by_lines
-from killcheck.kube.machine_texts import called, holds_a_pool
+from killcheck.kube.machine_texts import brings_nodes, called, holds_a_pool
 from killcheck.kube.objects import Obj, items, mappings, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
@@ -144,8 +144,17 @@ def _programs(objects: Sequence[Obj]) -> Iterator[str]:
         read_of = (read(template.spec, namespace_of(obj), maps) for template in templates(obj))
         found = next((said for reading in read_of for said in _widens(reading)), None) or next(_steps(obj), None)
         found = found or next((said for text in _texts(obj) for said in called(text)), None)
+        image = next((image for template in templates(obj) for image in _images(template.spec)), None)
+        if image is not None:
+            yield f"{ref_of(obj)} brings nodes of its own, or sizes groups ({image}), and is not evaluated"
         if found is not None:
             yield f"{ref_of(obj)} may widen a pool ({found}), and what it makes of it is not evaluated"
+
+
+def _images(spec: Obj) -> Iterator[str]:
+    """The images of a pod that bring nodes of their own."""
+    images = (str(one.get("image", "")) for one in mappings(spec.get("containers")))
+    yield from (image for image in images if brings_nodes(image))
 
 
 def _texts(obj: Obj) -> Iterator[str]:

@@ -109,18 +109,18 @@ def _made_by(line: str) -> Iterator[str]:
     for one in _LINE.finditer(line):
         program, rest, known = one[1] or one[2], one[3], True
         words = rest.translate(_QUOTES).split()
-        if _makes(program, words, rest):
+        if _makes(program, words, rest, line[: one.start()]):
             yield f"{program} {' '.join(words)}"
     if not known and _SIZED.search(line):
         yield line
 
 
-def _makes(program: str, words: Sequence[str], rest: str) -> bool:
+def _makes(program: str, words: Sequence[str], rest: str, before: str) -> bool:
     said = list(_bare(words))
     if not said or "--help" in words or "--dry-run" in words or "--dry-run=client" in words:
         return False
     if program in ("kubectl", "oc"):
-        return _by_kubectl(said, words, rest)
+        return _by_kubectl(said, words, rest, before)
     if program == "helm":
         return _by_helm(said)
     return not _about_other_things(program, said) and _begins(program, said) and not _shrinks(rest)
@@ -172,12 +172,14 @@ def _shrinks(rest: str) -> bool:
     return all(map(_ZERO.fullmatch, sizes)) if sizes else "--no-enable-autoscaling" in rest or "--disable-" in rest
 
 
-def _by_kubectl(said: Sequence[str], words: Sequence[str], rest: str) -> bool:
+def _by_kubectl(said: Sequence[str], words: Sequence[str], rest: str, before: str) -> bool:
     """Whether it writes what machines come of, or applies what is not here."""
     verb = next((one for one in said if one in ("apply", "create", "replace", "patch", "edit", "scale", "set")), "")
     if not verb:
         return False
     if any(_REMOTE.match(one.partition("=")[2] if one.startswith("-") else one) for one in words):
+        return True
+    if any(one in ("-", "--filename=-", "-f-") for one in words) and _REMOTE.search(before):
         return True
     if not any(_POOLS.fullmatch(one) for one in said if one != verb):
         return False

@@ -18,7 +18,7 @@ from killcheck.kube.custom_holders import is_gpu_machine
 from killcheck.kube.launch_lines import made_by_lines
 from killcheck.text import lazy_re
 
-__all__ = ["SCRIPTS", "SUFFIXES", "called", "holds_a_pool", "makes"]
+__all__ = ["SCRIPTS", "SUFFIXES", "brings_nodes", "called", "holds_a_pool", "makes"]
 
 #: Characters of a line that are shown.
 _SHOWN = 60
@@ -83,10 +83,36 @@ _CALLS = lazy_re.compile(
     r"\b((?:(?:run|start)_instances|modify_instance_attribute|create_fleet|request_spot_(?:instances|fleet)"
     r"|create_nodegroup|create_auto_scaling_group|create_node_pool|create_(?:training|processing|transform)_job"
     r"|create_compute_environment|put_scheduled_update_group_action|instances\(\)\.(?:insert|start)"
-    r"|begin_(?:create_or_update|start|power_on)|(?:RunInstances|StartInstances|CreateFleet|CreateNodegroup)Command)\s*\("
+    r"|begin_(?:create_or_update|start|power_on)|(?:Run|Start)Instances|Create(?:Fleet|Node[gG]roup|NodePool)|RequestSpot\w+"
+    r"|(?:RunInstances|StartInstances|CreateFleet|CreateNodegroup)Command)\s*\("
     r"|(?:create|patch|replace)_cluster_custom_object\s*\([^()]{0,300}?(?:nodepools|nodeclaims|nodeoverlays|machine\w+)"
     r"|(?:set_desired_capacity|update_auto_scaling_group|update_nodegroup_config)\s*\([^)]{0,300}?"
     r"(?:DesiredCapacity|MaxSize|desiredSize|maxSize)\W{1,4}[1-9])"
+)
+#: Libraries of clouds' machines, by what a program says that uses one; and those that make what is described to them.
+_LIBRARIES = lazy_re.compile(
+    r"[\"'](?:ec2|autoscaling|eks|ecs|batch|sagemaker|emr[\w-]*|lightsail|compute|container)[\"']|compute_v1|container_v1"
+    r"|ComputeManagementClient|ContainerServiceClient|client-(?:ec2|eks|ecs|batch|sagemaker|auto-scaling)\b"
+    r"|service/(?:ec2|eks|autoscaling|batch|sagemaker)\b|arm(?:compute|containerservice)\b|go/(?:compute|container)/"
+    r"|@google-cloud/(?:compute|container)"
+)
+_DESCRIBED = lazy_re.compile(
+    r"(?m)^[ \t]*(?:import|from|const|require)\b[^\n]{0,200}?\b(pulumi\w*|aws[_-]cdk[\w./-]*|cdktf\w*|troposphere"
+    r"|sky|dstack|runpod|vastai|modal|sagemaker|skypilot)\b"
+)
+#: What such a library is told to begin, in the spellings of Python, Go and JavaScript.
+_BEGUN = lazy_re.compile(
+    r"(\b(?:(?:run|create|start|request|update|modify|put|set|register|submit|resize|launch|increase|purchase|allocate)_"
+    r"|(?:[rR]un|[cC]reate|[sS]tart|[rR]equest|[uU]pdate|[mM]odify|[pP]ut|[sS]et|[rR]esize|[lL]aunch|[pP]urchase))"
+    r"\w*?(?:[iI]nstance|[fF]leet|[nN]ode_?[gG]roup|[nN]ode_?[pP]ool|[cC]apacity|[sS]caling_?[gG]roup|[tT]raining_?[jJ]ob"
+    r"|[eE]ndpoint|[lL]aunch_?[tT]emplate|[vV]irtual_?[mM]achine|[aA]gent_?[pP]ool|[sS]cale_?[sS]et|[sS]pot)"
+    r"(?!_?[pP]rofile|_?[mM]etadata|_?[tT]ag|_?[pP]rotection)\w*(?:Command)?\s*\(|\.(?:insert|start|resize|begin_start)\s*\()"
+)
+_ALL_ZERO = lazy_re.compile(r"[^()]{0,300}?(?:DesiredCapacity|MaxSize|desiredSize|maxSize|size)\W{1,4}0(?![\d.])")
+#: Images of what brings nodes of its own, or sizes groups of a cloud past any pool.
+_BRINGS_NODES = lazy_re.compile(
+    r"virtual-?kubelet|(?:runpod|aci|fargate|aws|vast)-(?:virtual-)?kubelet|aci-connector|interlink|liqo|admiralty|escalator"
+    r"|spotinst|ocean-controller|castai|cast-ai|machine-controller|cluster-api[\w-]*-controller|cerebral"
 )
 #: A chart of a helmfile that lies elsewhere.
 _RELEASED = lazy_re.compile(r"(?m)^[ \t]+chart:[ \t]*[\"']?((?:oci://)?[\w-]+/[\w./-]+)")
@@ -116,8 +142,22 @@ def makes(file: str, text: str) -> Iterator[str]:
 
 
 def called(text: str) -> Iterator[str]:
-    """What a program in a pod tells a cloud's library to launch."""
-    yield from dict.fromkeys(" ".join(found[:_SHOWN].split()) for found in _CALLS.findall(text))
+    """What a program tells a cloud's library to launch, or describes to one."""
+    found = dict.fromkeys(" ".join(one[:_SHOWN].split()) for one in _CALLS.findall(text))
+    yield from found or dict.fromkeys(_by_library(text))
+
+
+def _by_library(text: str) -> Iterator[str]:
+    yield from _DESCRIBED.findall(text)
+    if _LIBRARIES.search(text):
+        for one in _BEGUN.finditer(text):
+            if not _ALL_ZERO.match(text, one.end()):
+                yield " ".join(one[1][:_SHOWN].split())
+
+
+def brings_nodes(image: str) -> bool:
+    """Whether an image is known to bring nodes of its own, or to size a cloud's groups."""
+    return _BRINGS_NODES.search(image.partition("@")[0]) is not None
 
 
 def holds_a_pool(text: str) -> Iterator[str]:

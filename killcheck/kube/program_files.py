@@ -17,7 +17,7 @@ from killcheck.text.files import text_of
 __all__ = ["making"]
 
 _SUFFIXES = (".py", ".ps1", ".mk", ".groovy", ".js", ".mjs", ".ts", ".go", ".rb", ".pl", ".zsh", ".ksh", ".fish")
-_NAMES = frozenset({"makefile", "gnumakefile", "justfile", "rakefile", "jenkinsfile", "tiltfile", "procfile"})
+_NAMES = frozenset({"makefile", "gnumakefile", "justfile", "rakefile", "tiltfile", "procfile"})
 #: Folders of what somebody else wrote, or a tool made.
 _OTHERS = frozenset({"node_modules", "vendor", "__pycache__", "site-packages", "dist", "build"})
 #: Characters of a file that are looked at: a program that makes machines says so early, and one line may be megabytes.

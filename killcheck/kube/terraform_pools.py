@@ -38,6 +38,10 @@ _FIXED = lazy_re.compile(r"\b(?:node_count|desired_(?:size|capacity)|initial_nod
 _NAME = lazy_re.compile(r'(?:resource|module)\s+"([\w-]+)"(?:\s+"([\w-]+)")?\s*$|"?([\w.-]+)"?\s*[=:]?\s*$')
 #: Its labels may stand without quotes.
 _BLOCK = lazy_re.compile(r'^[ \t]*(?:resource[ \t]+"?([\w-]+)"?|module)[ \t]+"?([\w-]+)"?[ \t]*\{', re.M)
+#: A block that takes over what was made elsewhere.
+_IMPORTED = lazy_re.compile(
+    r"(?m)^[ \t]*import[ \t]*\{[^{}]{0,600}?\bto[ \t]*=[ \t]*(?:module\.[\w.-]+\.)?(\w+)\.([\w-]+)"
+)
 _HEREDOC = lazy_re.compile(r"<<[-~]?[ \t]*(\w+)[ \t]*$")
 _QUOTED = lazy_re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _BRACES = str.maketrans("{}", "  ")
@@ -119,6 +123,10 @@ def launching(text: str, is_read: Callable[[str], bool] = lambda source: True) -
             chosen = _any_in(named, begin, end) or by_variable or _is_elsewhere(block, is_read)
         if chosen:
             yield f"{found[1] or 'module'}.{found[2]}"
+    described = {f"{found[1]}.{found[2]}" for found in _BLOCK.finditer(text)}
+    for kind, name in _IMPORTED.findall(text):
+        if f"{kind}.{name}" not in described and not terraform_resources.launches_nothing(kind):
+            yield f"{kind}.{name}, which is imported"
 
 
 def objects(text: str) -> Iterator[str]:

@@ -75,6 +75,10 @@ def workflow(template: dict[str, Any]) -> dict[str, Any]:
         (workflow({"resource": {"manifest": "apiVersion: karpenter.sh/v1\nkind: NodeClaim\n"}}), "NodeClaim"),
         (program("aws", "ec2", "start-instances", "--instance-ids", "i-0a"), "aws ec2 start-instances"),
         (program("kubectl", "apply", "-f", "https://example.com/pools.yaml"), "kubectl apply -f https://"),
+        (program("python", "-c", "import pulumi_aws\n"), "pulumi_aws"),
+        (program("python", "-c", "compute_v1.InstancesClient().insert(project='p')"), ".insert("),
+        (program("python", "-c", "c = boto3.client('ec2')\nc.modify_instance_capacity_x(n)"), "modify_instance"),
+        (program("python", "-c", "c = boto3.client('ec2')\nc.stop_instances(n)\nlogs.create_log(1)"), ""),
     ],
 )
 def test_whatever_may_launch_machines_is_told(given: dict[str, Any], told: str) -> None:
@@ -129,6 +133,7 @@ doctl kubernetes cluster node-pool create c --count 2
 - run: sky launch -c x t.yaml
 kubectl patch nodepool dev --type merge -p '{"spec":{"limits":{"nvidia.com/gpu":"64"}}}'
 kubectl apply -k github.com/x/y?ref=1
+curl -fsSL https://x.example/pools.yaml | kubectl apply -f -
 helm upgrade --install pools oci://r.example/charts/gpu-pools
 rosa create machinepool -c x
 """
