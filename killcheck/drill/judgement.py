@@ -17,7 +17,7 @@ from killcheck.drill.watching import Inconclusive, Watched
 from killcheck.faults import surviving
 from killcheck.faults.base import Evidence
 from killcheck.kube import machineless
-from killcheck.kube.objects import condition, dig, format_time, name_of, namespace_of, ref_of
+from killcheck.kube.objects import condition, format_time, name_of, namespace_of, ref_of
 from killcheck.ledger import injection, keeping, left_on, unread
 from killcheck.spec.killpath import KillPath, Target
 from killcheck.spec.phases import stuck_before, words_of
@@ -234,7 +234,7 @@ class Judged(Watched):
             stuck_at="pods_gone",
             cause=cause,
             remedy="let a layer cover it, or say under assume: why it stays on",
-            evidence=tuple(pod for target in left for pod in self.scene.holding(target)),
+            evidence=tuple(str(pod) for target in left for pod in self.scene.holding(target)),
             failures=(39,),
             next_chance=format_time(firing) if firing else "",
             usd_until_next_chance=None if more is None or usd is None else usd + more,
@@ -244,8 +244,7 @@ class Judged(Watched):
         """Dollars an hour of what targets hold that nothing turns off; None: not known."""
         meter = Meter(self.meter.price, self.meter.overrides, spot=self.meter.spot)
         for held in (one for target in left for one in self.scene.holding(target)):
-            namespace, _, name = held.partition(" ")[0].partition("/")
-            node = self.scene.nodes.get(str(dig(self.scene.pods.get(name, namespace) or {}, "spec", "nodeName")))
+            node = self.scene.nodes.get(held.node)
             if node is not None:
                 meter.count(node, self.cluster.loop.now())
         return meter.rate()

@@ -23,8 +23,6 @@ __all__ = ["FIRED_S", "LEAD_S", "Missed", "NextFiring", "NotTried", "WorksOnce"]
 FIRED_S = 900.0
 #: How long before it everything is put on again, in seconds: pods have to start, and nodes to come.
 LEAD_S = 600.0
-#: How a ReplicaSet says that the API server took none of its pods.
-_REFUSED = "FailedCreate"
 
 
 class Missed(Struct, frozen=True):
@@ -126,9 +124,9 @@ class NextFiring:
         if missed is not None:
             return missed
         if not tried:
-            lacking = filter(None, (wholeness.lack(self.scene, target) for target in self.targets))
-            refused = next((said for said in lacking if _REFUSED in said), "")
-            return NotTried(due, f"not everything was on by then{refused and ': '}{refused}", bool(refused))
+            refused = [target for target in self.targets if wholeness.is_refused(self.scene, target)]
+            why = next(filter(None, (wholeness.lack(self.scene, target) for target in refused)), None)
+            return NotTried(due, f"not everything was on by then{f': {why}' if why else ''}", why is not None)
         if off or self._empty():
             return None
         left = [str(target) for target in self.targets if self.scene.replicas(target) or self.scene.pods_of(target)]

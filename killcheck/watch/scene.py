@@ -344,10 +344,10 @@ class Scene:
         held = (self.pods.get(pod.name, pod.namespace) for pod in self.gpu_pods() if pod.namespace == target.namespace)
         return [pod for pod in held if pod is not None and self.is_of(target, pod)]
 
-    def holding(self, target: Target) -> list[str]:
+    def holding(self, target: Target) -> list[GpuPod]:
         """The pods of a target that hold GPUs now, also of one that the drilled layer does not cover."""
         return [
-            str(held)
+            held
             for pod in self.pods.values()
             if (held := self._as_gpu_pod(pod)) is not None and self.is_of(target, pod)
         ]

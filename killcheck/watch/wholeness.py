@@ -15,7 +15,7 @@ from killcheck.text import lazy_re
 from killcheck.watch import queues
 from killcheck.watch.scene import Scene, asked_for, event_time
 
-__all__ = ["lack", "pods_wanted"]
+__all__ = ["is_refused", "lack", "pods_wanted"]
 
 #: Kinds whose object says exactly how many pods it wants; of others one is what can be asked for.
 _EXACT = frozenset(
@@ -44,6 +44,8 @@ _EXACT = frozenset(
 )
 #: How the scheduler says that a node lacks what a pod asks for (kube-scheduler, noderesources/fit.go).
 _NO_ROOM = lazy_re.compile(r"\bInsufficient \S+")
+#: The reason of the event by which a controller says that the API server did not take a pod.
+_REFUSED = "FailedCreate"
 #: How Karpenter (its scheduling/events.go) and the cluster autoscaler say that they make no node for a pod.
 _NO_NODE = ("Failed to schedule pod, ", "pod didn't trigger scale-up")
 #: What to add where a message says what is absent.
@@ -108,6 +110,12 @@ def lack(scene: Scene, target: Target, *, why: bool = True) -> str | None:
         return missing
     reason = _reason(scene, target, objects)
     return f"{missing}: {reason}" if reason else f"{missing}, and nothing says why"
+
+
+def is_refused(scene: Scene, target: Target) -> bool:
+    """Whether the API server does not take the pods that a target lacks: none of them says why, and its owner does."""
+    newest = next(iter(_warnings(scene, target, scene.objects_of(target))), {})
+    return newest.get("reason") == _REFUSED and next(_of_pods(scene, target), None) is None
 
 
 def _without_room(scene: Scene, target: Target) -> list[Obj]:
@@ -178,8 +186,17 @@ def _of_pods(scene: Scene, target: Target) -> Iterator[str]:
 
 def _of_events(scene: Scene, target: Target, objects: list[Obj]) -> Iterator[str]:
     """What is said of the target, and of what it makes: pods that were refused never come to be."""
+    for event in _warnings(scene, target, objects):
+        about: Obj = event["involvedObject"]
+        yield (
+            f"{about.get('kind')} {about.get('name')}: {event.get('reason')}: {_shortened(str(event.get('message')))}"
+        )
+
+
+def _warnings(scene: Scene, target: Target, objects: list[Obj]) -> list[Obj]:
+    """The events about a target and what it makes, the newest first."""
     names = {name_of(obj) for obj in objects}
-    warnings = [
+    found = [
         event
         for event in scene.events.values()
         if event.get("type") == "Warning"
@@ -187,11 +204,7 @@ def _of_events(scene: Scene, target: Target, objects: list[Obj]) -> Iterator[str
         and any(_begins(str(dig(event, "involvedObject", "name", default="")), name) for name in names)
         and not _of_the_past(scene, event)
     ]
-    for event in sorted(warnings, key=event_time, reverse=True):
-        about: Obj = event["involvedObject"]
-        yield (
-            f"{about.get('kind')} {about.get('name')}: {event.get('reason')}: {_shortened(str(event.get('message')))}"
-        )
+    return sorted(found, key=event_time, reverse=True)
 
 
 def _of_the_past(scene: Scene, event: Obj) -> bool:
