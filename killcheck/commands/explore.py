@@ -149,7 +149,7 @@ def command(**options: Any) -> None:
             )
         )
     else:
-        _tell(found, named_again, modelled=session.kill_path.in_kubernetes)
+        _tell(found, named_again, options["max_faults"], modelled=session.kill_path.in_kubernetes)
     sys.exit(code)
 
 
@@ -226,7 +226,7 @@ def _code(found: Explored, most: int) -> int:
     return 3 if found.minimal or found.inconclusive or left or found.unmodelled else 0
 
 
-def _tell(found: Explored, named: str, *, modelled: bool) -> None:
+def _tell(found: Explored, named: str, most: int, *, modelled: bool) -> None:
     def put(text: str, hang: int = 2, *, more: str = "") -> None:
         say(text, hang=hang, more=more)
 
@@ -251,7 +251,8 @@ def _tell(found: Explored, named: str, *, modelled: bool) -> None:
     if parts > 1:
         put(f"part {which} of {parts}: what exposes may be told by another (--budget 0 --known tells all)")
     for size, count in found.elsewhere.items():
-        put(f"not tried here: {count} sets of {size} faults, by other parts; larger sets wait until they are known")
+        more = "; larger sets wait until they are known" if size < most else ""
+        put(f"not tried here: {count} sets of {size} faults, by other parts{more}")
     if found.timeless:
         put(f"not asked when their faults have to be there: {found.timeless} set(s) (--budget)")
     for line in _coverage(found):
