@@ -389,8 +389,9 @@ class Cluster:
         scheduler = self.controllers.get(Scheduler.name)
         if others and isinstance(scheduler, Scheduler):
             scheduler.stands_in |= set(others)
-            said = f"scheduler {', '.join(others)} is not modelled: the default scheduler places its pods"
-            self.notes.append(Assumption(said))
+            for name in others:
+                said = f"scheduler {name} is not modelled: the default scheduler places its pods"
+                self.notes.append(Assumption(said, f"scheduler {name}"))
 
     def _down(self) -> frozenset[str]:
         return frozenset() if Scheduler.name in self.controllers else frozenset({"scheduler"})

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from killcheck.images.platforms import arches_of
 from killcheck.images.reference import InvalidReference, Reference, parse
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 __all__ = ["DEFAULT_PATH", "Contents", "contents_of", "is_known"]
@@ -31,6 +32,7 @@ _OFFICIAL = frozenset(
         "rabbitmq redis registry rockylinux ruby rust sapmachine swift tomcat traefik ubuntu"
     ).split()
 )
+_MINOR = lazy_re.compile(r"(\d{1,3})\.(\d{1,3})(?![\d])")
 #: What none of them has.
 _NOT_OFFICIAL = frozenset({"kubectl", "oc", "helm", "aws", "gcloud", "az"})
 
@@ -52,9 +54,13 @@ class Contents(Struct, frozen=True):
     size: int = ASSUMED_SIZE
     gone_since: datetime | None = None
     python_packages: bool = True
+    #: Of its Python, where it is known.
+    python_version: tuple[int, int] | None = None
     scripts: tuple[tuple[str, str], ...] = ()
     #: The architectures that its name confines it to; empty: it names none.
     arches: tuple[str, ...] = ()
+    #: Whether it has the time zones (tzdata); without them ``TZ=Europe/Berlin`` is UTC.
+    zones: bool = True
     #: Paths of commands that are applets of busybox.
     applets: frozenset[str] = frozenset()
     #: Of an image of which nothing is known: programs that are surely not in it.
@@ -116,7 +122,7 @@ def _named(reference: Reference) -> Contents:
             continue
         tags = entry.get("tags")
         if tags is None or any(fnmatchcase(reference.tag, tag) for tag in tags):
-            return _contents(entry)
+            return _contents(entry, reference)
     if repository.removeprefix("docker.io/library/") in _OFFICIAL:
         return Contents(None, without=_NOT_OFFICIAL, source="docker-library/official-images: none of them has it")
     return Contents(None)
@@ -131,7 +137,11 @@ def _catalogue() -> dict[str, Any]:
     return yaml.load(text, Loader=loader)  # type: ignore[no-any-return]  # noqa: S506 - a safe loader, ours
 
 
-def _contents(entry: dict[str, Any]) -> Contents:
+def _layouts() -> dict[str, Any]:
+    return _catalogue()["layouts"]  # type: ignore[no-any-return]
+
+
+def _contents(entry: dict[str, Any], reference: Reference) -> Contents:
     commands, merged, applets = _commands(entry["contains"]) if "contains" in entry else (None, True, frozenset())
     size = entry.get("size_mb")
     return Contents(
@@ -145,14 +155,22 @@ def _contents(entry: dict[str, Any]) -> Contents:
         size=ASSUMED_SIZE if size is None else int(size * MEGABYTE),
         gone_since=_moment(entry.get("gone")),
         python_packages=entry.get("python_packages", True),
+        python_version=_version(entry.get("python"), reference),
+        zones=entry.get("tzdata", not any(map(_is_zoneless, entry.get("contains", ())))),
         scripts=tuple(entry.get("scripts", {}).items()),
         source=str(entry.get("source", "assumed")),
     )
 
 
+def _version(said: str | None, reference: Reference) -> tuple[int, int] | None:
+    """The version that an entry says, or its tag (``3.12-slim``)."""
+    found = _MINOR.match(reference.tag if said == "tag" else said or "")
+    return (int(found[1]), int(found[2])) if found else None
+
+
 def _commands(names: list[str]) -> tuple[dict[str, str], bool, frozenset[str]]:
     """(path -> name, whether the layout is merged, the paths that are busybox' applets)."""
-    layouts = _catalogue()["layouts"]
+    layouts = _layouts()
     found: dict[str, str] = {}
     merged = True
     applets: set[str] = set()
@@ -168,9 +186,13 @@ def _commands(names: list[str]) -> tuple[dict[str, str], bool, frozenset[str]]:
     return found, merged, frozenset(applets)
 
 
+def _is_zoneless(layout: str) -> bool:
+    return _layouts().get(layout, {}).get("tzdata") is False
+
+
 @cache
 def _layout(name: str) -> dict[str, str]:
-    layout = _catalogue()["layouts"][name]
+    layout = _layouts()[name]
     found: dict[str, str] = {}
     for other in layout.get("with", ()):
         found |= _layout(other)

@@ -1,8 +1,8 @@
-"""Where the pods of a switch may run at all: node labels that nothing in the manifests gives a node.
+"""Where the pods of a switch may run at all: node labels that nothing in the manifests gives a node, and schedulers.
 
-killcheck assumes a node with each label that a pod selects, since most manifests bring no nodes. That a pod of
-something else selects the same label speaks for there being such nodes; a label that the switch alone selects may be a
-slip, and then its pods stay Pending, every night.
+killcheck assumes a node with each label that a pod selects, since most manifests bring no nodes, and places the pods of
+each scheduler that they name. That a pod of something else selects the same label, or names the same scheduler, speaks
+for there being such; what the switch alone selects may be a slip, and then its pods stay Pending, every night.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from killcheck.ledger.stakes import Stakes, home_of
 
 __all__ = ["entries"]
 
+_SCHEDULER = "scheduler "
+
+_RUNS = "leave schedulerName out, drill where the scheduler runs (--on CONTEXT), or say under assume: that it does"
 _SETTLES = (
     "add a Node or node pool with the label to the manifests, drill where the nodes are (--on CONTEXT), or say under "
     "assume: who gives nodes the label (kind: 'node label*')"
@@ -24,7 +27,10 @@ _SETTLES = (
 
 
 def entries(stakes: Stakes, assumed: Iterable[Assumption]) -> Iterator[Entry]:
-    """An open entry for each label that a switch alone selects, and that a node was ``assumed`` to have."""
+    """An open entry for each label that a switch alone selects, and that a node was ``assumed`` to have.
+
+    So for a scheduler that it alone names.
+    """
     named = {(ref.kind, ref.namespace, ref.name) for ref in stakes.switches}
     about = {said.about for said in assumed}
     others = {
@@ -36,10 +42,21 @@ def entries(stakes: Stakes, assumed: Iterable[Assumption]) -> Iterator[Entry]:
     for obj in stakes.objects:
         if (obj.get("kind"), home_of(obj), name_of(obj)) in named:
             for label in sorted((_selected(obj) & about) - others):
-                because = f"{ref_of(obj)} alone selects it, and nothing in the manifests gives it to a node"
-                yield Entry(label, Status.NOT_MODELLED, because, _SETTLES)
+                if label.startswith(_SCHEDULER):
+                    because, settles = f"{ref_of(obj)} alone names it: whether it places pods was not seen", _RUNS
+                else:
+                    because = f"{ref_of(obj)} alone selects it, and nothing in the manifests gives it to a node"
+                    settles = _SETTLES
+                yield Entry(label, Status.NOT_MODELLED, because, settles)
 
 
 def _selected(obj: Obj) -> set[str]:
     """What pods of an object select, as an assumption names it."""
-    return {f"node label {key}={value}" for one in templates(obj) for key, value in labels_selected(one.spec).items()}
+    return {
+        said
+        for one in templates(obj)
+        for said in (
+            *(f"node label {key}={value}" for key, value in labels_selected(one.spec).items()),
+            f"{_SCHEDULER}{one.spec.get('schedulerName')}",
+        )
+    }

@@ -253,15 +253,16 @@ def test_image_that_is_never_pulled_may_be_there(tmp_path: Path) -> None:
     assert "(imagePullPolicy: Never) is not known: no manifest describes the node" in result.why
 
 
-OPS = {"nodeSelector": {"example.net/role": "ops", "kubernetes.io/os": "linux"}}
+OPS = {"nodeSelector": {"example.net/role": "ops", "kubernetes.io/os": "linux"}, "schedulerName": "batch"}
 
 
-def test_node_label_that_the_switch_alone_selects_is_open(tmp_path: Path) -> None:
+def test_node_label_and_scheduler_that_the_switch_alone_names_are_open(tmp_path: Path) -> None:
     """It may be a slip, and then nothing turns the GPUs off, any night."""
     result = drilled(tmp_path, switch(SCALE, pod=OPS))
     assert str(result.verdict) == "inconclusive", result.why
     assert "node label example.net/role=ops" in result.why
     assert "alone selects it, and nothing in the manifests gives it to a node" in result.why
+    assert "scheduler batch" in [entry.object for entry in result.ledger.open]
 
 
 def test_node_label_that_somebody_else_selects_too_is_named(tmp_path: Path) -> None:

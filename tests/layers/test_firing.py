@@ -91,12 +91,13 @@ def test_a_schedule_that_never_comes_exposes_a_switch_whose_job_works(drilled):
     assert result.to_json()["schedule"]["never"]
 
 
-def test_the_result_tells_of_the_schedule_of_a_switch_that_survives(drilled):
+def test_a_night_that_the_clocks_leave_out_is_not_survived_and_the_result_tells_of_it(drilled):
     def at_night(obj):
         if obj["kind"] == "CronJob":
             obj["spec"] |= {"schedule": "30 2 * * *", "timeZone": "Europe/Berlin"}
 
     result = drilled("dead-man", "nightly-off", at_night)
-    assert result.verdict is Verdict.SURVIVED
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "does not fire on Sunday, 2026-03-29" in result.why
     assert result.schedule["next"] == "2026-01-17T01:30:00Z"
     assert any("are skipped" in note for note in result.notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from killcheck.embedded.nodes.network import Network, shared
 from killcheck.embedded.nodes.process import HostProcess, lacks
 from killcheck.embedded.nodes.spawnerclient import NoSandbox, SetUpError, SpawnerClient, remove
 from killcheck.entries import Assumption
+from killcheck.executor import python_versions
 from killcheck.images.contents import contents_of
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import uid_of
@@ -24,6 +26,7 @@ __all__ = ["HostRuntime", "Isolation"]
 
 Isolation = Literal["sandbox", "shipped", "namespaces", "bubblewrap", "unisolated"]
 
+_HERE = sys.version_info[:2]
 #: What each of them tries, in order.
 _TRIED: dict[Isolation, tuple[Level, ...]] = {
     "sandbox": LEVELS,
@@ -60,12 +63,27 @@ class HostRuntime(HostSide, Runtime):
         """Start a container. Raises StartError or NotRun."""
         if not launch.argv:
             raise NotRun(f"what image {launch.image} starts is not known, and the manifest has no command")
+        self._compare_python(launch)
         try:
             return self._start(launch, on_exit, on_unknown)
         except StartError as error:
             if not beyond.named_program(launch, str(error)):
                 raise
             raise NotRun(self.host.keeps_out(launch.argv[0]) or lacks(launch, launch.argv[0])) from error
+
+    def _compare_python(self, launch: Launch) -> None:
+        """Raises NotRun where the image's Python would make another thing of a program than this host's does."""
+        image = launch.contents.python_version
+        if image in (None, _HERE) or not any("python" in one for one in launch.texts()):
+            return
+        has, here = (".".join(map(str, one)) for one in (image, _HERE))
+        found = python_versions.unlike(launch.texts(), image, _HERE)
+        if found is not None:
+            raise NotRun(
+                f"image {launch.image} has Python {has}, and this host would run it with {here}, which differ in "
+                f"{found}: write it so that both read it alike; --exec docker runs the image itself"
+            )
+        self.assume(Assumption(f"image {launch.image} has Python {has}: its programs were run with {here}"))
 
     def _start(
         self,

@@ -54,17 +54,24 @@ _BUNDLES = (
     "/etc/ssl/openssl.cnf",
     "/etc/pki/tls/openssl.cnf",
 )
+#: Where programs look for time zones (tzset(3), PEP 615).
+_ZONES = "/usr/share/zoneinfo"
 #: Where programs put what they have fetched.
 _ADDED_TO = frozenset({"/usr/local/bin", "/usr/local/sbin"})
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
-def base(mounted: Iterable[str]) -> Iterator[Step]:
-    """What every container has, whatever its image; ``mounted``: the paths of its volumes."""
+def base(mounted: Iterable[str], *, zones: bool = True) -> Iterator[Step]:
+    """What every container has, whatever its image; ``mounted``: the paths of its volumes.
+
+    ``zones``: whether the image has time zones.
+    """
     places = {_on_host(path.rstrip("/")) for path in mounted}
     for path in (*_LIBRARIES, *_trust()):
         within = {place for place in places if place.startswith(f"{path}/") and not os.path.exists(place)}  # noqa: PTH110
         yield from _opened(path, within) if within and path.startswith("/usr/") else _as_on_host(path)
+    if not zones and os.path.isdir(_ZONES):  # noqa: PTH112
+        yield ["tmpfs", _ZONES, "mode=755,size=16k"]
     prefix = sys.base_prefix
     if not prefix.startswith("/usr"):
         yield ["bind", prefix, prefix, True]

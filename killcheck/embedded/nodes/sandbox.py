@@ -78,7 +78,7 @@ class Scratch(Struct, frozen=True):
 # -- with namespaces ---------------------------------------------------------------------------------------
 def isolated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scratch, dns_ip: str) -> Plan:
     """A root of its own: every path as the manifest has it."""
-    steps = list(base([mount.path for mount in launch.mounts]))
+    steps = list(base([mount.path for mount in launch.mounts], zones=launch.contents.zones))
     steps += _etc(launch, dns_ip)
     steps += _programs(launch, wiring, host)
     steps += _python(launch, wiring)
@@ -353,6 +353,8 @@ def relocated(launch: Launch, wiring: Wiring, host: HostPrograms, scratch: Scrat
         "https_proxy": nowhere,
         "no_proxy": direct,
     }
+    if not launch.contents.zones:
+        own |= {"TZDIR": str(root), "PYTHONTZPATH": str(root)}
     env = own | env | {"PATH": path}
     argv = _moved_argv(launch, launch.argv, wiring.moved, root)
     moved_to = dict(wiring.moved)

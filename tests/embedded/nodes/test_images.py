@@ -44,6 +44,17 @@ def test_a_name_without_a_registry_is_an_official_image_by_its_name_alone():
         assert (contents(own).known, contents(own).without) == (False, frozenset()), own
 
 
+def test_what_is_known_of_its_time_zones_and_of_its_python():
+    """Where ``TZ`` is UTC whatever it says, and by which version a program is read."""
+    found = {
+        image: (contents(image).zones, contents(image).python_version)
+        for image in ("alpine:3.20", "busybox", "ubuntu:24.04", "python:3.9.18-alpine", "python:slim", "debian:12-slim")
+    }
+    assert list(found.values()) == [
+        *((False, None), (False, None), (False, None), (True, (3, 9)), (True, None), (True, None))
+    ]
+
+
 def test_a_merged_layout_is_found_under_both_names():
     slim = contents("python:3.12-slim")
     assert slim.has("/bin/sh")

@@ -247,6 +247,16 @@ def test_a_command_that_the_host_lacks_leaves_the_outcome_unknown(host):
     ]
 
 
+def test_what_the_images_own_python_makes_otherwise_leaves_the_outcome_unknown(host):
+    host.add(pod("job", image="python:3.9-slim", command=["python", "-c", "import tomllib"], policy="Never"))
+    assert host.loop.run_until(lambda: bool(host.nodes.unknown), 60)
+    assert "python:3.9-slim has Python 3.9" in host.nodes.unknown[0]
+
+
+def test_in_an_image_without_time_zones_each_is_utc(host):
+    assert host.run_pod("TZ=Asia/Tokyo date +%z", image="alpine:3.20") == (0, "+0000\n")
+
+
 def test_a_disk_that_is_full_leaves_the_outcome_unknown(host, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
