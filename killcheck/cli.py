@@ -16,6 +16,7 @@ import click
 
 from killcheck.run.gc_tuning import collect_seldom
 from killcheck.run.process_end import ended_at_once
+from killcheck.text import accelerators
 
 __all__ = ["main", "run"]
 
@@ -62,6 +63,7 @@ class _Lazy(click.Group):
         Python's own exit code for an exception is 1, which here says *exposed*.
         """
         _writable()
+        accelerators.name_after(())
         try:
             try:
                 return super().main(*args, **extra)

@@ -143,6 +143,8 @@ class SteadyState(Event, frozen=True, kw_only=True):
     devices: int
     usd_per_hour: float | None
     replicas: dict[str, int]
+    #: The extended resources that the pods hold.
+    resources: list[str] = field(default_factory=list)
 
 
 class FaultInjected(Event, frozen=True, kw_only=True):

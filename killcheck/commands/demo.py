@@ -11,6 +11,7 @@ import click
 from killcheck.commands.errors import guarded
 from killcheck.commands.files import FILE, STDOUT, write
 from killcheck.commands.saying import say
+from killcheck.text.accelerators import named_in
 from killcheck.verdict import EXIT_CODES
 
 __all__ = ["command"]
@@ -71,7 +72,7 @@ def command(as_json: bool, html_file: Path | None, folder: Path | None, no_color
     )
     report = _report(result.record, html_file)
     if as_json:
-        click.echo(json.dumps(result.to_json(), indent=2))
+        click.echo(json.dumps(named_in(result.to_json()), indent=2))
     elif html_file != STDOUT:
         out.summary(result)
         say(f"HTML report: {report}")

@@ -13,6 +13,7 @@ from killcheck.commands import completing, named, next_step
 from killcheck.commands.errors import guarded
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
+from killcheck.text.accelerators import named_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +150,7 @@ def command(**options: Any) -> None:
         with session.cluster(planned[0]) as (cluster, kill_path):
             plan = plan_for(cluster, kill_path, planned, "dry-run")
             if options["as_json"]:
-                click.echo(json.dumps(_document(plan), indent=2))
+                click.echo(json.dumps(named_in(_document(plan)), indent=2))
             else:
                 out.plan(plan)
             # What would refuse it is a part of what it would do.
@@ -162,7 +163,7 @@ def command(**options: Any) -> None:
         sys.exit(run(session, planned, options, out, approve, findings=findings))
     result = Run(session, planned, sinks=[out], approve=approve, findings=findings).execute()
     if options["as_json"]:
-        click.echo(json.dumps({**result.to_json(), "findings": findings}, indent=2))
+        click.echo(json.dumps(named_in({**result.to_json(), "findings": findings}), indent=2))
     else:
         out.summary(result)
         sabotaged = all(one.faults for one in result.drills)

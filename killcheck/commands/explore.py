@@ -16,6 +16,7 @@ from killcheck.commands.errors import guarded
 from killcheck.commands.parts import part_of
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
+from killcheck.text.accelerators import named_in
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
@@ -138,13 +139,15 @@ def command(**options: Any) -> None:
         verdict = {0: "proven", 1: "exposed", 3: "inconclusive"}[code]
         click.echo(
             json.dumps(
-                {
-                    "schema": "killcheck.explore/v1",
-                    "verdict": verdict,
-                    "exit_code": code,
-                    "kill_path": session.kill_path.name,
-                    **found.to_json(named_again),
-                },
+                named_in(
+                    {
+                        "schema": "killcheck.explore/v1",
+                        "verdict": verdict,
+                        "exit_code": code,
+                        "kill_path": session.kill_path.name,
+                        **found.to_json(named_again),
+                    }
+                ),
                 indent=2,
             )
         )

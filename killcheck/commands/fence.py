@@ -15,6 +15,7 @@ from killcheck.commands.fence_subject import chosen, report_on
 from killcheck.commands.files import FILE, STDOUT
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
+from killcheck.text.accelerators import named_in
 from killcheck.verdict import EXIT_CODES
 
 __all__ = ["command"]
@@ -110,7 +111,7 @@ def command(**options: Any) -> None:
 
             sys.exit(run(subject, report, options))
     if options["as_json"]:
-        click.echo(json.dumps(report.document(), indent=2))
+        click.echo(json.dumps(named_in(report.document()), indent=2))
     else:
         from killcheck.reports.fences_terminal import show
 

@@ -14,6 +14,7 @@ from killcheck.commands.errors import guarded
 from killcheck.commands.next_step import after_matrix
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import NEXT, say
+from killcheck.text.accelerators import named_in
 
 if TYPE_CHECKING:
     from killcheck.fence import FenceReport
@@ -142,7 +143,7 @@ def command(**options: Any) -> None:
         found["shared"] = leaning(session.kill_path, executors(session), found["matrix"])
     gate = Gate(options["fail_on"], **found)
     if options["as_json"]:
-        click.echo(json.dumps(gate.to_json(), indent=2))
+        click.echo(json.dumps(named_in(gate.to_json()), indent=2))
     else:
         _show(gate, out, options)
     sys.exit(gate.exit_code)

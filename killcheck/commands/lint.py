@@ -15,6 +15,7 @@ from killcheck.commands.files import FILE, STDOUT, one_on_stdout, write
 from killcheck.commands.next_step import after_lint
 from killcheck.commands.reading_options import reading_options
 from killcheck.commands.saying import say
+from killcheck.text.accelerators import name_after, named_in
 
 if TYPE_CHECKING:
     from killcheck.kube.client import Kube
@@ -155,6 +156,7 @@ def _world(options: dict[str, Any]) -> tuple[World, tuple[str, ...]]:
     from killcheck.clock import wall_now
     from killcheck.discover.shapes import sound
     from killcheck.kube import manifests
+    from killcheck.kube.workloads import resources_of
     from killcheck.lint import asking
     from killcheck.run import rehearsing
     from killcheck.run.gc_tuning import uncollected
@@ -181,6 +183,7 @@ def _world(options: dict[str, Any]) -> tuple[World, tuple[str, ...]]:
         )
         if not options["strict"]:
             loaded = sound(loaded)
+        name_after(resources_of(loaded.objects))
     version = session.kubernetes_version or (kill_path.kubernetes_version if kill_path else "")
     folders = [] if alone else session.folders
     fire = options["exec_mode"] == "host"
@@ -290,7 +293,7 @@ def _print(result: LintResult, options: dict[str, Any]) -> bool:
 
         _write(options["junit"], findings_junit.junit(result, options["fail_on"]))
     if options["as_json"]:
-        click.echo(json.dumps(result.to_json(options["fail_on"]), indent=2))
+        click.echo(json.dumps(named_in(result.to_json(options["fail_on"])), indent=2))
         return False
     if options["github"]:
         from killcheck.reports import github

@@ -11,6 +11,7 @@ import click
 from killcheck.commands.next_step import after_matrix
 from killcheck.commands.parts import part_of
 from killcheck.commands.saying import say
+from killcheck.text.accelerators import named_in
 
 if TYPE_CHECKING:
     from killcheck.discover.independence import Shared
@@ -205,7 +206,8 @@ def run(
         every = [*findings, *(one.to_json() for one in shared)]
         click.echo(
             json.dumps(
-                {**result.to_json(), "findings": every, "matrix": found.to_json(), "not_drilled": names}, indent=2
+                named_in({**result.to_json(), "findings": every, "matrix": found.to_json(), "not_drilled": names}),
+                indent=2,
             )
         )
     else:

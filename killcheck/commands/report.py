@@ -15,6 +15,7 @@ from killcheck.commands.files import FILE, STDOUT, write
 from killcheck.commands.named import unsealed
 from killcheck.commands.saying import say
 from killcheck.reports import Delivery, Place, Report, Told, Written, every
+from killcheck.text.accelerators import name_after, named
 from killcheck.text.files import add_to, text_of
 from killcheck.verdict import EXIT_CODES
 from killcheck.version import __version__
@@ -75,6 +76,7 @@ def command(record: Path | None, earlier: Path | None, no_color: bool, unsealed:
 
     events, story, ours = _read(record_of(record, state_dir()), anyway=unsealed)
     told = Told(story, compare(_read(record_of(earlier, state_dir()), anyway=True)[1], story) if earlier else None)
+    name_after(story.resources)
     asked = [(report, where) for report in every() if (where := wanted[_parameter(report)])]
     _one_on_stdout(asked)
     for report, where in asked:
@@ -150,7 +152,7 @@ def _one_on_stdout(asked: list[tuple[Report, Any]]) -> None:
 
 def _make(report: Report, told: Told, where: Any) -> None:
     if isinstance(report, Written):
-        _write(report, report.text(told), where)
+        _write(report, named(report.text(told)), where)
     elif isinstance(report, Delivery) and report.into is not None:
         report.into(told, where)
     elif isinstance(report, Delivery) and report.to is not None:

@@ -9,6 +9,7 @@ import click
 
 from killcheck.commands.errors import guarded
 from killcheck.commands.saying import say
+from killcheck.text.accelerators import named_in
 from killcheck.verdict import EXIT_CODES
 
 __all__ = ["command"]
@@ -51,7 +52,7 @@ def command(as_json: bool, no_color: bool) -> None:
         one.cause in drill.cause for drill, one in zip(result.drills, CHAPTERS, strict=True)
     )
     if as_json:
-        click.echo(json.dumps(result.to_json(), indent=2))
+        click.echo(json.dumps(named_in(result.to_json()), indent=2))
     else:
         out.summary(result)
         say(

@@ -61,6 +61,7 @@ from killcheck.embedded.nodes.external_endpoints import Place
 from killcheck.embedded.nodes.host_runtime import HostRuntime
 from killcheck.embedded.nodes.kubelets import has_own_kubelet
 from killcheck.embedded.nodes.registry import Registry
+from killcheck.embedded.own_workloads import OwnWorkloads
 from killcheck.embedded.pki import Pki
 from killcheck.embedded.transport import InProcessTransport
 from killcheck.entries import Assumption, Doubt
@@ -228,6 +229,7 @@ class Cluster:
         for model in MODELS:
             if model.name not in disabled:
                 self.start_model(model)
+        self.own_workloads = OwnWorkloads(self, self.loop, self.informers)
 
     def _node_agents(self, exec_mode: str, seed: int, disabled: Collection[str]) -> NodeAgents:
         """The kubelets of all nodes, none of which is there yet."""

@@ -58,7 +58,7 @@ def missing(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[Assumpt
             holder = obj.get("kind") != "CronJob" and bool(held)
             if holder or _acts(obj, template):
                 _references(obj, template.spec, wanted if holder else others)
-        for claim in dig(obj, "spec", "volumeClaimTemplates", default=[]) if held else ():
+        for claim in dig(obj, "spec", "volumeClaimTemplates", default=[]):
             _class_of(claim, ref_of(obj), wanted)
         if obj.get("kind") == "PersistentVolumeClaim":
             _class_of(obj, ref_of(obj), wanted)

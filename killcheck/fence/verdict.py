@@ -175,7 +175,7 @@ def _without_price(pool: Pool, sums: Totals) -> str:
     names = ", ".join(one.name for one in missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
     says = f"{names} {'have' if len(missing) > 1 else 'has'} no price in the catalogue"
     if not missing[0].devices:
-        says += ", and no devices either: types with GPUs are all priced"
+        says += ", and no devices either: types with devices are all priced"
     known = (pool.possible & ~sums.unpriced).bit_count()
     if known:
         most_of = "any amount" if math.isinf(sums.usd.ceiling) else f"${_number(sums.usd.ceiling)} an hour"

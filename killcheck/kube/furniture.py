@@ -81,6 +81,8 @@ GITOPS = frozenset(
         "configsync.gke.io",
         "fluxcd.controlplane.io",
         "packages.eks.amazonaws.com",
+        "config.projectsveltos.io",
+        "apps.open-cluster-management.io",
     }
 )
 _ARGO = ("Application", "ApplicationSet")

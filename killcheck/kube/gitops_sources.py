@@ -18,7 +18,7 @@ from killcheck.text import lazy_re
 from killcheck.text.files import text_of
 from killcheck.text.shown import brief
 
-__all__ = ["elsewhere"]
+__all__ = ["elsewhere", "is_furniture_chart"]
 
 #: Charts of well-known projects, none of which has a pool of nodes unless its values say so.
 _CHARTS = frozenset(
@@ -98,8 +98,13 @@ def _path(path: Any, url: str) -> _Applied:
     return _Applied(f"path {brief(str(path or '.'))}", str(path or "."), url)
 
 
+def is_furniture_chart(name: str) -> bool:
+    """Whether a chart is a well-known project's, which brings what a cluster is furnished with and no workload."""
+    return name.rpartition("/")[2] in _CHARTS
+
+
 def _chart(name: Any, values: Any) -> _Applied | None:
-    known = str(name).rpartition("/")[2] in _CHARTS and not _POOLS.search(json.dumps(values, default=str))
+    known = is_furniture_chart(str(name)) and not _POOLS.search(json.dumps(values, default=str))
     return None if known else _Applied(f"chart {brief(str(name))}")
 
 

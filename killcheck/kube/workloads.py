@@ -7,17 +7,28 @@ replica fields on the way multiply. Kinds that count otherwise (LeaderWorkerSet,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
 from killcheck.kube.custom_holders import COUNTS, FACTORS, HOLDS_NOTHING, machine_of, requested
-from killcheck.kube.gpus import Claims, spec_devices, unaccounted
+from killcheck.kube.gpus import Claims, requests, spec_devices, unaccounted
 from killcheck.kube.objects import Obj, annotations_of, condition, controller_of, dig, namespace_of, owners
 from killcheck.kube.pod_shapes import as_typed
+from killcheck.text.accelerators import GPU, called
 from killcheck.text.yamlfile import Path
 
-__all__ = ["STOP_MARKS", "PodTemplate", "devices_of", "has_ended", "holds", "is_stopped", "root_of", "templates"]
+__all__ = [
+    "STOP_MARKS",
+    "PodTemplate",
+    "devices_of",
+    "has_ended",
+    "holds",
+    "is_stopped",
+    "resources_of",
+    "root_of",
+    "templates",
+]
 
 #: Kinds that an annotation turns off, and which (Kubeflow's culler: with any value; KServe's constants.go, 0.15).
 STOP_MARKS: Mapping[str, str] = {
@@ -97,6 +108,18 @@ def devices_of(obj: Obj, claims: Claims | None = None, *, wanted: bool = False) 
         )
         for template in templates(obj)
     )
+
+
+def resources_of(objects: Iterable[Obj]) -> set[str]:
+    """The extended resources that all of them ask for; as soon as one is a plain GPU, that one alone."""
+    found: set[str] = set()
+    for obj in objects:
+        for template in templates(obj):
+            asked = requests(template.spec)
+            if any(called([name]) == GPU for name in asked):
+                return {next(name for name in asked if called([name]) == GPU)}
+            found.update(asked)
+    return found
 
 
 def holds(template: PodTemplate, namespace: str = "", claims: Claims | None = None) -> bool:

@@ -1,7 +1,8 @@
 """GitOps sources: what puts a target back to what Git says, how often, and whether anything here does the same.
 
 Sources: Argo CD's Application (syncPolicy.automated: enabled, selfHeal); Flux's Kustomization (suspend, interval, the
-annotation kustomize.toolkit.fluxcd.io/reconcile) and HelmRelease (driftDetection.mode; off by default).
+annotation kustomize.toolkit.fluxcd.io/reconcile) and HelmRelease (driftDetection.mode; off by default); Sveltos'
+ClusterProfile and Profile (syncMode; projectsveltos/addon-controller api/v1beta1/spec.go).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _SETTLES = (
     "drill it on a cluster where it reconciles (--on CONTEXT), suspend it while the GPUs are off, or say under "
     "assume: why it leaves the replicas alone"
 )
+#: The one mode of Sveltos in which it puts back what drifts.
+_SVELTOS_HEALS = "ContinuousWithDriftDetection"
 #: Who acts out which kind on the embedded cluster.
 _MODELS = {
     "Application": "argocd-application-controller",
@@ -127,6 +130,8 @@ def _asleep(obj: Obj) -> str | None:
             return "it syncs only when somebody asks (no syncPolicy.automated)"
         if automated.get("selfHeal") is not True:
             return "it leaves what drifts alone until the next commit (selfHeal is off)"
+    if kind in ("ClusterProfile", "Profile") and dig(obj, "spec", "syncMode") != _SVELTOS_HEALS:
+        return f"it leaves what drifts alone until what it refers to changes (syncMode is not {_SVELTOS_HEALS})"
     drifts = dig(obj, "spec", "driftDetection", "mode", default="disabled") == "enabled"
     if kind == "HelmRelease" and not drifts and r.by_kind(str(obj.get("apiVersion")), kind):
         return "it leaves what drifts alone until the next release (driftDetection is not enabled)"

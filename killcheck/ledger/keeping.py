@@ -13,6 +13,7 @@ from killcheck.embedded import keda_triggers
 from killcheck.entries import Assumption, Becomes, Entry, Ledger, Status, leaves
 from killcheck.instances.provided import is_provided
 from killcheck.kube import blame, cron_workflows, downtimes
+from killcheck.kube import program_images as images
 from killcheck.kube import resources as r
 from killcheck.kube.client import Kube
 from killcheck.kube.custom_holders import REFERENCES
@@ -28,7 +29,6 @@ from killcheck.ledger import (
     engines,
     gitops,
     growing,
-    images,
     injection,
     keda_credentials,
     kinds,

@@ -48,9 +48,17 @@ def is_policy(obj: Obj) -> bool:
 
 
 def acts_elsewhere(obj: Obj) -> bool:
-    """Whether a rule of it makes or changes other objects than those that it is asked about."""
+    """Whether a rule of it makes or changes other objects than those that it is asked about.
+
+    Not where all that it makes are NetworkPolicies about who may come in: those turn nothing on, and cut no switch off.
+    """
     rules = mappings(dig(obj, "spec", "rules"))
-    return any(rule.get("generate") or dig(rule, "mutate", "targets") for rule in rules)
+    return any(dig(rule, "mutate", "targets") or (rule.get("generate") and not _only_ingress(rule)) for rule in rules)
+
+
+def _only_ingress(rule: Obj) -> bool:
+    made = rule["generate"]
+    return bool(dig(made, "kind") == "NetworkPolicy" and dig(made, "data", "spec", "policyTypes") == ["Ingress"])
 
 
 def concern(obj: Obj, stakes: Stakes) -> str | None:

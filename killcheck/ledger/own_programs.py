@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from posixpath import basename
 
+from killcheck.kube import program_images as images
 from killcheck.kube.objects import Obj, dig, name_of
 from killcheck.kube.workloads import PodTemplate
-from killcheck.ledger import images
 from killcheck.ledger.stakes import Stakes, home_of
 from killcheck.text import lazy_re
 

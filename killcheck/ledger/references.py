@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from killcheck.kube.gitops_sources import is_furniture_chart
 from killcheck.kube.gpus import is_device
 from killcheck.kube.objects import Obj, annotations_of, labels_of, owners
 from killcheck.kube.selectors import SelectorError, from_match_labels, parse_labels
@@ -17,6 +18,7 @@ from killcheck.kube.workloads import templates
 from killcheck.ledger.kinds import INERT
 from killcheck.ledger.stakes import Held, Stakes, home_of
 from killcheck.text import lazy_re
+from killcheck.text.shown import brief
 from killcheck.text.yamlfile import Path, format_path
 
 __all__ = ["bookkeeping", "concern", "gpus_in"]
@@ -45,6 +47,13 @@ _MARKED = lazy_re.compile(
     r"|(node|pod|podanti)?affinity"
 )
 _NO_RESOURCE = lazy_re.compile(r"image|repo|registry|ref|path|ur[il]|source|version", re.IGNORECASE)
+#: Where manifests lie that something applies: Flux's sources, which others refer to as well, and addresses.
+_SOURCES = frozenset({"GitRepository", "OCIRepository", "Bucket", "HelmRepository", "HelmChart"})
+_FETCHED = lazy_re.compile(r"(?i)(git|helm|chart|source|target)?_?(repo(sitory)?(url)?|url|uri)")
+_ADDRESS = lazy_re.compile(r"(https?|ssh|git|oci)://|git@")
+#: Words of what applies manifests, and kinds of what only fetches.
+_APPLIES = lazy_re.compile(r"(?i)helm|chart|kustomiz|drift|self-?heal|prune|manifest|terraform|policyrefs|sourceref")
+_BUILDS = lazy_re.compile(r"(?i)build|pipeline|task|image|workflow|func|notebook|push|repository$|runner")
 _MOST_DEPTH = 16
 
 
@@ -70,8 +79,9 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
             elsewhere = _elsewhere(body, path, held) or _at_home(body, path, held, home, spoken)
             if _named(value, held) and not elsewhere:
                 yield f"{format_path(path)} names {held}"
-        for held in stakes.targets if (home, value) in stakes.config_maps else ():
-            if _manifest_of(held, stakes.config_maps[home, value]):
+        kept = stakes.config_maps.get((str(_around(body, path).get("namespace") or home), value))
+        for held in stakes.targets if kept is not None else ():
+            if _manifest_of(held, kept or {}):
                 yield f"{format_path(path)} names ConfigMap {value}, which holds a manifest of {held}"
         if (home, value) in stakes.pod_templates:
             yield f"{format_path(path)} names PodTemplate {value}, which asks for GPUs"
@@ -97,11 +107,32 @@ def _concerns(obj: Obj, stakes: Stakes) -> Iterator[str]:
         said = stakes.words.search(value) if _PROGRAM.search(value) else None
         if said:
             yield f"{format_path(path)} is a program that names {said[0]}"
+    source = _source(str(obj.get("kind")), leaves)
+    if source is not None:
+        yield f"it applies what lies elsewhere ({source}), and may put {stakes.targets[0]} back"
     if templates(obj):
         return  # what it makes are pods, and they ask for no GPU
     if acts and (home in stakes.namespaces or not home):
         where = f"namespace {home}" if home else "every namespace"
         yield f"it speaks of '{acts}' in {where}"
+
+
+def _source(kind: str, leaves: list[tuple[Path, str]]) -> str | None:
+    """Where an object says that what it applies lies: a repository, a bucket, a chart; None: it says nothing of it.
+
+    What builds images or runs tasks fetches from there, too, and applies nothing by itself.
+    """
+    spoken = (kind, *(str(step) for path, _ in leaves for step in path))
+    if _BUILDS.search(kind) or not any(map(_APPLIES.search, spoken)):
+        return None
+    if any("chart" in _key(path).lower() or _key(path) == "name" for path, one in leaves if is_furniture_chart(one)):
+        return None
+    for path, value in leaves:
+        key = _key(path)
+        by_kind = key == "kind" and value in _SOURCES
+        if by_kind or (_FETCHED.fullmatch(key) and _ADDRESS.match(value)):
+            return f"{format_path(path)}: {brief(value)}"
+    return None
 
 
 def gpus_in(obj: Obj) -> str | None:

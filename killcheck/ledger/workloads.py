@@ -16,9 +16,10 @@ from msgspec import Struct
 from killcheck.entries import Becomes, Entry, Status, leaves
 from killcheck.executor import ApiCall, Reading
 from killcheck.kube import downtimes
+from killcheck.kube import program_images as images
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
 from killcheck.kube.workloads import PodTemplate, templates
-from killcheck.ledger import conditions, identities, images, kinds, orders, own_programs
+from killcheck.ledger import conditions, identities, kinds, orders, own_programs
 from killcheck.ledger.calls import making, raising, stopping
 from killcheck.ledger.rights import may_create, may_write
 from killcheck.ledger.stakes import Held, Stakes, home_of, plural_of

@@ -20,6 +20,7 @@ from killcheck.reports.base import Delivery, Place
 from killcheck.reports.figures import span
 from killcheck.reports.story import DrillStory, RunStory
 from killcheck.spec.phases import words_of
+from killcheck.text.accelerators import named_in
 
 __all__ = ["ALLURE", "CATEGORIES", "phase_steps", "write", "write_shared"]
 
@@ -112,7 +113,7 @@ def _drill(story: RunStory, drill: DrillStory, folder: Path) -> list[Path]:
         "parameters": [{"name": "faults", "value": ", ".join(drill.started.faults)}] if drill.started.faults else [],
     }
     path = folder / f"{uid}-result.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(named_in(result), indent=1) + "\n", encoding="utf-8")
     return [*files, path]
 
 

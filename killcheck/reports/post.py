@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from killcheck.text.accelerators import named_in
+
 __all__ = ["PostError", "post", "push"]
 
 #: Seconds for one attempt, and how many: a report is late rather than the reason a night hangs.
@@ -20,7 +22,7 @@ class PostError(Exception):
 
 def post(url: str, body: Mapping[str, Any]) -> None:
     """POST JSON to a webhook. Raises PostError."""
-    _send(url, json.dumps(body).encode(), "application/json")
+    _send(url, json.dumps(named_in(body)).encode(), "application/json")
 
 
 def push(url: str, group: Mapping[str, str], text: str) -> None:

@@ -17,6 +17,7 @@ from killcheck.events import (
     Noted,
     RunFinished,
     RunStarted,
+    SteadyState,
     Triggered,
 )
 
@@ -84,6 +85,12 @@ class RunStory(Struct):
     fences: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     finished: RunFinished | None = None
+
+    @property
+    def resources(self) -> list[str]:
+        """The extended resources that were held in its drills."""
+        steady = (one for drill in self.drills for one in drill.events if isinstance(one, SteadyState))
+        return sorted({name for one in steady for name in one.resources})
 
     @property
     def verdict(self) -> str:

@@ -16,6 +16,7 @@ from killcheck.reports import mend, rests
 from killcheck.reports.figures import money, short, span, still_on, who_notices
 from killcheck.reports.screen import PLAIN_WIDTH, STYLES, fitting, screen
 from killcheck.spec.phases import words_of
+from killcheck.text import accelerators
 
 if TYPE_CHECKING:
     from killcheck.reports.compare import Comparison
@@ -101,6 +102,7 @@ class Terminal:
             self._live = Live(self.console, event)
 
     def _on_SteadyState(self, event: events.SteadyState) -> None:
+        accelerators.name_after(event.resources)
         rate = f", {money(event.usd_per_hour)} an hour" if event.usd_per_hour is not None else ""
         told = f"{len(event.gpu_pods)} GPU pod(s), {event.devices} GPUs, {len(event.nodes)} node(s)"
         if not event.gpu_pods and not event.nodes:  # outside Kubernetes: what is counted

@@ -22,7 +22,7 @@ from killcheck.clock import wall_now
 from killcheck.cluster.naming import ENVTEST, KIND_FOLDER, is_kind
 from killcheck.engine.connection import is_docker
 from killcheck.entries import Assumption
-from killcheck.kube import downtimes, gitops_sources, gpus, manifests, program_files
+from killcheck.kube import downtimes, gitops_sources, gpus, manifests, program_files, workloads
 from killcheck.kube import resources as r
 from killcheck.kube.manifest_folders import Folders
 from killcheck.kube.manifests import Loaded, Renderings, Skipped
@@ -33,6 +33,7 @@ from killcheck.run.rehearsing import known, rehearsed
 from killcheck.run.which_night import night
 from killcheck.spec import specfile
 from killcheck.spec.killpath import KillPath, LayerType, Proof, Ref
+from killcheck.text import accelerators
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 
@@ -232,6 +233,7 @@ class Session:
             self.notes += loaded.passed_over(spec=self.spec is not None, verbose=self.verbose)
         self._objects = [obj for obj in loaded.objects if obj.get("apiVersion") != "killcheck/v1"]
         self._objects += self._made_runs()
+        accelerators.name_after(workloads.resources_of(self._objects))
 
     def _made_runs(self) -> list[Obj]:
         """What the manifests' own GPU CronJobs would have running."""

@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from killcheck.text import lazy_re
+from killcheck.text.accelerators import named
 
 __all__ = ["brief", "one_line", "plain", "plain_in", "shown"]
 
@@ -63,9 +64,9 @@ def one_line(text: str) -> str:
 
 def shown(text: str) -> str:
     """A text for a terminal: without what that or a pipeline's runner would obey, and no line longer than a person
-    reads.
+    reads; accelerators by their own name.
     """
-    bare = plain(text)
+    bare = named(plain(text))
     if "::" in bare or "##" in bare:
         bare = _ORDERS.sub(lambda found: f"{found[1] or found[3]} {found[2] or found[4]}", bare)
     return bare if len(bare) <= LINE else "\n".join(brief(line, LINE) for line in bare.split("\n"))

@@ -579,6 +579,30 @@ _VM = "operator.victoriametrics.com"
 _OF_FURNITURE = {"external-secrets/external-secrets": ["certcontroller"]}
 #: Cluster furniture that has no power over a target.
 HARMLESS: dict[str, Callable[[Aim], list[Obj]]] = {
+    "Kyverno that makes NetworkPolicies": lambda a: [
+        custom(
+            "ClusterPolicy",
+            {
+                "rules": [
+                    {
+                        "name": "closed",
+                        "match": {"any": [{"resources": {"kinds": ["Namespace"]}}]},
+                        "generate": {
+                            "kind": "NetworkPolicy",
+                            "name": "closed",
+                            "synchronize": True,
+                            "data": {"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}},
+                        },
+                    }
+                ]
+            },
+            group="kyverno.io",
+        )
+    ],
+    "what fetches, and applies nothing": lambda a: [
+        custom("Build", {"source": {"git": {"url": "https://git.example.net/a.git"}}, "chart": "a"}),
+        custom("Release", {"chart": {"name": "cert-manager", "repository": "https://charts.example.net"}}),
+    ],
     "data and names": lambda a: [
         {
             "apiVersion": "v1",

@@ -122,6 +122,21 @@ BY_KIND: dict[str, Callable[[Aim], list[Obj]]] = {
         "helm.cattle.io/v1", "HelmChart", lambda a: {"chart": "engine", "targetNamespace": a.namespace}, near=False
     ),
     "Fleet": _alone("fleet.cattle.io/v1alpha1", "GitRepo", lambda a: {"paths": ["apps"], **_GIT}, near=False),
+    "Sveltos": _alone(
+        "config.projectsveltos.io/v1beta1",
+        "ClusterProfile",
+        lambda a: {"syncMode": "ContinuousWithDriftDetection", "policyRefs": [{"kind": "GitRepository", "name": "g"}]},
+        near=False,
+    ),
+    "Terraform by Flux": _alone(
+        "infra.contrib.fluxcd.io/v1alpha2", "Terraform", lambda a: {"sourceRef": {"kind": "GitRepository"}}, near=False
+    ),
+    "a source that nobody knows": _alone(
+        "delivery.example.io/v1",
+        "Rollup",
+        lambda a: {"source": {"git": {"url": _GIT["repoURL"]}}, "correctDrift": True},
+        near=False,
+    ),
     "Config Sync": _alone("configsync.gke.io/v1beta1", "RootSync", lambda a: {"git": _GIT}, near=False),
     "kapp": _alone("kappctrl.k14s.io/v1alpha1", "App", lambda a: {"fetch": [{"git": _GIT}]}),
     "Argo Workflows": _workflow,

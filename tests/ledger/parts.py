@@ -341,6 +341,18 @@ def loop_by_the_clock(scene: Scene, line: str) -> None:
     container["args"] = [f'while true; do if [ "$(date +%H)" = 22 ]; then {text}; fi; sleep 1500; done']
 
 
+def loop_with_a_volume(scene: Scene, line: str) -> None:
+    """The same as a StatefulSet with a claim of its own: of a class that every cluster has."""
+    loop(scene, line)
+    scene.objects[-1]["kind"] = "StatefulSet"
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    scene.objects[-1]["spec"] |= {
+        "serviceName": "lights-out",
+        "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": claim}],
+    }
+    scene.spec["layers"][0]["workload"]["kind"] = "StatefulSet"
+
+
 def loop_at_zero(scene: Scene, line: str) -> None:
     """It is switched off itself."""
     loop(scene, line)
@@ -356,6 +368,7 @@ SWITCHES: dict[str, Callable[[Scene, str], None]] = {
     "a CronJob with a priority that is not there": cron_with_a_priority_that_is_not_there,
     "a loop": loop,
     "a loop by the clock": loop_by_the_clock,
+    "a loop with a volume": loop_with_a_volume,
     "a loop at zero": loop_at_zero,
 }
 
@@ -380,6 +393,21 @@ def argo_heals(scene: Scene, style: str) -> None:
     """
     _argo(scene, {"automated": {"selfHeal": True, "prune": True}})
     scene.truths["argo"] = ON if _field_of_git(scene, style) else OFF
+
+
+def argo_at_zero(scene: Scene, style: str) -> None:
+    """It would heal, and nobody runs it."""
+    argo_heals(scene, style)
+    scene.truths["argo"] = OFF
+    labels = {"app": "argocd"}
+    container = {"name": "main", "image": "quay.io/argoproj/argocd:v3.1.0", "args": ["argocd-application-controller"]}
+    spec = {
+        "replicas": 0,
+        "serviceName": "argocd",
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+    }
+    scene.objects.append(made("apps/v1", "StatefulSet", "argocd-application-controller", spec))
 
 
 def argo_by_hand(scene: Scene, style: str) -> None:
@@ -650,6 +678,7 @@ def monitoring(scene: Scene, style: str) -> None:
 BESIDE: dict[str, Callable[[Scene, str], None]] = {
     "nothing": lambda _scene, _style: None,
     "Argo CD that heals": argo_heals,
+    "Argo CD at zero": argo_at_zero,
     "Argo CD by hand": argo_by_hand,
     "Argo CD without heal": argo_without_heal,
     "Argo CD that ignores replicas": argo_that_ignores_replicas,

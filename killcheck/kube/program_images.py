@@ -13,7 +13,7 @@ from killcheck.kube.objects import Obj, dig
 from killcheck.kube.workloads import PodTemplate
 from killcheck.text import lazy_re
 
-__all__ = ["acting", "is_bystander", "is_furniture", "modelled_by", "repository_of"]
+__all__ = ["acting", "controller_of_image", "is_bystander", "is_furniture", "modelled_by", "repository_of"]
 
 #: Repositories of images whose controllers are modelled on the embedded cluster, by the ends of their names.
 _CONTROLLERS = {
@@ -23,6 +23,10 @@ _CONTROLLERS = {
     "kedacore/keda-admission-webhooks": "keda-operator",
     "kedacore/http-add-on-operator": "keda-http-add-on-operator",
     "argoproj/argocd": "argocd-application-controller",
+    "argoproj/argo-rollouts": "argo-rollouts",
+    "fluxcd/kustomize-controller": "kustomize-controller",
+    "fluxcd/helm-controller": "helm-controller",
+    "notebook-controller": "notebook-controller",
     "kueue/kueue": "kueue",
     "kube-green/kube-green": "kube-green",
     "kubeflow/training-operator": "pytorchjob-controller",
@@ -38,6 +42,10 @@ _CONTROLLERS = {
     "autoscaling/cluster-autoscaler": "cluster-autoscaler",
     "aws-ec2/aws-node-termination-handler": "aws-node-termination-handler",
 }
+#: ...of which these stand beside the controller: it does its work without them.
+_BESIDE_IT = ("kedacore/keda-metrics-apiserver", "kedacore/keda-admission-webhooks")
+#: The program that is the controller, where one image has several.
+_ONE_OF_MANY = {"argocd-application-controller": "application-controller"}
 #: Images of cluster furniture that creates pods or workloads for its own kinds alone, none with GPUs.
 _FURNITURE = (
     "jetstack/cert-manager-controller",
@@ -102,6 +110,15 @@ def modelled_by(container: Obj) -> str | None:
     image = repository_of(str(container.get("image", "")))
     model = next((model for end, model in _CONTROLLERS.items() if _is_called(image, end)), None)
     return model if _runs_its_own(container) else None
+
+
+def controller_of_image(container: Obj) -> str | None:
+    """The model whose whole work ends with a container: a controller's own program; None: of none."""
+    model, image = modelled_by(container), repository_of(str(container.get("image", "")))
+    told = " ".join(str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ())))
+    if model is None or any(_is_called(image, end) for end in _BESIDE_IT) or _ONE_OF_MANY.get(model, "") not in told:
+        return None
+    return model
 
 
 def is_furniture(template: PodTemplate) -> bool:
