@@ -31,6 +31,7 @@ from killcheck.embedded.deployed import as_deployed
 from killcheck.embedded.limits import Limits
 from killcheck.embedded.models.argocd import ArgoCd
 from killcheck.embedded.models.assumednodes import AssumedNodes, Assumptions, DeviceTolerations
+from killcheck.embedded.models.clonesets import CloneSets
 from killcheck.embedded.models.cloud import Cloud
 from killcheck.embedded.models.cloud_commands import CloudCommands
 from killcheck.embedded.models.cloudnodes import CloudNodes
@@ -48,6 +49,7 @@ from killcheck.embedded.models.kueue import Kueue
 from killcheck.embedded.models.made_groups import RayJobs, RayServices, TrainJobs
 from killcheck.embedded.models.metadata import InstanceMetadata
 from killcheck.embedded.models.networkpolicies import NetworkPolicies
+from killcheck.embedded.models.nim import NimServices
 from killcheck.embedded.models.nodegroups import NodeGroups
 from killcheck.embedded.models.nodetermination import NodeTerminationHandler
 from killcheck.embedded.models.rollouts import Rollouts
@@ -108,6 +110,8 @@ MODELS: tuple[type[Component], ...] = (
     KnativeInferenceServices,
     *TRAINING_JOBS,
     VolcanoJobs,
+    CloneSets,
+    NimServices,
     KubeGreen,
     KubeDownscaler,
 )

@@ -35,6 +35,8 @@ _CONTROLLERS = {
     "trainer/trainer-controller-manager": "trainer-controller-manager",
     "kuberay/operator": "kuberay-operator",
     "lws/lws": "lws-controller-manager",
+    "openkruise/kruise-manager": "kruise-manager",
+    "cloud-native/k8s-nim-operator": "k8s-nim-operator",
     "jobset/jobset": "jobset-controller",
     "kserve/kserve-controller": "kserve-controller-manager",
     "serving/cmd/controller": "knative-serving",

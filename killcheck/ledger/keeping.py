@@ -293,6 +293,10 @@ class _Book:
             if formula and not keda_triggers.is_zero_of_nothing(formula):
                 because = f"what its formula '{formula}' comes to while nothing is asked is not reckoned here"
                 return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
+            scaled = keda_triggers.target(obj)[:2]
+            if obj.get("kind") == "ScaledObject" and scaled not in keda_triggers.SCALED:
+                because = f"it scales a {scaled[1]}, and KEDA's model here scales none"
+                return Entry(ref, Status.NOT_MODELLED, because, _SETTLES)
             types = set(keda_triggers.live(obj))
             if obj.get("kind") == "ScaledObject" and types and keda_triggers.VALUE not in annotations_of(obj):
                 told = f"what its trigger {', '.join(sorted(types))} reads only a live source knows"

@@ -309,7 +309,7 @@ def cron_with_a_priority_that_is_not_there(scene: Scene, line: str) -> None:
 
 
 def loop(scene: Scene, line: str) -> None:
-    """A Deployment that is the switch: each ten minutes, without looking at anything."""
+    """A Deployment that is the switch: each fifty minutes, without looking at anything."""
     labels = {"app": "lights-out"}
     text = f"while true; do sleep 3000; {line}; done".replace("\n", "; ")
     spec = {
@@ -322,7 +322,7 @@ def loop(scene: Scene, line: str) -> None:
     target["apiVersion"] = scene.objects[0]["apiVersion"]
     watch = {"kind": "Deployment", "namespace": NS, "name": "lights-out"}
     layer = {"name": "lights-out", "type": "idle-monitor", "covers": [scene.name], "workload": watch, "idle": "10m"}
-    layer["deadlines"] = {"podsGone": "20m", "scaleWritten": "15m"}
+    layer["deadlines"] = {"podsGone": "70m", "scaleWritten": "60m"}
     scene.spec = {
         "apiVersion": "killcheck/v1",
         "name": "looped",
@@ -781,7 +781,7 @@ class Draw:
 #: What a whole verdict can be had of.
 SOUND = [one for one in TARGETS if one not in ("a claim without its class", "pods with a finalizer")]
 #: What has a scale: an autoscaler and KEDA refuse all others.
-SCALED = ("Deployment", "StatefulSet", "LeaderWorkerSet")
+SCALED = ("Deployment", "StatefulSet", "LeaderWorkerSet", "CloneSet")
 #: What cannot stand beside each other: two owners of one field.
 SCALERS = ["an autoscaler", "KEDA's floor", "KEDA paused at one", "KEDA with a queue"]
 #: More of what needs a scale.

@@ -108,13 +108,63 @@ def claimed(scene: Scene) -> None:
     ]
 
 
+def cloneset(scene: Scene) -> None:
+    """OpenKruise's sync/cloneset_scale.go: as many active pods as it says, whoever deletes some."""
+    labels = {"app": scene.name}
+    template = {"metadata": {"labels": labels}, "spec": pod()}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    scene.objects.append(made("apps.kruise.io/v1alpha1", "CloneSet", scene.name, spec))
+    scene.ways = {
+        "delete": (OFF, f"kubectl -n {NS} delete cloneset {scene.name} --wait=false"),
+        "scale": (OFF, f"kubectl -n {NS} scale cloneset/{scene.name} --replicas=0"),
+        "scale to one": (ON, f"kubectl -n {NS} scale cloneset/{scene.name} --replicas=1"),
+        "pods alone": (ON, f"kubectl -n {NS} delete pods -l app={scene.name} --wait=false"),
+    }
+
+
+def nim_service(scene: Scene) -> None:
+    """NVIDIA's operator puts its Deployment's replicas back (nimservice.go, deploymentSpecReplicasOutOfSync)."""
+    image = {"repository": "nvcr.io/nim/meta/llama-3.1-8b-instruct", "tag": "1.8.4"}
+    spec = {"image": image, "replicas": 1, "resources": pod()["containers"][0]["resources"]}
+    scene.objects.append(made("apps.nvidia.com/v1alpha1", "NIMService", scene.name, spec))
+    patch = f"kubectl -n {NS} patch nimservice {scene.name} --type merge -p"
+    scene.ways = {
+        "delete": (OFF, f"kubectl -n {NS} delete nimservice {scene.name} --wait=false"),
+        "replicas": (OFF, f'{patch} \'{{"spec":{{"replicas":0}}}}\''),
+        "its Deployment": (ON, f"kubectl -n {NS} scale deploy/{scene.name} --replicas=0"),
+        "no Deployment": (ON, f"kubectl -n {NS} delete deploy/{scene.name} --wait=false"),
+        "pods alone": (ON, f"kubectl -n {NS} delete pods -l app={scene.name} --wait=false"),
+    }
+
+
+def nim_service_that_is_scaled(scene: Scene) -> None:
+    """With ``scale`` an autoscaler has the replicas, which leaves zero alone; ``replicas`` beside it is refused."""
+    nim_service(scene)
+    spec = scene.objects[-1]["spec"]
+    del spec["replicas"]
+    use = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+    spec["scale"] = {"enabled": True, "hpa": {"minReplicas": 1, "maxReplicas": 2, "metrics": [use]}}
+    scene.ways["replicas"] = (ON, scene.ways["replicas"][1])
+    scene.ways["its Deployment"] = (OFF, scene.ways["its Deployment"][1])
+
+
 TARGETS |= {
+    "a CloneSet": cloneset,
+    "a NIMService": nim_service,
+    "a NIMService that is scaled": nim_service_that_is_scaled,
     "an InferenceService": inference_service,
     "a Knative Service": knative_service,
     "a Job in a queue": queued_job,
     "a claim with its class": claimed,
 }
-SOUND += ["an InferenceService", "a Knative Service", "a Job in a queue", "a claim with its class"]
+SOUND += [
+    "a CloneSet",
+    "a NIMService",
+    "an InferenceService",
+    "a Knative Service",
+    "a Job in a queue",
+    "a claim with its class",
+]
 
 
 # -- what turns them off ------------------------------------------------------------------------------------------

@@ -17,7 +17,9 @@ from msgspec import Struct
 from killcheck.embedded.controllers.hpa import METRIC, PERIOD_S
 from killcheck.embedded.controllers.runtime import Controller, Key
 from killcheck.embedded.models import keda_triggers
+from killcheck.embedded.models.clonesets import CloneSets
 from killcheck.embedded.models.keda_triggers import Reading
+from killcheck.embedded.models.rollouts import Rollouts
 from killcheck.entries import Doubt
 from killcheck.kube import resources as r
 from killcheck.kube.errors import ApiError, Conflict, NotFound
@@ -68,9 +70,13 @@ class _Change(Struct, frozen=True):
     reading: Reading | None = None
 
 
+#: Of the kinds in keda_triggers.SCALED.
+_SCALABLE = (r.DEPLOYMENTS, r.STATEFULSETS, r.LEADERWORKERSETS, Rollouts.own, CloneSets.own)
+
+
 @dataclass(eq=False, repr=False)
 class Keda(Controller):
-    """keda-operator, for what has a scale subresource here: Deployments, StatefulSets, LeaderWorkerSets."""
+    """keda-operator, for what has a scale subresource here."""
 
     name: ClassVar[str] = "keda-operator"
 
@@ -89,7 +95,7 @@ class Keda(Controller):
         self.scaled = self.follow(r.SCALEDOBJECTS, self._own, optional=True)
         self.scalable = {
             (one.group, one.kind): (one, self.follow(one, self._scalers_of, optional=one.group != "apps"))
-            for one in (r.DEPLOYMENTS, r.STATEFULSETS, r.LEADERWORKERSETS)
+            for one in _SCALABLE
         }
         self.pods = self.follow(r.PODS, self._counting)
 
@@ -110,7 +116,8 @@ class Keda(Controller):
         return [
             key_of(scaled)
             for scaled in self.scaled.values()
-            if namespace_of(scaled) == namespace_of(new) and _target(scaled) == (_group(new), new["kind"], name_of(new))
+            if namespace_of(scaled) == namespace_of(new)
+            and keda_triggers.target(scaled) == (_group(new), new["kind"], name_of(new))
         ]
 
     # -- one look ------------------------------------------------------------------------------------------
@@ -383,7 +390,7 @@ class Keda(Controller):
         return self._of_target(scaled, now) | {"hpaName": _hpa(scaled)} | _types(scaled) | unpaused
 
     def _of_target(self, scaled: Obj, now: int) -> Obj:
-        resource, _ = self.scalable[_target(scaled)[:2]]
+        resource, _ = self.scalable[keda_triggers.target(scaled)[:2]]
         status: Obj = {
             "scaleTargetKind": f"{resource.api_version}.{resource.kind}",
             "scaleTargetGVKR": {
@@ -398,7 +405,7 @@ class Keda(Controller):
         return status
 
     def _no_target(self, scaled: Obj) -> str:
-        group, kind, name = _target(scaled)
+        group, kind, name = keda_triggers.target(scaled)
         resource, _ = self.scalable.get((group, kind), (None, None))
         lacks = f': {resource.plural}.{group} "{name}" not found' if resource is not None else ""
         return f"ScaledObject doesn't have correct scaleTargetRef specification{lacks}"
@@ -451,7 +458,7 @@ class Keda(Controller):
         self._on: set[Key] = set()
 
     def _workload(self, scaled: Obj) -> Obj | None:
-        group, kind, name = _target(scaled)
+        group, kind, name = keda_triggers.target(scaled)
         _, informer = self.scalable.get((group, kind), (None, None))
         return informer.get(name, namespace_of(scaled)) if informer is not None else None
 
@@ -532,13 +539,6 @@ def _hpa(scaled: Obj) -> str:
 def interval(scaled: Obj) -> float:
     """How often KEDA asks its triggers, in seconds."""
     return float(dig(scaled, "spec", "pollingInterval", default=30) or 30)
-
-
-def _target(scaled: Obj) -> tuple[str, str, str]:
-    """Group, kind and name of what is scaled: a Deployment of apps/v1, where nothing else is said."""
-    ref = dig(scaled, "spec", "scaleTargetRef", default={})
-    group = str(ref.get("apiVersion") or r.DEPLOYMENTS.api_version).rpartition("/")[0]
-    return group, ref.get("kind") or "Deployment", ref.get("name", "")
 
 
 def _group(workload: Obj) -> str:

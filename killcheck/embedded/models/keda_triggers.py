@@ -26,6 +26,7 @@ __all__ = [
     "ACTIVE",
     "KNOWN",
     "MOST",
+    "SCALED",
     "VALUE",
     "Reading",
     "counts",
@@ -35,6 +36,7 @@ __all__ = [
     "only_resources",
     "read",
     "refused",
+    "target",
     "triggers",
     "unbuilt",
 ]
@@ -46,6 +48,16 @@ ACTIVE = "active"
 RESOURCES = ("cpu", "memory")
 #: maxReplicaCount where a ScaledObject says none.
 MOST = 100
+#: Groups and kinds that KEDA's model scales: those with a scale that something here acts on.
+SCALED = frozenset(
+    {
+        ("apps", "Deployment"),
+        ("apps", "StatefulSet"),
+        ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
+        ("argoproj.io", "Rollout"),
+        ("apps.kruise.io", "CloneSet"),
+    }
+)
 #: The trigger that counts pods.
 _WORKLOAD = "kubernetes-workload"
 #: What triggers call the work that one replica takes. Source: pkg/scalers of KEDA v2.20.2 (redis, aws_sqs_queue,
@@ -95,6 +107,13 @@ class Reading(Struct, frozen=True):
     changes: datetime | None = None
     desired: int = 0
     called: int = 0
+
+
+def target(scaled: Obj) -> tuple[str, str, str]:
+    """Group, kind and name of what is scaled: a Deployment of apps/v1, where nothing else is said."""
+    ref = dig(scaled, "spec", "scaleTargetRef", default={})
+    group = str(ref.get("apiVersion") or "apps/v1").rpartition("/")[0]
+    return group, ref.get("kind") or "Deployment", ref.get("name", "")
 
 
 def triggers(scaled: Obj) -> list[Obj]:

@@ -41,7 +41,7 @@ from killcheck.kube.objects import (
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import is_stopped
 
-__all__ = ["IDLE_S", "InferenceServices", "KnativeInferenceServices", "KnativeServices"]
+__all__ = ["HASH", "IDLE_S", "InferenceServices", "KnativeInferenceServices", "KnativeServices", "Serving", "hash_of"]
 
 _KNATIVE = Resource("serving.knative.dev", "v1", "services", "Service")
 _INFERENCE = Resource("serving.kserve.io", "v1beta1", "inferenceservices", "InferenceService")
@@ -59,7 +59,7 @@ _MODE, _CLASS = (f"serving.kserve.io/{part}" for part in ("deploymentMode", "aut
 _RAW, _SERVERLESS = frozenset({"RawDeployment", "Standard"}), frozenset({"Serverless", "Knative"})
 #: Labels of what Knative makes, and what its revisions are told apart by here.
 _SERVICE, _REVISION = "serving.knative.dev/service", "serving.knative.dev/revision"
-_HASH = "killcheck.dev/template-hash"
+HASH = "killcheck.dev/template-hash"
 #: Fields of a revision's template that pods do not have.
 _NOT_OF_PODS = frozenset(
     {"containerConcurrency", "timeoutSeconds", "responseStartTimeoutSeconds", "idleTimeoutSeconds"}
@@ -78,7 +78,7 @@ _RUNTIME_IMAGE = "kserve/huggingfaceserver:latest"
 
 
 @dataclass(eq=False, repr=False)
-class _Serving(Groups):
+class Serving(Groups):
     """What the kinds have in common: replicas that somebody else scales, and what nobody here knows."""
 
     def doubt(self, about: Obj, said: str) -> None:
@@ -98,14 +98,14 @@ class _Serving(Groups):
 
     def renew(self, one: Obj, wanted: Obj) -> None:
         """Another template, where what it was made of has changed."""
-        made_of = annotations_of(wanted)[_HASH]
-        if annotations_of(one).get(_HASH) != made_of:
-            change = {"metadata": {"annotations": {_HASH: made_of}}, "spec": {"template": wanted["spec"]["template"]}}
+        made_of = annotations_of(wanted)[HASH]
+        if annotations_of(one).get(HASH) != made_of:
+            change = {"metadata": {"annotations": {HASH: made_of}}, "spec": {"template": wanted["spec"]["template"]}}
             self.kube.patch(self.made, name_of(one), change, namespace_of(one))
 
 
 @dataclass(eq=False, repr=False)
-class KnativeServices(_Serving):
+class KnativeServices(Serving):
     """Knative Serving: its controller and its autoscaler."""
 
     name: ClassVar[str] = "knative-serving"
@@ -117,7 +117,7 @@ class KnativeServices(_Serving):
         """The Deployment of its newest revision: a change of its template makes another."""
         template = dig(obj, "spec", "template", default={})
         said: dict[str, str] = dig(template, "metadata", "annotations", default={})
-        name = self._revision(obj, _hash(template))
+        name = self._revision(obj, hash_of(template))
         labels = {"app": name, _SERVICE: name_of(obj), "serving.knative.dev/configuration": name_of(obj)}
         labels |= {**labels_of(template), **labels, _REVISION: name}
         pinned = next(
@@ -128,7 +128,7 @@ class KnativeServices(_Serving):
         pods = {key: value for key, value in dig(template, "spec", default={}).items() if key not in _NOT_OF_PODS}
         pods["containers"] = [{"name": "user-container", **one} for one in pods.get("containers") or ()]
         yield {
-            "metadata": {"name": f"{name}-deployment", "labels": labels, "annotations": {_HASH: _hash(template)}},
+            "metadata": {"name": f"{name}-deployment", "labels": labels, "annotations": {HASH: hash_of(template)}},
             "spec": {
                 "replicas": max(_least(said), _number(said, _INITIAL_SCALE, 1)),
                 "selector": {"matchLabels": {"app": name}},
@@ -138,7 +138,7 @@ class KnativeServices(_Serving):
 
     def _revision(self, obj: Obj, made_of: str) -> str:
         for one in self.children.values():
-            if self.owner_of(one) is obj and annotations_of(one).get(_HASH) == made_of:
+            if self.owner_of(one) is obj and annotations_of(one).get(HASH) == made_of:
                 return labels_of(one).get(_REVISION, "")
         return f"{name_of(obj)}-{int(dig(obj, 'metadata', 'generation', default=1)):05d}"
 
@@ -159,7 +159,7 @@ class KnativeServices(_Serving):
         self.write(one, {"replicas": 0})
 
 
-class InferenceServices(_Serving):
+class InferenceServices(Serving):
     """KServe's controller, in the mode Standard: Deployments."""
 
     name: ClassVar[str] = "kserve-controller-manager"
@@ -186,7 +186,7 @@ class InferenceServices(_Serving):
             labels = {**(section.get("labels") or {}), "app": f"isvc.{name}", "component": component, _OF: name_of(obj)}
             template = {"metadata": {"labels": labels}, "spec": _pods(section, self._runtime(obj, section))}
             yield {
-                "metadata": {"name": name, "labels": labels, "annotations": {_CLASS: scaled, _HASH: _hash(template)}},
+                "metadata": {"name": name, "labels": labels, "annotations": {_CLASS: scaled, HASH: hash_of(template)}},
                 "spec": {
                     "replicas": least if scaled == "none" else max(least, 1),
                     "selector": {"matchLabels": {"app": labels["app"]}},
@@ -214,7 +214,7 @@ class InferenceServices(_Serving):
         self.renew(one, wanted)
 
 
-class KnativeInferenceServices(_Serving):
+class KnativeInferenceServices(Serving):
     """KServe's controller, in the mode Knative: Knative Services."""
 
     name: ClassVar[str] = "kserve-on-knative"
@@ -233,7 +233,7 @@ class KnativeInferenceServices(_Serving):
                 "metadata": {"labels": labels, "annotations": {_MIN_SCALE[0]: str(least)}},
                 "spec": _pods(section, {}),
             }
-            meta = {"name": f"{name_of(obj)}-{component}", "labels": labels, "annotations": {_HASH: _hash(template)}}
+            meta = {"name": f"{name_of(obj)}-{component}", "labels": labels, "annotations": {HASH: hash_of(template)}}
             yield {"metadata": meta, "spec": {"template": template}}
 
     def adjust(self, one: Obj, wanted: Obj) -> None:
@@ -280,6 +280,7 @@ def _number(said: Mapping[str, str], keys: tuple[str, ...], default: int) -> int
     return int(given) if str(given).isdecimal() else default
 
 
-def _hash(value: Obj) -> str:
+def hash_of(value: Obj) -> str:
+    """By what a template is known to have changed."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
