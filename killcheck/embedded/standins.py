@@ -58,7 +58,8 @@ def missing(objects: Iterable[Obj], kube: Kube) -> tuple[list[Obj], list[Assumpt
             holder = obj.get("kind") != "CronJob" and bool(held)
             if holder or _acts(obj, template):
                 _references(obj, template.spec, wanted if holder else others)
-        for claim in dig(obj, "spec", "volumeClaimTemplates", default=[]):
+        own = [dig(v, "ephemeral", "volumeClaimTemplate") for t in workloads.templates(obj) for v in _volumes(t.spec)]
+        for claim in (*dig(obj, "spec", "volumeClaimTemplates", default=[]), *filter(None, own)):
             _class_of(claim, ref_of(obj), wanted)
         if obj.get("kind") == "PersistentVolumeClaim":
             _class_of(obj, ref_of(obj), wanted)
@@ -116,8 +117,12 @@ def _of_containers(spec: Obj) -> Iterator[tuple[str, str, str]]:
                     yield kind, str(ref.get("name")), ""
 
 
+def _volumes(spec: Obj) -> list[Obj]:
+    return list(spec.get("volumes") or ())
+
+
 def _of_volumes(spec: Obj) -> Iterator[tuple[str, str, str]]:
-    for volume in spec.get("volumes") or ():
+    for volume in _volumes(spec):
         sources = [volume, *(dig(volume, "projected", "sources", default=[]))]
         for source in sources:
             for part, kind, name in (("secret", "Secret", "secretName"), ("configMap", "ConfigMap", "name")):

@@ -83,6 +83,12 @@ _SHORT = {
     "vj": "jobs.batch.volcano.sh",
     "hr": "helmreleases",
     "ks": "kustomizations",
+    "vm": "virtualmachines",
+    "vms": "virtualmachines",
+    "vmi": "virtualmachineinstances",
+    "vmis": "virtualmachineinstances",
+    "vmpool": "virtualmachinepools",
+    "ksvc": "services.serving.knative.dev",
 }
 _MORE = (
     resources.LEADERWORKERSETS,
@@ -107,6 +113,10 @@ _MORE = (
     Resource("nvidia.com", "v1alpha1", "dynamographdeployments", "DynamoGraphDeployment"),
     Resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"),
     Resource("argoproj.io", "v1alpha1", "workflows", "Workflow"),
+    Resource("apps.kruise.io", "v1alpha1", "clonesets", "CloneSet"),
+    Resource("kubevirt.io", "v1", "virtualmachines", "VirtualMachine"),
+    Resource("kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance"),
+    Resource("pool.kubevirt.io", "v1beta1", "virtualmachinepools", "VirtualMachinePool"),
     Resource("machine.openshift.io", "v1beta1", "machinesets", "MachineSet"),
     Resource("cluster.x-k8s.io", "v1beta1", "machinedeployments", "MachineDeployment"),
 )

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from killcheck.kube.custom_holders import COUNTS, FACTORS, HOLDS_NOTHING, machine_of, requested
-from killcheck.kube.gpus import Claims, requests, spec_devices, unaccounted
-from killcheck.kube.objects import Obj, annotations_of, condition, controller_of, dig, namespace_of, owners
+from killcheck.kube.gpus import Claims, is_device, requests, spec_devices, unaccounted
+from killcheck.kube.objects import Obj, annotations_of, condition, controller_of, dig, mappings, namespace_of, owners
 from killcheck.kube.pod_shapes import as_typed
 from killcheck.text.accelerators import GPU, called
 from killcheck.text.yamlfile import Path
@@ -281,12 +281,38 @@ def _profiled(_: Obj, spec: Obj) -> Iterator[PodTemplate]:
         yield PodTemplate(("spec",), {"containers": [_one_gpu("server", number or 1)]}, {}, count)
 
 
+#: Where KubeVirt's kinds have the spec of their machines (kubevirt.io/v1, pool.kubevirt.io/v1beta1).
+_MACHINES_OF: Mapping[str, Path] = {
+    "VirtualMachine": ("spec", "template", "spec"),
+    "VirtualMachineInstance": ("spec",),
+    "VirtualMachineInstanceReplicaSet": ("spec", "template", "spec"),
+    "VirtualMachinePool": ("spec", "virtualMachineTemplate", "spec", "template", "spec"),
+}
+
+
+def _virtual_machine(obj: Obj, spec: Obj) -> Iterator[PodTemplate]:
+    """KubeVirt: a pod for each machine, with the devices that its domain passes through; none for one that is off."""
+    path = _MACHINES_OF[str(obj.get("kind"))]
+    machine = dig(obj, *path, default={})
+    devices = dig(machine, "domain", "devices", default={})
+    names = [str(one.get("deviceName")) for part in ("gpus", "hostDevices") for one in mappings(devices.get(part))]
+    asked = {name: names.count(name) for name in names if is_device(name)}
+    wanted = dig(obj, *path[:-2], default={}) if len(path) > 2 else {}
+    off = wanted.get("running") is False or wanted.get("runStrategy") == "Halted"
+    count = 0 if off else int(dig(spec, "replicas", default=1))
+    kept = {part: machine[part] for part in _OF_PODS if part in machine}
+    kept["containers"] = [{"name": "compute", "resources": {"limits": asked}}]
+    if asked:
+        yield PodTemplate(path, kept, dig(obj, *path[:-1], "metadata", default={}) if len(path) > 1 else {}, count)
+
+
 #: Kinds whose numbers are sums of their own.
 _SPELT_OUT: dict[str, Callable[[Obj, Obj], Iterator[PodTemplate]]] = {
     "LeaderWorkerSet": _leader_worker,
     "InferenceService": _inference,
     "LLMInferenceService": _llm_inference,
     "Model": _profiled,
+    **dict.fromkeys(_MACHINES_OF, _virtual_machine),
 }
 
 

@@ -80,6 +80,8 @@ KINDS: Mapping[str, str] = {
     "InferenceService": "serving.kserve.io/v1beta1",
     "LLMInferenceService": "serving.kserve.io/v1alpha1",
     "NIMService": "apps.nvidia.com/v1alpha1",
+    "CloneSet": "apps.kruise.io/v1alpha1",
+    "VirtualMachine": "kubevirt.io/v1",
     "Notebook": "kubeflow.org/v1",
     "PyTorchJob": "kubeflow.org/v1",
     "MPIJob": "kubeflow.org/v2beta1",

@@ -15,6 +15,7 @@ from killcheck.embedded.controllers.daemonset import DaemonSetController
 from killcheck.embedded.controllers.deployment import DeploymentController
 from killcheck.embedded.controllers.disruption import DisruptionController
 from killcheck.embedded.controllers.endpoints import EndpointsController, EndpointSliceController
+from killcheck.embedded.controllers.ephemeralvolumes import EphemeralVolumeController
 from killcheck.embedded.controllers.garbage import GarbageCollector
 from killcheck.embedded.controllers.hpa import HorizontalPodAutoscaler
 from killcheck.embedded.controllers.job import JobController
@@ -62,6 +63,7 @@ ALL: tuple[type[Component], ...] = (
     EndpointSliceController,
     SliceMirroring,
     ResourceClaimController,
+    EphemeralVolumeController,
     PersistentVolumeBinder,
     PvcProtection,
     PvProtection,

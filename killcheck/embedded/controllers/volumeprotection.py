@@ -60,12 +60,15 @@ class PvcProtection(_Protection):
         self.pods = self.follow(r.PODS, self._pod_changed)
 
     def _pod_changed(self, change: Change, _old: Obj | None, pod: Obj) -> list[Key]:
-        return [(namespace_of(pod), name) for name in _claims(pod)] if change == "deleted" else []
+        gone = change == "deleted" or _is_shut_down(pod)
+        return [(namespace_of(pod), name) for name in _claims(pod)] if gone else []
 
     def used(self, key: Key, obj: Obj) -> bool:
         """Whether a pod on a node names it."""
         return any(
-            namespace_of(pod) == key[0] and pod["spec"].get("nodeName") and key[1] in _claims(pod)
+            namespace_of(pod) == key[0]
+            and pod["spec"].get("nodeName")
+            and key[1] in _claims(pod, own=not _is_shut_down(pod))
             for pod in self.pods.values()
         )
 
@@ -82,12 +85,18 @@ class PvProtection(_Protection):
         return bool(dig(obj, "status", "phase") == "Bound")
 
 
-def _claims(pod: Obj) -> list[str]:
-    """The claims that a pod names, or has made of its own (``ephemeral``)."""
+def _is_shut_down(pod: Obj) -> bool:
+    """Whether its kubelet is done with it, whatever finalizer still holds it: its own claims may be one's cause."""
+    meta = pod["metadata"]
+    return "deletionTimestamp" in meta and meta.get("deletionGracePeriodSeconds") == 0
+
+
+def _claims(pod: Obj, *, own: bool = True) -> list[str]:
+    """The claims that a pod names, and with ``own`` those that it has made of its own (``ephemeral``)."""
     found = []
     for volume in pod["spec"].get("volumes") or ():
         if "persistentVolumeClaim" in volume:
             found.append(str(volume["persistentVolumeClaim"]["claimName"]))
-        elif "ephemeral" in volume:
+        elif own and "ephemeral" in volume:
             found.append(f"{pod['metadata']['name']}-{volume['name']}")
     return found

@@ -91,7 +91,7 @@ class CloneSets(Groups):
         self._create(obj, {"metadata": meta, "spec": spec})
 
     def _claim(self, owner: Obj, claim: Obj, name: str, labels: Obj) -> None:
-        meta = {"name": name, "namespace": namespace_of(owner), "labels": labels}
+        meta: Obj = {"name": name, "namespace": namespace_of(owner), "labels": labels}
         meta["ownerReferences"] = [controller_ref(owner, self.own)]
         body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim.get("spec")}
         try:

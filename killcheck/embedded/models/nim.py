@@ -60,7 +60,7 @@ class NimServices(Serving):
         pods = {part: spec[part] for part in _OF_PODS if spec.get(part)} | {"containers": [container]}
         replicas = dig(spec, "scale", "hpa", "minReplicas") if _is_scaled(obj) else spec.get("replicas")
         template = {"metadata": {"labels": labels, "annotations": spec.get("annotations") or {}}, "spec": pods}
-        made = {"selector": {"matchLabels": {"app": name_of(obj)}}, "template": template}
+        made: Obj = {"selector": {"matchLabels": {"app": name_of(obj)}}, "template": template}
         if replicas is not None:
             made["replicas"] = int(replicas)
         notes = {HASH: hash_of(template)} | ({_SCALED: "true"} if _is_scaled(obj) else {})
@@ -93,7 +93,7 @@ class NimServices(Serving):
             if any(dig(there, "spec", part) != value for part, value in spec.items() if part.endswith("Replicas")):
                 self.kube.patch(r.HPAS, name_of(obj), {"spec": spec}, namespace_of(obj))
         elif _is_scaled(obj):
-            meta = {"name": name_of(obj), "namespace": namespace_of(obj), "labels": dict(labels_of(obj))}
+            meta: Obj = {"name": name_of(obj), "namespace": namespace_of(obj), "labels": dict(labels_of(obj))}
             meta["ownerReferences"] = [controller_ref(obj, self.own)]
             body = {"apiVersion": r.HPAS.api_version, "kind": r.HPAS.kind, "metadata": meta, "spec": spec}
             try:

@@ -65,6 +65,21 @@ def test_a_claim_goes_with_the_last_pod_that_uses_it(world: World) -> None:
     assert gone(world, r.PERSISTENTVOLUMES, "disk")
 
 
+def test_a_claim_of_a_pods_own_is_made_with_it_and_goes_with_it(world: World) -> None:
+    """Also where the pod waits for what is its own (pvc_protection_controller.go, podIsShutDown)."""
+    volume(world)
+    wanted = {"spec": ONCE | {"storageClassName": "", "resources": {"requests": {"storage": "5Gi"}}}}
+    spec = template("user", volumes=[{"name": "d", "ephemeral": {"volumeClaimTemplate": wanted}}])["spec"]
+    world.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "user", "namespace": "ns"}, "spec": spec})
+    world.run(5)
+    found = world.get(r.PERSISTENTVOLUMECLAIMS, "user-d")
+    assert (found["status"]["phase"], found["metadata"]["ownerReferences"][0]["name"]) == ("Bound", "user")
+    world.kube.delete(r.PODS, "user", "ns", propagation="Foreground")
+    world.run(60)
+    assert gone(world, r.PERSISTENTVOLUMECLAIMS, "user-d")
+    assert world.kube.find(r.PODS, "user", "ns") is None
+
+
 def test_what_nobody_uses_goes_at_once(world: World) -> None:
     volume(world)
     claim(world, storageClassName="none")
