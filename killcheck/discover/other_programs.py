@@ -23,7 +23,9 @@ from killcheck.text.yamlfile import YamlError, documents
 __all__ = ["Elsewhere", "fired_elsewhere", "told_as_opaque"]
 
 #: Kinds whose programs are read as layers, or that are made by others.
-_READ_AS_LAYERS = frozenset({"CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
+_READ_AS_LAYERS = frozenset({"CronJob", "Deployment", "StatefulSet", "DaemonSet"})
+#: Kinds that run once, or for as long as they are left alone: nothing brings them back each night.
+_RUN_ONCE = frozenset({"Job", "Pod", "ReplicaSet"})
 #: Kinds that hold text, or describe other kinds.
 _NO_PROGRAMS = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition", "Node", "Event"})
 #: Actions of Argo's ``resource`` templates, as the API has them.
@@ -76,7 +78,9 @@ def _told(obj: Obj, program: _Program, stopping: Stopping, config_maps: ConfigMa
     covers = stopping.named_by(reading, ref_of(obj))
     if covers:
         how = next(iter((*map(str, reading.writes), *reading.outside, *reading.not_understood)), "")
-        said = f"{ref_of(obj)} turns off {', '.join(covers)} ({how}): what fires it is not drilled"
+        alone = obj.get("kind") in _RUN_ONCE and str(obj.get("apiVersion")) in ("v1", "batch/v1", "apps/v1")
+        why = "it is drilled as a CronJob, or as a Deployment that loops" if alone else "what fires it is not drilled"
+        said = f"{ref_of(obj)} turns off {', '.join(covers)} ({how}): {why}"
         yield Elsewhere(obj, covers, said)
     elif reading.not_understood:
         may = [t for t in stopping.targets if stopping.may_stop(obj, program.spec, t)]

@@ -187,7 +187,7 @@ class Drill(Judged):
             devices=sum(p.devices for p in pods),
             usd_per_hour=self.meter.rate(),
             replicas=steady.asked_for(self.scene, self.kill_path, self.layer),
-            resources=self.scene.resources(),
+            resources=steady.resources(self.scene),
         )
 
     def _all_named(self) -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from killcheck.clock import Loop
 from killcheck.embedded.controllers.runtime import Informers
+from killcheck.embedded.models.nodetermination import NodeTerminationHandler
 from killcheck.kube import program_images
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change
@@ -20,6 +21,9 @@ from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import templates
 
 __all__ = ["OwnWorkloads"]
+
+#: Models that look at the workloads of their own programs themselves: pods, variables and all.
+_LOOK_THEMSELVES = frozenset({NodeTerminationHandler.name})
 
 
 class Running(Protocol):
@@ -57,7 +61,7 @@ class OwnWorkloads:
         for template in templates({"kind": kind, "apiVersion": "apps/v1"} | obj):
             for container in program_images.acting(template):
                 model = program_images.controller_of_image(container)
-                if model is not None:
+                if model is not None and model not in _LOOK_THEMSELVES:
                     image = program_images.repository_of(str(container["image"]))
                     asks = change != "deleted" and (obj.get("spec") or {}).get("replicas") != 0
                     self._asked.setdefault((model, image), {})[kind, *key_of(obj)] = asks

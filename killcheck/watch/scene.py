@@ -314,12 +314,6 @@ class Scene:
             self._holders = found + list(self._ghosts.values())
         return list(self._holders)
 
-    def resources(self) -> list[str]:
-        """The extended resources that those pods ask for."""
-        held = {pod.uid for pod in self.gpu_pods()}
-        pods = (obj for obj in self.pods.values() if uid_of(obj) in held)
-        return sorted({name for obj in pods for name in gpus.requests(obj.get("spec") or {})})
-
     def _is_spared(self, pod: Obj) -> bool:
         line = self._line(pod)
         return any(self._is_of(target, pod, line) for target in self._spared)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from killcheck.capabilities.cluster import Cluster
+from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.errors import KubeError
-from killcheck.kube.objects import Obj, annotations_of, dig, key_of, name_of, ref_of
+from killcheck.kube.objects import Obj, annotations_of, dig, key_of, name_of, ref_of, uid_of
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import STOP_MARKS, has_ended, is_stopped
 from killcheck.machine.programs import again, count_again
@@ -23,7 +24,17 @@ from killcheck.watch import queues, wholeness
 from killcheck.watch.cost import USD_PER_HOUR
 from killcheck.watch.scene import Scene
 
-__all__ = ["asked_for", "instances", "never_again", "nothing_on", "remember", "steady", "switch_on", "unsteady"]
+__all__ = [
+    "asked_for",
+    "instances",
+    "never_again",
+    "nothing_on",
+    "remember",
+    "resources",
+    "steady",
+    "switch_on",
+    "unsteady",
+]
 
 #: How long the first answers of the count commands are waited for, in seconds.
 FIRST_COUNT_S = 90.0
@@ -239,3 +250,10 @@ def _remember_whole(journal: Journal, resource: Resource, obj: Obj) -> None:
         Undo("create", resource.path(namespace), recreatable(obj), manual=manual, ends_s=going_s(obj)),
     ):
         pass
+
+
+def resources(scene: Scene) -> list[str]:
+    """The extended resources that its GPU pods ask for."""
+    held = {pod.uid for pod in scene.gpu_pods()}
+    pods = (obj for obj in scene.pods.values() if uid_of(obj) in held)
+    return sorted({name for obj in pods for name in gpus.requests(obj.get("spec") or {})})
