@@ -142,7 +142,7 @@ def exploring(width, file):
     found = Found(Scenario(LAYERS[1], FAULTS), "exposed", WHY, confirmed=True)
     how_far = (Covered(LAYERS[1], 1, 45, 45, 0, 0, 0), Covered(LAYERS[1], 2, 990, 13, 36, 41, 900))
     explored = Explored(59, (found,), (), {2: 900}, ("api-brownout",), 4.0, 2, covered=how_far, ran=59)
-    explore._tell(explored, " --example two-switches", modelled=True)
+    explore._tell(explored, " --example two-switches", 2, modelled=True)
 
 
 def accepting(width, file):
