@@ -74,6 +74,9 @@ class Authorizer:
         self._bindings: dict[str, dict[str, list[_Grant]]] = {}
         self._rules: dict[tuple[str, str, str], list[Obj] | None] = {}
         self._decided: dict[tuple[str, tuple[str, ...], Attributes], Decision] = {}
+        #: ClusterRoles that aggregate, were written with rules, and found none to take their place.
+        self._own: set[str] = set()
+        store.listen(CLUSTER_ROLES, self._replaced)
         for table in (ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS):
             store.listen(table, self._changed)
 
@@ -116,6 +119,19 @@ class Authorizer:
         self._bindings.clear()
         self._rules.clear()
         self._decided.clear()
+
+    def _replaced(self, change: Change) -> None:
+        """What is aggregated takes the place of a role's own rules, for good; where nothing is, they stay.
+
+        The aggregation controller applies ``rules`` with none of them, which takes away only what it had put there.
+        """
+        role, name = change.new or {}, change.key[1]
+        if change.old is None or change.new is None:
+            self._own.discard(name)
+        if self._own and role.get("rules"):
+            self._own -= {one for one in self._own if self._aggregated(self.store.get(CLUSTER_ROLES, ("", one)) or {})}
+        if change.old is None and role.get("rules") and dig(role, "aggregationRule", "clusterRoleSelectors"):
+            self._own |= set() if self._aggregated(role) else {name}
 
     def _decide(self, user: User, attributes: Attributes) -> Decision:
         if NODES in user.groups and user.name.startswith(NODE_PREFIX) and self._node_may(user, attributes):
@@ -170,14 +186,17 @@ class Authorizer:
         role = self.store.get(table, (namespace, name))
         if role is None:
             return None
-        selectors = dig(role, "aggregationRule", "clusterRoleSelectors")
-        if not selectors:
-            return list(role.get("rules") or ())
-        # The aggregation controller's work, done when asked: the rules of every selected role, those aggregated too.
+        own = list(role.get("rules") or ())
+        if not dig(role, "aggregationRule", "clusterRoleSelectors"):
+            return own
+        return self._aggregated(role) or (own if name in self._own else [])
+
+    def _aggregated(self, role: Obj) -> list[Obj]:
+        """The aggregation controller's work, done when asked: the rules of all selected roles, those aggregated too."""
         rules: list[Obj] = []
-        wanted = [from_match_labels(selector) for selector in selectors]
+        wanted = [from_match_labels(one) for one in dig(role, "aggregationRule", "clusterRoleSelectors", default=())]
         for _, other in self.store.items(CLUSTER_ROLES):
-            chosen = name_of(other) != name and any(selector.matches(labels_of(other)) for selector in wanted)
+            chosen = name_of(other) != name_of(role) and any(selector.matches(labels_of(other)) for selector in wanted)
             for rule in (self._resolve("ClusterRole", "", name_of(other)) or ()) if chosen else ():
                 if rule not in rules:
                     rules.append(rule)

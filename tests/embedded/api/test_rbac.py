@@ -295,6 +295,21 @@ def test_aggregated_roles_follow_the_roles_they_are_made_of():
     assert jane_may("patch", "scaledobjects")
 
 
+def test_an_aggregated_role_keeps_its_own_rules_until_others_take_their_place():
+    w = world()
+    scales = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]}
+    reads = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    selects = {"clusterRoleSelectors": [{"matchLabels": {"into": "sum"}}]}
+    meta = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole"}
+    w.put({**meta, "metadata": {"name": "sum"}, "aggregationRule": selects, "rules": [scales]})
+    rules = [w.authorizer.role_rules("ClusterRole", "", "sum")]
+    part = {**meta, "metadata": {"name": "part", "labels": {"into": "sum"}}, "rules": [reads]}
+    for one in (part, {**part, "metadata": {"name": "part"}}):
+        w.put(one)
+        rules.append(w.authorizer.role_rules("ClusterRole", "", "sum"))
+    assert rules == [[scales], [reads], []]
+
+
 def test_the_stored_rules_of_admin_are_what_it_may():
     w = world()
     stored = w.store.get((RBAC, "clusterroles"), ("", "admin"))["rules"]
