@@ -54,6 +54,10 @@ _MEANT = (
     "name it under starts: in the spec where it is meant, drill it on a cluster where it fires (--on CONTEXT), or say "
     "under assume: why it turns nothing on"
 )
+_CLOCK = (
+    "take the right from its account, name it under starts: in the spec where it is meant, or say under assume: why it "
+    "turns nothing on"
+)
 _HOLD = (
     "name it under layers: (idle-monitor, with busy:) and drill it under work-comes, let the switch end it before its "
     "targets and wait until it is gone, or say under assume: why nothing comes in at night"
@@ -95,7 +99,7 @@ def entry_of(obj: Obj, stakes: Stakes, seen: Seen, models: Collection[str], *, l
     if controller:
         return Entry(ref, Status.MODELLED, f"what it does is modelled here ({controller})")
     if live:
-        return _live(obj, stakes, power)
+        return _live(obj, stakes, power, meant=seen.meant)
     if _idle(obj) and not (seen.ran or seen.stuck):
         return _asleep(obj, stakes)
     if seen.ran:
@@ -213,10 +217,16 @@ def _has_rights(obj: Obj, stakes: Stakes) -> bool:
     )
 
 
-def _live(obj: Obj, stakes: Stakes, power: str) -> Entry:
-    """On a real cluster everything runs; only what comes by the clock may not have come yet."""
+def _live(obj: Obj, stakes: Stakes, power: str, *, meant: bool) -> Entry:
+    """On a real cluster everything runs; only what comes by the clock may not have come yet.
+
+    Where its program plainly says what it will do then, that counts, as it does where nothing runs.
+    """
     ref = ref_of(obj)
     if obj.get("kind") == "CronJob" and not _idle(obj) and not _is_layer(obj, stakes.kill_path):
+        said = _by_reading(obj, stakes, power, meant=meant)
+        if all(_understood(stakes.reading(obj, template)) for template in templates(obj)):
+            return replace(said, settles=_CLOCK) if said.status is Status.NOT_MODELLED else said
         when = dig(obj, "spec", "schedule", default="")
         return Entry(
             ref, Status.EXECUTED, f"{power}; a firing of its schedule {when} after the drill was not seen", told=True

@@ -41,6 +41,24 @@ def test_what_runs_there_was_watched() -> None:
     assert not _kept(_owl(**READY)).open
 
 
+@pytest.mark.parametrize(
+    ("command", "opens"),
+    [
+        ("kubectl scale deploy/{target} -n {home} --replicas=1", True),
+        ("kubectl get deploy -A", False),
+        ("./sweep", False),  # not known: that it may is told
+    ],
+)
+def test_what_comes_by_the_clock_counts_where_it_says_so(command: str, opens: bool) -> None:
+    target = Composition().spec["targets"][0]
+    line = command.format(target=target["object"], home=target["namespace"])
+    container = {"name": "c", "image": "alpine/k8s:1.31.4", "command": ["sh", "-c", line]}
+    pod = {"serviceAccountName": "owl", "restartPolicy": "Never", "containers": [container]}
+    owl = _owl() | {"apiVersion": "batch/v1", "kind": "CronJob"}
+    owl["spec"] = {"schedule": "50 2 * * *", "jobTemplate": {"spec": {"template": {"spec": pod}}}}
+    assert [entry.object for entry in _kept(owl).open] == ["CronJob/platform/owl"] * opens
+
+
 def test_what_a_model_stood_in_for_was_not() -> None:
     owl = _owl(**READY)
     assert [entry.object for entry in _kept(owl, _of(owl)).open] == ["Deployment/platform/owl"]
