@@ -61,15 +61,18 @@ _CHANCE = lazy_re.compile(CHANCE)
 _ENDED, _MOST_TOSSES, _MOST_STEPS = lazy_re.compile(r"[\n;]"), 200, 5
 
 
-def tossed(texts: Iterable[str], most_s: float, told: Mapping[str, str] | None = None) -> str | None:
+def tossed(
+    texts: Iterable[str], most_s: float, told: Mapping[str, str] | None = None, *, waits: bool = False
+) -> str | None:
     """The line by which a program goes by chance; None: it goes by none, or only waits for less than ``most_s``.
 
-    ``told``: the variables of its environment, by name; one that is another in each pod has ``$$`` in it.
+    ``told``: the variables of its environment, by name; one that is another in each pod has ``$$`` in it. ``waits``:
+    what it decides is known otherwise, and how long it waits is asked alone.
     """
     for text in texts:
         lines = [line for line in _ENDED.split(_IN_A_NAME.sub("", text)) if line.strip()]
-        counted = [line for line in lines if _counts_off(line)] if tells_time(text) else []
-        found = counted[0] if counted else _Followed(text, lines, told or {}).harm(most_s)
+        counted = [line for line in lines if _counts_off(line)] if tells_time(text) and not waits else []
+        found = counted[0] if counted else _Followed(text, lines, told or {}).harm(most_s, waits=waits)
         if found is not None:
             return shown(found)
     return None
@@ -131,17 +134,19 @@ class _Followed:
         self._drawn[given[1]] = line if found[1].re is self._toss else found[0], given[2]
         return True
 
-    def harm(self, most_s: float) -> str | None:
+    def harm(self, most_s: float, *, waits: bool) -> str | None:
         """The line whose toss decides more than a wait of ``most_s`` seconds."""
         for line in self._tossing():
-            found = self._found(line)
-            if found is not None and self._harms(line, found[1], most_s):
+            found = self._found(line) if not waits or _SLEEPS.search(line) else None
+            if found is not None and self._harms(line, found[1], most_s, waits=waits):
                 return found[0]
         return None
 
-    def _harms(self, line: str, toss: re.Match[str], most_s: float) -> bool:
+    def _harms(self, line: str, toss: re.Match[str], most_s: float, *, waits: bool) -> bool:
         if _SLEEPS.search(line):
             waited = self._waited_s(line)
+            if waits:
+                return waited is None or waited > most_s
             return waited is None or waited > most_s or _IF_ALONE.search(line[: line.find("sleep")]) is not None
         before, after = line[: toss.start()], line[toss.end() :]
         if _CHOOSES.search(line) or _SEARCHED.search(after):

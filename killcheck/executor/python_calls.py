@@ -26,7 +26,7 @@ from killcheck.text import lazy_re
 from killcheck.text.jsontext import from_text
 from killcheck.text.values import replace
 
-__all__ = ["Program", "PythonReading", "read"]
+__all__ = ["Program", "PythonReading", "client_method", "read"]
 
 _METHODS = frozenset({"get", "post", "put", "patch", "delete", "head"})
 _HTTP = frozenset(method.upper() for method in _METHODS)
@@ -333,6 +333,22 @@ class _Reader(ast.NodeVisitor):
                 patch=self._literal(node) if writes else "",
             )
         )
+
+
+def client_method(name: str) -> tuple[str, str] | None:
+    """(verb, plural) of a method of the ``kubernetes`` client, ``custom_object`` of custom ones; None: it is none."""
+    match = _CLIENT_METHOD.fullmatch(name)
+    if match is None:
+        return None
+    kind = match["kind"]
+    if kind in ("custom_object", "custom_object_scale"):
+        return _CLIENT_VERBS[match["verb"]], "custom_object"
+    known = _by_snake().get(kind)
+    if known is None:
+        return None
+    if match["sub"] in ("eviction", "scale") or match["sub"] is None:
+        return _CLIENT_VERBS[match["verb"]], known.plural
+    return _CLIENT_VERBS[match["verb"]], f"{known.plural}/{match['sub']}" if match["sub"] != "status" else known.plural
 
 
 def _said(text: str) -> str:

@@ -25,7 +25,7 @@ from killcheck.kube.objects import Obj, dig
 from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
-__all__ = ["ApiCall", "ConfigMaps", "Reading", "read"]
+__all__ = ["ApiCall", "ConfigMaps", "Given", "Reading", "containers_of", "read"]
 
 #: ConfigMaps by (namespace, name).
 ConfigMaps = Mapping[tuple[str, str], Obj]
@@ -134,7 +134,13 @@ def read(spec: Obj, namespace: str, config_maps: ConfigMaps | None = None) -> Re
     return found
 
 
-class _Given(NamedTuple):
+def containers_of(spec: Obj, namespace: str, config_maps: ConfigMaps) -> list[Given]:
+    """What there is to read of each container of a pod spec, with what the kubelet makes of its words."""
+    reader = _Reader(namespace, config_maps)
+    return [reader.expanded(reader.given(spec, container)) for container in spec.get("containers") or ()]
+
+
+class Given(NamedTuple):
     """All that one container's reading depends on, but for its namespace."""
 
     name: str
@@ -184,9 +190,9 @@ class _Reader(Struct):
         )
 
     # -- a container -----------------------------------------------------------------------------------------
-    def given(self, spec: Obj, container: Obj) -> _Given:
+    def given(self, spec: Obj, container: Obj) -> Given:
         """What there is to read of one container."""
-        return _Given(
+        return Given(
             str(container.get("name")),
             str(container.get("image")),
             str(container.get("workingDir") or ""),
@@ -196,7 +202,14 @@ class _Reader(Struct):
             self._files(spec, container),
         )
 
-    def container(self, given: _Given) -> None:
+    def expanded(self, given: Given) -> Given:
+        """The same with its variables put into its words; of an image that is known, with its entrypoint."""
+        self.environment = dict(given.environment)
+        words = tuple(self._kubelet_expanded(word) for word in given.command)
+        words = words or tuple(filter(None, (_entrypoint(given.image),)))
+        return given._replace(command=words, args=tuple(self._kubelet_expanded(word) for word in given.args))
+
+    def container(self, given: Given) -> None:
         """Read one container: its command, or what is known of its image's own."""
         self.environment, self.files, self.working_dir = dict(given.environment), dict(given.files), given.working_dir
         words = [self._kubelet_expanded(word) for word in given.command]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from killcheck.executor.shell_tree import Case, For, If, List, Loop, Node, Pipe, Simple, Sub, parse_tree
+from killcheck.executor.shell_tree import Case, Fed, For, If, List, Loop, Node, Pipe, Simple, Sub, parse_tree
 from killcheck.executor.shell_words import ShellSyntaxError, Word, lex
 from killcheck.text import lazy_re
 from killcheck.text.numbers import whole
@@ -141,6 +141,8 @@ class _Walk:
             return self._for(node, state, here, then)
         if isinstance(node, Case):
             return self._case(node, state, here, then)
+        if isinstance(node, Fed):
+            return self.run(node.body, state, here, then)
         if isinstance(node, Sub):
             inside = replace(here, leave=then, back=then)
             return self.run(node.body, state, inside, then)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from killcheck.executor.shell_words import HereDocument, Operator, ShellSyntaxError, Token, Word
 from killcheck.text import lazy_re
 
-__all__ = ["Case", "For", "If", "List", "Loop", "Node", "Pipe", "Simple", "Sub", "parse_tree"]
+__all__ = ["Case", "Fed", "For", "If", "List", "Loop", "Node", "Pipe", "Simple", "Sub", "parse_tree"]
 
 _REDIRECTIONS = frozenset({"<", ">", ">>", ">|", ">&", "<&", "&>", "&>>", "<<<"})
 _FUNCTION = lazy_re.compile(r"[A-Za-z_][\w-]*")
@@ -18,11 +18,16 @@ _ENDS = frozenset({"then", "elif", "else", "fi", "do", "done", "esac", "}"})
 
 
 class Simple(Struct):
-    """``words``, assignments included; ``written``: files that it writes; ``makes``: the function of that name."""
+    """``words``, assignments included; ``written``: files that it writes; ``makes``: the function of that name.
+
+    ``reads``: what is redirected into it; ``added``: of the files those that it appends to.
+    """
 
     words: tuple[Word, ...] = ()
     written: tuple[Word, ...] = ()
     makes: Node | None = None
+    reads: tuple[Read, ...] = ()
+    added: tuple[Word, ...] = ()
 
 
 class List(Struct):
@@ -63,10 +68,11 @@ class For(Struct):
 
 
 class Case(Struct):
-    """``case WORD in ...``; of a branch its commands alone."""
+    """``case WORD in ...``; of each branch its commands, and beside them its patterns."""
 
     word: Word
     branches: tuple[Node, ...]
+    patterns: tuple[tuple[Word, ...], ...] = ()
 
 
 class Sub(Struct):
@@ -75,7 +81,16 @@ class Sub(Struct):
     body: Node
 
 
-Node = Simple | List | Pipe | If | Loop | For | Case | Sub
+class Fed(Struct):
+    """A compound command into which something is redirected: ``done < FILE``."""
+
+    body: Node
+    reads: tuple[Read, ...]
+
+
+#: A file, ``<<<`` with a word, a here-document, or the output of commands (``< <(...)``).
+Read = tuple[str, Word] | HereDocument | Sub
+Node = Simple | List | Pipe | If | Loop | For | Case | Sub | Fed
 
 
 def parse_tree(tokens: Sequence[Token]) -> Node:
@@ -168,8 +183,9 @@ class _Parser:
             found = self.function()
         else:
             return self.simple()
-        self.redirected()
-        return found
+        reads: list[Read] = []
+        self.redirected(reads)
+        return Fed(found, tuple(reads)) if reads else found
 
     def makes_function(self) -> bool:
         after = [token.text for token in self.tokens[self.at + 1 : self.at + 3] if isinstance(token, Operator)]
@@ -228,43 +244,65 @@ class _Parser:
         self.blank(("\n",))
         self.need("in")
         branches: list[Node] = []
+        patterns: list[tuple[Word, ...]] = []
         self.blank()
         while self.word() != "esac":
+            begun = self.at
             while self.operator() != ")" or (self.at and self.operator() == "("):
                 self.at += 1
                 if self.at >= len(self.tokens):
                     raise ShellSyntaxError("'esac' is missing")
+            patterns.append(tuple(token for token in self.tokens[begun : self.at] if isinstance(token, Word)))
             self.at += 1
             branches.append(self.commands())
             self.blank((";;", "\n"))
         self.need("esac")
-        return Case(word, tuple(branches))
+        return Case(word, tuple(branches), tuple(patterns))
 
     def group(self) -> Node:
         found = self.commands()
         self.need("}")
         return found
 
-    def redirected(self) -> list[Word]:
-        """Redirections from here on; the files that are written."""
+    def redirected(self, reads: list[Read], added: list[Word] | None = None) -> list[Word]:
+        """Redirections from here on; the files that are written. What is read, or added to, is put into the lists."""
         written: list[Word] = []
         while self.operator() in _REDIRECTIONS or self.heredoc():
-            writes = self.operator() in (">", ">>", ">|", "&>", "&>>")
+            how = self.operator()
+            token = self.tokens[self.at]
             self.at += 1
-            if not isinstance(self.tokens[self.at - 1], HereDocument) and self.at < len(self.tokens):
+            if isinstance(token, HereDocument):
+                reads.append(token)
+            elif how == "<" and (self.operator(), *self._next(1)) in (("<", "("), ("(",), ("(", "(")):
+                self.at += self.operator() == "<"
+                self.need("(")
+                reads.append(Sub(self.commands()))
+                self.need(")")
+            elif self.at < len(self.tokens):
                 word = self.tokens[self.at]
-                written += [word] if writes and isinstance(word, Word) else []
+                if isinstance(word, Word):
+                    written += [word] if how in (">", ">>", ">|", "&>", "&>>") else []
+                    reads += [(how, word)] if how in ("<", "<<<", "<&") else []
+                    if added is not None and how in (">>", "&>>"):
+                        added.append(word)
                 self.at += 1
         return written
+
+    def _next(self, ahead: int) -> list[str]:
+        """The operator that follows, if it is one."""
+        tokens = self.tokens[self.at + ahead : self.at + ahead + 1]
+        return [token.text for token in tokens if isinstance(token, Operator)]
 
     def simple(self) -> Node:
         words: list[Word] = []
         written: list[Word] = []
+        reads: list[Read] = []
+        added: list[Word] = []
         start = self.at
         while self.at < len(self.tokens):
             token = self.tokens[self.at]
             if isinstance(token, HereDocument) or self.operator() in _REDIRECTIONS:
-                written += self.redirected()
+                written += self.redirected(reads, added)
             elif isinstance(token, Word):
                 if words and words[-1].bare in ("-o", "--output") and token.bare != "/dev/null":
                     written.append(token)
@@ -274,4 +312,4 @@ class _Parser:
                 break
         if self.at == start:
             raise ShellSyntaxError(f"{self.operator()!r} where a command begins")
-        return Simple(tuple(words), tuple(written))
+        return Simple(tuple(words), tuple(written), None, tuple(reads), tuple(added))

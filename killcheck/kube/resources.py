@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-__all__ = ["Resource", "by_kind", "is_of"]
+__all__ = ["Resource", "built_in", "by_kind", "is_of"]
 
 
 class Resource(Struct, frozen=True):
@@ -109,6 +109,11 @@ def by_kind(api_version: str, kind: str) -> Resource | None:
 def by_plural(group: str, plural: str) -> Resource | None:
     """A well-known resource by its group and plural; None: it is none."""
     return next((one for one in _KNOWN if (one.group, one.plural) == (group, plural)), None)
+
+
+def built_in() -> tuple[Resource, ...]:
+    """The well-known resources."""
+    return _KNOWN
 
 
 def is_of(obj: Mapping[str, Any], *resources: Resource) -> bool:

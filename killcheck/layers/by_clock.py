@@ -17,7 +17,6 @@ from killcheck.kube import downtimes
 from killcheck.kube import resources as r
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of
-from killcheck.layers import unlike
 from killcheck.layers.base import Explanation, LayerError, Stage, writer_of
 from killcheck.layers.idle_workload import IdleWorkload, running_since
 from killcheck.spec.killpath import Layer, LayerType
@@ -219,8 +218,7 @@ class ByClock(IdleWorkload):
         short = self._wakes_soon()
         soon = [Entry(str(self.ref), Status.NOT_MODELLED, short, _SETTLES)] if short else []
         once = [] if self._came_again() else [Entry(f"layer {self.layer.name}", Status.ASSUMED, alike)]
-        gates = () if self._hand else unlike.gates(self._own, self._config_map)
-        return [*super().doubts(), *gates, *once, *soon]
+        return [*super().doubts(), *once, *soon]
 
     def _wakes_soon(self) -> str | None:
         """That it wakes what it put to sleep within a few hours, in a phrase: a drill plays no waking."""

@@ -31,7 +31,7 @@ from killcheck.kube.objects import (
     uid_of,
 )
 from killcheck.kube.permissions import Permission
-from killcheck.layers import carried, firing, job_refused, seldom, slots, unfired, unlike
+from killcheck.layers import around, carried, firing, job_refused, seldom, slots, unfired, unlike
 from killcheck.layers.base import Explanation, Hindrance, LayerError, LayerRun, NotFired, Stage
 from killcheck.layers.firing import Forecast
 from killcheck.layers.manual_job import job_from
@@ -508,14 +508,13 @@ class DeadMan(LayerRun):
         """What makes its firings differ, also by its scripts in ConfigMaps; said where these may not be read."""
         late_s = self.stage.kill_path.deadlines_for(self.layer).pods_gone_s
         try:
-            return [*unlike.entries(self._declared, self._config_map, late_s), *self._gates()]
+            # That a monitor looks at what there is, is what it is for.
+            monitors = self.layer.type is not LayerType.DEAD_MAN
+            around_it = around.of(self.stage, self.layer, monitors=monitors)
+            return [*unlike.entries(self._declared, self._config_map, late_s, around_it)]
         except Forbidden as error:
             said = f"its scripts are taken to do the same in every firing: they may not be read ({error})"
             return [Entry(str(self.ref), Status.ASSUMED, said)]
-
-    def _gates(self) -> Iterator[Entry]:
-        """What it looks at before it acts; that a monitor does so is what it is for."""
-        return unlike.gates(self._declared, self._config_map) if self.layer.type is LayerType.DEAD_MAN else iter(())
 
     def _config_map(self, name: str) -> Obj | None:
         return self.stage.cluster.kube.find(r.CONFIGMAPS, name, self.ref.namespace)

@@ -17,7 +17,7 @@ from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.informer import Change
 from killcheck.kube.objects import Obj, dig, name_of, namespace_of, parse_time, uid_of
 from killcheck.kube.permissions import Permission
-from killcheck.layers import carried, unlike
+from killcheck.layers import around, carried, unlike
 from killcheck.layers.base import Explanation, LayerError, LayerRun, Stage
 from killcheck.spec.killpath import Layer, LayerType
 from killcheck.text import lazy_re
@@ -99,7 +99,8 @@ class IdleWorkload(LayerRun):
             return super().doubts()
         late_s = min(self.late_by_s(), PROMPT_S)
         lying = carried.on_volumes(self.program, self._config_map)
-        return [*super().doubts(), *lying, *unlike.entries(self.program, self._config_map, late_s)]
+        around_it = around.of(self.stage, self.layer, loops=True, monitors=self.layer.type is LayerType.IDLE_MONITOR)
+        return [*super().doubts(), *lying, *unlike.entries(self.program, self._config_map, late_s, around_it)]
 
     def _config_map(self, name: str) -> Obj | None:
         return self.stage.cluster.kube.find(r.CONFIGMAPS, name, self.ref.namespace)

@@ -7,17 +7,21 @@ each of them passes any limit once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from killcheck.entries import Entry, Status
+from killcheck.executor import guards as executor_guards
 from killcheck.executor.chance import decides, tossed
-from killcheck.kube.objects import Obj, dig, ref_of
+from killcheck.executor.guards import Around, Guard, Read
+from killcheck.executor.resting import Kind
+from killcheck.kube.objects import Obj, dig, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
 from killcheck.text.redaction import redact
 
-__all__ = ["entries", "gates"]
+__all__ = ["Around", "entries"]
 
 #: Numbers that are counted up: with every write of an object, with every end of a container. A roll-out is waited for
 #: by comparing two of them.
@@ -51,6 +55,7 @@ _KEPT = lazy_re.compile(r"(?:^|[;&|\s])(\w{1,60})\s{0,9}=(?!=)")
 _ASSUMED = "say under assume: why it turns the GPUs off in each firing"
 _ANYHOW = f"let it act whatever else is there, on what spec.replicas says of its targets, or {_ASSUMED}"
 _ALIKE = f"let it go by replicas or by pods instead, or {_ASSUMED}"
+_ALONE = Around()
 #: Fields of the downward API that are others in each pod.
 _OF_THE_POD = lazy_re.compile(r"^metadata\.(?:name|uid)$|^status\.podIPs?$|^spec\.nodeName$|controller-uid|job-name")
 
@@ -147,31 +152,79 @@ def _gate(text: str) -> str | None:
     return None
 
 
-def gates(cron_job: Obj, config_map: Callable[[str], Obj | None]) -> Iterator[Entry]:
-    """An open entry for a switch that acts only where the cluster is as it was in this drill, of its own accord."""
-    found = next(filter(None, map(_gate, _words(cron_job, config_map))), None)
-    if found is not None:
-        shown = redact(" ".join(found.split()))[:60]
-        said = (
-            f"it looks at '{shown}' before it acts, which is otherwise on another night: that it acts then was not seen"
-        )
-        yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, _ANYHOW)
+def _guarded(owner: Obj, config_map: Callable[[str], Obj | None], around: Around) -> Read:
+    """The conditions before the writes of a program that may not hold each night."""
+    home = namespace_of(owner)
+    found: list[Guard] = []
+    whole = True
+    for template in templates(owner):
+        names = {*_mounted(template.spec), *_named(template.spec)}
+        maps = {(home, name): one for name in names if (one := config_map(name)) is not None}
+        read = executor_guards.of(template.spec, home, maps, around)
+        found += read.guards
+        whole = whole and read.whole
+    return Read(tuple(found), whole)
 
 
-def entries(cron_job: Obj, config_map: Callable[[str], Obj | None], late_s: float) -> Iterator[Entry]:
-    """An open entry for a switch that tosses, or that goes by what grows. ``late_s``: when it has to be over."""
-    texts = list(_words(cron_job, config_map))
-    limit = dig(cron_job, "spec", "jobTemplate", "spec", "activeDeadlineSeconds")
-    most_s = (min(late_s, float(limit)) if limit is not None else late_s) / 2  # the rest is for what it does then
-    toss = tossed(texts, most_s, _told(cron_job, config_map))
+def _named(spec: Obj) -> Iterator[str]:
+    """The ConfigMaps that variables of a pod are made of."""
+    for container in (*dig(spec, "initContainers", default=[]), *dig(spec, "containers", default=[])):
+        for one in (*(container.get("envFrom") or ()), *(container.get("env") or ())):
+            for path in (("configMapRef", "name"), ("valueFrom", "configMapKeyRef", "name")):
+                name = dig(one, *path)
+                if name:
+                    yield str(name)
+
+
+def entries(
+    owner: Obj, config_map: Callable[[str], Obj | None], late_s: float, around: Around = _ALONE
+) -> Iterator[Entry]:
+    """Open entries for a switch that may not do on another night what it did in this one.
+
+    ``late_s``: when it has to be over. ``around``: what its cluster has.
+    """
+    config_map = cache(config_map)
+    texts = list(_words(owner, config_map))
+    read = _guarded(owner, config_map, around)
+    toss = tossed(texts, _waits_s(owner, late_s), _told(owner, config_map), waits=read.whole)
     if toss is not None:
         said = f"what it does is left to chance ('{toss}'): a night on which it falls otherwise was not seen"
-        settles = f"take that out of it (a wait of at most {most_s:.0f} s may stay), or {_ASSUMED}"
-        yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, settles)
+        settles = f"take that out of it (a wait of at most {_waits_s(owner, late_s):.0f} s may stay), or {_ASSUMED}"
+        yield Entry(ref_of(owner), Status.NOT_MODELLED, said, settles)
+    yield from (_entry(owner, guard) for guard in _first_of_each(read.guards))
+    if read.whole or read.guards:
+        return  # what is not read whole is looked through, too
     grown = _grown([line for text in texts for line in text.splitlines()])
-    if grown is None and "jobTemplate" not in (cron_job.get("spec") or {}):
+    if grown is None and around.loops:
         grown = next(filter(None, map(_counted, texts)), None)
     if grown is not None:
-        shown = redact(" ".join(grown.split()))[:60]
-        said = f"it goes by a number that only grows ('{shown}'): from some night on it may not act"
-        yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, _ALIKE)
+        yield _entry(owner, Guard(grown, "", Kind.COUNTS))
+    gate = next(filter(None, map(_gate, texts)), None) if Kind.LOOKS not in around.granted else None
+    if gate is not None:
+        yield _entry(owner, Guard(gate, "what there is", Kind.LOOKS))
+
+
+def _waits_s(owner: Obj, late_s: float) -> float:
+    """The longest that it may wait by chance: the rest is for what it does then."""
+    limit = dig(owner, "spec", "jobTemplate", "spec", "activeDeadlineSeconds")
+    return (min(late_s, float(limit)) if limit is not None else late_s) / 2
+
+
+def _first_of_each(guards: Iterable[Guard]) -> list[Guard]:
+    """One of each kind of source is told: to settle it, the program is read again anyway."""
+    return list({guard.kind: guard for guard in reversed(list(guards))}.values())[::-1]
+
+
+def _entry(owner: Obj, guard: Guard) -> Entry:
+    shown = redact(" ".join(guard.line.split()))[:60]
+    if guard.kind in (Kind.CHANCE, Kind.POD):
+        said = f"what it does is left to chance ('{shown}'): a night on which it falls otherwise was not seen"
+        return Entry(ref_of(owner), Status.NOT_MODELLED, said, f"take that out of it, or {_ASSUMED}")
+    if guard.kind is Kind.COUNTS:
+        said = f"it goes by what it counts, or what only grows ('{shown}'): from some night on it may not act"
+        return Entry(ref_of(owner), Status.NOT_MODELLED, said, _ALIKE)
+    said = (
+        f"it looks at '{shown}' before it acts: {redact(guard.rests_on)} may be otherwise on another night, and that "
+        "it acts then was not seen"
+    )
+    return Entry(ref_of(owner), Status.NOT_MODELLED, said, _ANYHOW)

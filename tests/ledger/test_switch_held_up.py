@@ -252,19 +252,22 @@ READY = "kubectl get deploy x -o jsonpath='{.status.readyReplicas}'"
     [
         (f"n=0\nwhile true; do {OFF}; n=$((n+1)); [ $n -gt 3 ] && sleep infinity; done", "only grows"),
         (f"while true; do n=0; while [ $n -lt 5 ]; do {OFF} && break; n=$((n+1)); done; sleep 60; done", ""),
-        (f"i=0\nwhile true; do i=$((i+1)); [ $i -lt 6 ] || {{ {OFF}; i=0; }}; sleep 60; done", ""),
+        (f"i=0\nwhile true; do i=$((i+1)); [ $i -lt 6 ] || {{ {OFF}; i=0; }}; sleep 60; done", "only grows"),
         (f"while true; do n=$(cat /s/n); [ $n -lt 7 ] && {OFF}; echo $((n+1)) > /s/n; sleep 60; done", "only grows"),
-        (f"while true; do n=$(cat /s/n); [ $n -lt 7 ] && {OFF} || echo 0 > /s/n; echo $((n+1)) > /s/n; done", ""),
+        (
+            f"while true; do n=$(cat /s/n); [ $n -lt 7 ] && {OFF} || echo 0 > /s/n; echo $((n+1)) > /s/n; done",
+            "only grows",
+        ),
         ("done = []\nwhile True:\n    if len(done) < 5:\n        off()\n    done.append(1)", "only grows"),
         ("done = []\nwhile True:\n    off()\n    done.append(1)\n    print(done[-3:])", ""),
         (
             "while True:\n    at = now.replace(hour=3)\n    if at < now:\n        at += day\n    time.sleep(at - now)",
             "",
         ),
-        (f"r=$({READY})\n[ $r -ge 1 ] || exit 0\n{OFF}", "looks at 'readyReplicas'"),
+        (f"r=$({READY})\n[ $r -ge 1 ] || exit 0\n{OFF}", "looks at 'r=$("),
         (f'{OFF}\nuntil [ -z "$({READY})" ]; do sleep 2; done', ""),
-        (f'until [ "$({READY})" = 1 ]; do sleep 2; done\n{OFF}', ""),
-        (f"[ $(kubectl get nodes -o name | wc -l) -lt 4 ] || exit 0\n{OFF}", "looks at 'get nodes -o name'"),
+        (f'until [ "$({READY})" = 1 ]; do sleep 2; done\n{OFF}', "looks at 'until"),
+        (f"[ $(kubectl get nodes -o name | wc -l) -lt 4 ] || exit 0\n{OFF}", "looks at '[ $(kubectl get nodes"),
         (f"kubectl get pods\n{OFF}\n[ $(kubectl get pods -o name | wc -l) = 0 ]", ""),
         (f"kubectl wait deploy/x --for=condition=Available && {OFF}", "looks at 'kubectl wait deploy/x"),
         (f"[ $(kubectl get deploy x -o jsonpath='{{.spec.replicas}}') = 0 ] && exit 0\n{OFF}", ""),
@@ -274,9 +277,8 @@ READY = "kubectl get deploy x -o jsonpath='{.status.readyReplicas}'"
 def test_what_a_loop_counts_and_what_a_switch_looks_at_first_is_open(line: str, words: str) -> None:
     loop = _cron(line)
     loop |= {"kind": "Deployment", "spec": loop["spec"]["jobTemplate"]["spec"]}
-    told = (loop, lambda _: None)
-    found = [str(entry) for entry in (*unlike.entries(*told, 300.0), *unlike.gates(*told))]
-    assert (len(found) == 1 and words in found[0]) if words else not found, found
+    found = [str(entry) for entry in unlike.entries(loop, lambda _: None, 300.0, unlike.Around(loops=True))]
+    assert any(words in one for one in found) if words else not found, found
 
 
 def test_script_that_a_pod_is_given_beside_others_is_read_and_nothing_else_is_asked_for() -> None:
