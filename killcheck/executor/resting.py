@@ -145,6 +145,8 @@ def joined(values: Iterable[Value]) -> Value:
 _TRIED = frozenset("HIklMpPRruwaAGgUVWjdemFDxXcbBhyYCsZzTnt%:-_^#0")
 _WEEKS = frozenset("uwaAGgUVWj")
 _FEW = 7
+#: Numbers with a zero before them, which a shell takes for octal ones: 08 and 09 are none.
+_PADDED = lazy_re.compile(r"%([dmjVUWHMI])")
 _LETTER = lazy_re.compile(r"%[-_0^#:]*(\d?[A-Za-z%])")
 
 
@@ -156,12 +158,15 @@ def clocked(form: str) -> Value:
     strange = letters - _TRIED
     if strange:
         return unknown(Kind.CHANCE, f"parts of a second (%{sorted(strange)[0]})", f"%{sorted(strange)[0]}")
-    return Value(clock=frozenset(letters))
+    padded = {f"0{letter}" for letter in _PADDED.findall(form)}
+    return Value(clock=frozenset(letters | padded))
 
 
 def counted_off(value: Value, by: str, word: str) -> Value:
     """What is left of a division of a moment: of weeks and weekdays by a small number each is tried."""
-    tried = value.clock <= _WEEKS and by.strip().isdigit() and int(by) <= _FEW
+    tried = (
+        {letter for letter in value.clock if len(letter) == 1} <= _WEEKS and by.strip().isdigit() and int(by) <= _FEW
+    )
     if not value.clock or tried:
         return value
     return value.doubted(Source(Kind.CHANCE, "a moment that is counted off", word))

@@ -155,6 +155,11 @@ class Words:
         value = self._inner(text) if "$" in text or "`" in text else KNOWN
         for name in _IDENTIFIER.findall(text):
             value |= self._variable(name)
+        padded = {letter[1] for letter in value.clock if len(letter) > 1}
+        if "10#" not in text and padded & set("dmjVUWHMI" if self.world.loops else "dmjVUW"):
+            octal = Source(Kind.CHANCE, "a number with a zero before it, which is taken for an octal one", text[:40])
+            self.ground.end(self.ground.here() | value.doubted(octal))
+            value = value.doubted(octal)
         for by in _REST_OF.findall(text):
             divisor = by if by.isdigit() else self._variable(by.strip("${}")).text or ""
             value = counted_off(value, divisor, text[:40])
