@@ -24,7 +24,7 @@ from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
 
-__all__ = ["is_met", "left", "unsettled"]
+__all__ = ["is_met", "left", "made", "unsettled"]
 
 #: Kinds that are others at each firing whoever left anything, and those of which how many there are says enough.
 _PASSING = frozenset(
@@ -70,6 +70,11 @@ _KEY = lazy_re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,100})(?:=|\"\s{0,9}:)")
 _MOST_KEYS = 50
 _SETTLES = "let it go by what is on now, and not by what it kept, or say under assume: why it acts every night"
 
+_NAMED = (
+    "give it a name of its own in each firing (generateName), let each firing delete it, or say under assume: why the "
+    "next one does its work beside it"
+)
+
 #: (what it is of, which) -> what is kept there.
 Left = Mapping[tuple[str, str], str]
 
@@ -111,6 +116,26 @@ def unsettled(cron_job: Obj, texts: Sequence[str], kube: Kube, before: Left, aft
         if (what, which) in looked or which in read or what.startswith("ResourceQuota/"):
             said = f"it goes by {what} {which}, which each firing leaves otherwise: a later night was not seen"
             yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, _SETTLES)
+
+
+def made(cron_job: Obj, kube: Kube) -> Iterator[Entry]:
+    """An open entry for each thing that a program makes by a fixed name and that is there still: AlreadyExists.
+
+    For where its next firing cannot be seen. What goes by itself in time is none. Raises KubeError.
+    """
+    for template in templates(cron_job):
+        reading = executor.read(template.spec, namespace_of(cron_job), _maps(cron_job, kube))
+        lines = [kubectl_calls.command_line(words[1:]).words for words in reading.commands if len(words) > 1]
+        named = [(str(line[1]), str(line[2])) for line in lines if line[:1] == ["create"] and len(line) > 2]
+        for call in (one for one in reading.writes if one.verb == "create"):
+            resource = _resource(call, kube)
+            if resource is None:
+                continue
+            for name in (name for kind, name in named if _is_of(kind, call.resource)):
+                found = kube.find(resource, name, call.namespace if resource.namespaced else "")
+                if found is not None and dig(found, "spec", "ttlSecondsAfterFinished") is None:
+                    said = f"it makes {ref_of(found)} by that name, which is there still: its next firing was not seen"
+                    yield Entry(ref_of(cron_job), Status.NOT_MODELLED, said, _NAMED)
 
 
 def _marked(cron_job: Obj, kube: Kube) -> Iterator[Obj]:

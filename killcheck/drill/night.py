@@ -287,6 +287,7 @@ class Night:
         if not cron:
             return []
         try:
+            self.runner.later += left_behind.made(cron, kube)
             kinds = other_nights.nights(cron, kube, self.runner.comes_again, self.loop.now())
         except (KubeError, ValueError) as error:  # a time zone that this host does not know, too
             return [f"whether {self.runner.layer.name} does the same every night is not known: {error}"]

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from killcheck.drill import left_behind
 from killcheck.drill.sequence import Options
+from killcheck.embedded import Cluster
 from killcheck.run.planned import PlannedDrill
 from killcheck.run.runner import Run
 from killcheck.run.session import Session
@@ -263,3 +265,22 @@ def test_nights_without_a_firing_are_told_with_their_dollars(tmp_path: Path) -> 
         note.startswith("up to 168 h pass between two firings") and note.endswith("at this drill's rate")
         for note in result.notes
     )
+
+
+def test_where_no_next_firing_can_be_seen_what_one_made_by_a_fixed_name_and_left_is_open(tmp_path: Path) -> None:
+    """On a real cluster the next night is not played."""
+    night = next(o for o in yaml.safe_load_all((_path(tmp_path / "p", OFF) / "all.yaml").read_text()) if _is_night(o))
+    container = night["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    lock = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "night-lock", "namespace": NAMESPACE}}
+    told = []
+    with Cluster(exec_mode="none") as cluster:
+        cluster.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, lock])
+        for script in (f"{LOCK}; {OFF}", f"{LOCK}-$(date +%s); {OFF}", OFF):
+            container["command"][-1] = script
+            told.append([entry.because for entry in left_behind.made(night, cluster.kube)])
+    said = f"it makes ConfigMap/{NAMESPACE}/night-lock by that name, which is there still: its next firing was not seen"
+    assert told == [[said], [], []]
+
+
+def _is_night(obj: dict[str, object]) -> bool:
+    return obj["kind"] == "CronJob"
