@@ -143,12 +143,23 @@ def _too_long(world: World, start: Schedule | None, what: str, own: Obj | None, 
     if stops and not gaps:
         return None
     if not gaps or any(hours is None for hours, _ in gaps):
-        return f"{what}, and no schedule stops it"
-    hours, moment = max(((hours or 0.0, moment) for hours, moment in gaps), key=lambda gap: gap[0])
-    if hours <= _LONG_H:
+        return None if _goes_on(world, lit) else f"{what}, and no schedule stops it"
+    long = [(hours or 0.0, moment) for hours, moment in gaps if (hours or 0.0) > _most_h(start, moment)]
+    if not long:
         return None
-    on = "" if (gaps[0][0] or 0.0) > _LONG_H else f", on {moment:%Y-%m-%d} for one"
+    hours, moment = max(long, key=lambda gap: gap[0])
+    on = "" if long[0][1] == gaps[0][1] else f", on {moment:%Y-%m-%d} for one"
     return f"{what}: the next stop comes {hours:.0f} h later{on}"
+
+
+def _most_h(start: Schedule, moment: datetime) -> float:
+    """The most hours until the next stop: what starts in the morning is for a day, which may end in the night."""
+    return _WHOLE_DAY_H if _MORNING[0] <= moment.astimezone(start.tz).hour < _MORNING[1] else _LONG_H
+
+
+def _goes_on(world: World, lit: str | None) -> bool:
+    """Whether a layer without a known schedule turns a target off (None: any): drills see when."""
+    return any(one.workload is not None and (lit is None or lit in one.covers) for one in world.kill_path.layers)
 
 
 def _elsewhere(world: World, obj: Obj) -> str:
@@ -226,3 +237,6 @@ _LOOK = "Let it look at what the layer leaves behind (an annotation, a ConfigMap
 _SHOWN = 200
 #: Hours: longer than any working day from a start to the next stop.
 _LONG_H = 18.0
+#: ...and where it starts in the morning (local hours): a stop at three in the night is its end, two hours of rest none.
+_WHOLE_DAY_H = 22.0
+_MORNING = (5, 12)

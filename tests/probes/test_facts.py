@@ -481,6 +481,8 @@ def test_an_alert_that_nobody_sends_is_heard_of_by_nobody(objects):
     [
         ("0 7 * * *", "America/New_York", ""),
         ("0 20 * * *", "Europe/Berlin", "the next stop comes 24 h later, on 2026-10-25 for one"),
+        ("0 8 * * *", "Asia/Tokyo", ""),
+        ("0 5 * * *", "Asia/Tokyo", "the next stop comes 22 h later"),
         ("0 23 * * 0", "Etc/UTC", "the next stop comes 20 h later"),
         ("0 23 1 * *", "Etc/UTC", "the next stop comes 20 h later"),
         (
@@ -716,3 +718,26 @@ def test_who_starts_a_target_again_is_named(objects, source, how):
     file = "apps/inference/vllm.yaml"
     said = list(starters.named([*objects, source], targets, {"vllm": target}, lambda _: file))
     assert [how in one for one in said] == ([True] if how else [])
+
+
+def test_start_that_a_program_stops_by_a_clock_of_its_own_is_no_second_one(objects):
+    """When a workload without a schedule acts is seen in drills, and not read."""
+    start = copy.deepcopy(_cron_job(objects))
+    start["metadata"]["name"] = "dawn"
+    start["spec"] |= {"schedule": "0 1 * * *", "timeZone": "Etc/UTC"}
+    _container([start])["args"][0] = "kubectl -n inference scale deployment vllm --replicas=1"
+    pod = copy.deepcopy(_cron_job(objects)["spec"]["jobTemplate"]["spec"]["template"])
+    pod["metadata"] = {"labels": {"app": "off"}}
+    pod["spec"]["restartPolicy"] = "Always"
+    pod["spec"]["containers"][0]["args"][0] = (
+        'while sleep 600; do [ "$(date +%H)" != 03 ] || kubectl -n inference scale deployment vllm --replicas=0; done'
+    )
+    loop = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "off", "namespace": "inference"},
+        "spec": {"selector": {"matchLabels": {"app": "off"}}, "template": pod},
+    }
+    others = [obj for obj in objects if obj["kind"] != "CronJob"]
+    assert _found([*others, start], "second-starter")
+    assert not _found([*others, start, loop], "second-starter")
