@@ -237,6 +237,6 @@ _LOOK = "Let it look at what the layer leaves behind (an annotation, a ConfigMap
 _SHOWN = 200
 #: Hours: longer than any working day from a start to the next stop.
 _LONG_H = 18.0
-#: ...and where it starts in the morning (local hours): a stop at three in the night is its end; three hours off at least.
+#: ...and where it starts in the morning (local hours): a stop at three in the night is its end.
 _WHOLE_DAY_H = 21.0
 _MORNING = (5, 12)
