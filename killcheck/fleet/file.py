@@ -24,7 +24,7 @@ __all__ = ["EMBEDDED", "TREE", "Fleet", "Search", "Shard", "load"]
 TREE = "tree.jsonl"
 #: The context of what is drilled on a cluster in its own process.
 EMBEDDED = "embedded"
-_Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$")]
+_Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=40)]
 _Word = Annotated[str, Field(min_length=1)]
 
 

@@ -92,6 +92,8 @@ class DeadMan(LayerRun):
         self._forecast: Forecast | None = None
         self.job_name = ""
         self._held_up: NotFired | None = None
+        #: The drill itself suspended the schedule, for its own length.
+        self._set_apart = False
         self._finished: list[tuple[datetime, datetime]] = []
         #: Init containers whose end was seen: when they started, and in which pod.
         self._inits: set[tuple[datetime, str]] = set()
@@ -177,6 +179,7 @@ class DeadMan(LayerRun):
         if self._held_up is not None:
             return f"nothing fires: {self._held_up}"
         if self.stage.rewrites and self._fires_meanwhile():
+            self._set_apart = True
             self.stage.journal.merge(
                 r.CRONJOBS,
                 self.ref.name,
@@ -265,6 +268,8 @@ class DeadMan(LayerRun):
         last = dig(now, "status", "lastScheduleTime")
         if last and parse_time(last) >= due:
             return None
+        if self._set_apart:
+            return unfired.moved(self._declared, now, due)
         if dig(now, "spec", "suspend"):
             return NotFired(Hindrance.SUSPENDED, f"CronJob {name} was suspended in the meantime")
         return unfired.moved(self._declared, now, due) or NotFired(Hindrance.NO_JOB, f"CronJob {name} made no Job")

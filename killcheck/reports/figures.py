@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
-__all__ = ["is_late", "money", "short", "span", "still_on", "who_notices"]
+__all__ = ["Ending", "ending", "money", "short", "span", "still_on", "who_notices"]
 
 
 def span(seconds: float | None) -> str:
@@ -37,27 +38,40 @@ def short(text: str, most: int = 160) -> str:
     return f"{whole or text[: most - 2]} …"
 
 
+class Ending(StrEnum):
+    """What the GPUs did in a drill that left them exposed."""
+
+    ON = "left GPUs on"
+    LATE = "turned the GPUs off too late"
+    NOT_FOR_GOOD = "turned the GPUs off, and not for good"
+    UNPROVEN = "turned the GPUs off, and not all that must be proven is so"
+
+
+def ending(result: Mapping[str, Any]) -> Ending:
+    """How a drill that left a path exposed ended, from its result as JSON."""
+    return _told(result)[0]
+
+
 def still_on(result: Mapping[str, Any]) -> str:
     """What the GPUs did in a drill that left them exposed, from its result as JSON."""
+    return _told(result)[1]
+
+
+def _told(result: Mapping[str, Any]) -> tuple[Ending, str]:
     zero, watched = result["seconds_to_zero"], span(result["watched_s"])
     if zero is None:
-        return f"GPUs still on after {watched}"
+        return Ending.ON, f"GPUs still on after {watched}"
     bound = [row for row in result["phases"] if row["deadline_s"] is not None and row["phase"] != "held"]
     late = [row["phase"] for row in bound if row["at_s"] is not None and row["at_s"] > row["deadline_s"]]
     if late and set(late) <= {"node_drained", "node_gone"}:
-        return f"GPU pods gone after {span(zero)}, their nodes off too late"
+        return Ending.LATE, f"GPU pods gone after {span(zero)}, their nodes off too late"
     if late:
-        return f"GPUs off after {span(zero)}, too late"
+        return Ending.LATE, f"GPUs off after {span(zero)}, too late"
     if any(row["phase"] == "node_drained" and row["at_s"] is None for row in bound):
-        return f"GPU pods gone after {span(zero)}, their nodes still on after {watched}"
+        return Ending.ON, f"GPU pods gone after {span(zero)}, their nodes still on after {watched}"
     if result.get("stuck_at") in ("alarm", "results"):
-        return f"GPUs off after {span(zero)}, and what else must be proven is not so"
-    return f"GPUs off after {span(zero)}, and not for good"
-
-
-def is_late(result: Mapping[str, Any]) -> bool:
-    """Whether a drill that left a path exposed saw its GPUs go off, and only too late."""
-    return result["verdict"] == "exposed" and still_on(result).endswith("too late")
+        return Ending.UNPROVEN, f"GPUs off after {span(zero)}, and what else must be proven is not so"
+    return Ending.NOT_FOR_GOOD, f"GPUs off after {span(zero)}, and not for good"
 
 
 def who_notices(result: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from killcheck.reports.figures import is_late, money, span
+from collections import Counter
+
+from killcheck.reports.figures import Ending, ending, money, span
 from killcheck.reports.story import DrillStory, RunStory
 
 __all__ = ["headline", "sentence"]
@@ -54,9 +56,8 @@ def _drilled(story: RunStory) -> str:
 
 
 def _exposed(exposed: list[DrillStory], many: int) -> str:
-    """What the GPUs did in drills that left a path exposed."""
-    late = sum(is_late(drill.result) for drill in exposed)
-    if late == len(exposed):
-        return f"{late} of {many} drill(s) turned the GPUs off too late"
-    too = f", {late} turned them off too late" if late else ""
-    return f"{len(exposed) - late} of {many} drill(s) left GPUs on{too}"
+    """What the GPUs did in drills that left a path exposed, the worst first."""
+    how = Counter(ending(drill.result) for drill in exposed)
+    worst, *others = [one for one in Ending if how[one]]
+    too = "".join(f", {how[one]} {one.replace('the GPUs', 'them')}" for one in others)
+    return f"{how[worst]} of {many} drill(s) {worst}{too}"

@@ -31,6 +31,10 @@ BARE = replace(
 )
 
 
+#: It fires again while it is drilled: a drill under this fault suspends the schedule, which is no exposure.
+OFTEN = replace(HERE, schedule="5,15 1 * * *")
+
+
 def curl(options: str, before: str = "") -> Stranger:
     """The same path, whose curl has other options."""
     script = (
@@ -65,6 +69,7 @@ def drilled(path: Stranger, fault: str, folder: Path, *, deadline_s: int | None 
         (replace(HERE, client="python"), "node-clock-behind", 900, "exposed", "not yet valid"),
         (HERE, "sidecar-stays", None, "exposed", "concurrencyPolicy Forbid: the Job of the firing before"),
         (HERE, "sidecar-stays", 900, "survived", ""),
+        (OFTEN, "sidecar-stays", 300, "survived", ""),
         (BARE, "sidecar-stays", None, "exposed", "concurrencyPolicy Forbid: the Job of the firing before"),
     ],
     ids=str,

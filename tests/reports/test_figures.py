@@ -27,9 +27,14 @@ def test_an_exposed_drill_says_what_the_gpus_did(drill, said):
     assert still_on(drill) == said
 
 
-def test_what_was_only_late_is_not_told_as_left_on():
+def test_the_headline_says_what_the_gpus_did_the_worst_first():
     late = report_worlds.result(verdict="exposed", **result(400.0, 500.0, zero=400.0))
     on = report_worlds.result(layer="other", verdict="exposed", **result(None, None))
-    assert sentence(report_worlds.story([late])).startswith("1 of 1 drill(s) turned the GPUs off too late: $")
-    both = "1 of 2 drill(s) left GPUs on, 1 turned them off too late: $"
-    assert sentence(report_worlds.story([late, on])).startswith(both)
+    again = report_worlds.result(layer="third", verdict="exposed", **result(2.0, 90.0, zero=2.0))
+    for drills, said in {
+        (0,): "1 of 1 drill(s) turned the GPUs off too late: $",
+        (0, 1): "1 of 2 drill(s) left GPUs on, 1 turned them off too late: $",
+        (2,): "1 of 1 drill(s) turned the GPUs off, and not for good: $",
+        (2, 1, 1): "2 of 3 drill(s) left GPUs on, 1 turned them off, and not for good: $",
+    }.items():
+        assert sentence(report_worlds.story([(late, on, again)[one] for one in drills])).startswith(said)

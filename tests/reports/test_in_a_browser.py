@@ -5,9 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from report_worlds import FENCE, FINDING, result, story
 
+from killcheck.fleet.file import Fleet, Shard
+from killcheck.fleet.page import page as fleet_page
+from killcheck.fleet.standing import Row, Standing
+from killcheck.history.nights import Night
+from killcheck.history.page import page as nights_page
+from killcheck.history.series import History, told
 from killcheck.reports.compare import compare
 from killcheck.reports.html import html
 
@@ -223,3 +230,32 @@ def test_what_is_exposed_is_never_told_as_off_and_its_picture_says_where_it_ends
     assert not any("off after" in text for text in exposed)
     assert "The drill was watched for 7 h: $153.70." in page.inner_text("#drill-1")
     assert "and 33 more drill(s)" in page.inner_text("#mend + ol")
+
+
+# -- many nights, many clusters ------------------------------------------------------------------------------
+def nights_and_fleet():
+    """The pages of a history and of a fleet, whose names are long."""
+    now = 1_800_000_000.0
+    night = Night("r1", now - 9e5, "inference", "staging", LONG, ("image-gone",), "", "survived", 2.6, 85.0, 300.0)
+    late = msgspec.structs.replace(night, run="r2", at=now - 9e4, standing="exposed", usd=526.36, cause="ErrImagePull")
+    story_ = told(History((night, late), {}), now=now, stale_after_s=2.6e6)
+    shard = Shard(f"{LONG}.inference.1", LONG, "staging", LONG, Path("killcheck.yaml"), part=1, parts=2)
+    fleet = Fleet(Path("fleet.yaml"), "platform", 2, "results", (shard,))
+    return nights_page(story_), fleet_page(Standing(fleet, now, (Row(shard, story_),)))
+
+
+def test_a_history_and_a_fleet_have_nothing_beyond_the_edge(browser, tmp_path):
+    """Every column is seen whole, from a telephone's width on; where it is no table, each cell has its column's name."""
+    file, page = tmp_path / "page.html", browser.new_page()
+    for text in nights_and_fleet():
+        file.write_text(text)
+        page.goto(file.as_uri())
+        for width in (360, 800, 1400):
+            page.set_viewport_size({"width": width, "height": 900})
+            over = """width => [document.documentElement, ...document.querySelectorAll(".scroll")]
+              .map(e => e.scrollWidth - e.clientWidth).concat(
+                [...document.querySelectorAll("td, tbody th")].map(e => e.getBoundingClientRect().right - width))"""
+            assert max(page.evaluate(over, width)) <= 0, width
+        labels = page.evaluate("[...document.querySelectorAll('tr:first-child td')].map(e => e.dataset.label)")
+        assert labels == page.locator("thead th").all_text_contents()[1:]
+    page.close()

@@ -121,6 +121,8 @@ def _explain(doc: Document, path: Path, detail: ErrorDetails, model: type[BaseMo
         expected = "the name of a namespace (lower-case letters, digits and '-')"
     if kind == "string_too_short" and value:
         expected = f"at least {detail['ctx']['min_length']} characters"
+    if kind == "string_too_long":
+        expected = f"at most {detail['ctx']['max_length']} characters"
     if kind == "string_type" and isinstance(value, bool):
         return f'YAML 1.1 reads {raw} as a boolean; write "{raw}" in quotes'
     if kind == "string_type" and isinstance(value, int | float):
