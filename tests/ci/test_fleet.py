@@ -12,6 +12,7 @@ from pipeline import Runner, installed
 
 from killcheck.embedded.cluster import Cluster
 from killcheck.kube import resources as r
+from killcheck.kube.permissions import Permissions
 
 CONTEXTS = ["staging-eu", "staging-us", "research"]
 BUCKET = "example-killcheck-evidence"
@@ -39,7 +40,7 @@ def job(index, paths):
 
 def argo(index, paths):
     """The same of the workflow's step ``index``: its parameters filled in, as Argo does."""
-    [flow] = recipe("fleet/argo-workflow.yaml")
+    [flow] = [obj for obj in recipe("fleet/argo-workflow.yaml") if obj["kind"] == "CronWorkflow"]
     spec = flow["spec"]["workflowSpec"]
     given = {f"workflow.parameters.{one['name']}": one["value"] for one in spec["arguments"]["parameters"]}
     templates = {one["name"]: one for one in spec["templates"]}
@@ -119,6 +120,22 @@ def test_the_job_makes_one_pod_a_cluster_that_finds_all_it_mounts():
         assert not {"CreateContainerConfigError", "ContainerCreating"} & set(waiting), waiting
     finally:
         cluster.close()
+
+
+def test_argos_executor_can_report_and_killcheck_has_no_token():
+    """As argo-workflows takes them (workflow/controller/workflowpod.go setupServiceAccount, docs/workflow-rbac.md)."""
+    objects = {(obj["kind"], obj["metadata"]["name"]): obj for obj in recipe("fleet/argo-workflow.yaml")}
+    spec = objects["CronWorkflow", "killcheck-fleet"]["spec"]["workflowSpec"]
+    executor = spec["executor"]["serviceAccountName"]
+    token = objects["Secret", f"{executor}.service-account-token"]
+    assert token["metadata"]["annotations"]["kubernetes.io/service-account.name"] == executor
+    assert not spec["automountServiceAccountToken"]
+    assert ("ServiceAccount", spec["serviceAccountName"]) in objects
+    granted = Permissions(objects.values())
+    asked = {"group": "argoproj.io", "resource": "workflowtaskresults", "namespace": "killcheck"}
+    assert granted.allows(executor, "killcheck", verb="create", **asked)
+    assert granted.allows(executor, "killcheck", verb="patch", **asked)
+    assert not granted.allows(spec["serviceAccountName"], "killcheck", verb="create", **asked)
 
 
 @pytest.mark.weekly
