@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
@@ -117,7 +118,7 @@ def _opened(place: Place, folder: Path | None) -> sqlite3.Connection:
     """The place's index, empty where there is none that can be used."""
     if folder is None:
         return _made(":memory:")
-    file = folder / f"{hashlib.sha256(place.name.encode()).hexdigest()[:32]}.sqlite"
+    file = folder / f"{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:32]}.sqlite"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return _made(str(file))
