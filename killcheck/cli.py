@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import click
 
 from killcheck.run.gc_tuning import collect_seldom
+from killcheck.run.lost_stops import raise_again
 from killcheck.run.process_end import ended_at_once
 from killcheck.text import accelerators
 
@@ -195,5 +196,6 @@ def main() -> None:
 def run() -> None:
     """``killcheck`` as a process of its own."""
     collect_seldom()
+    raise_again()
     with ended_at_once(), _ending():
         main()

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from killcheck.capabilities.cluster import ClusterError
 from killcheck.rehearsal.forks import die_with, forking
 from killcheck.run.gc_tuning import collect_seldom
+from killcheck.run.lost_stops import raise_again
 
 __all__ = ["die_with", "drilling", "forking", "mortal_workers", "processors", "received", "side_by_side"]
 
@@ -54,12 +55,13 @@ def _context() -> BaseContext:
 
 
 def _begin(environment: Mapping[str, str]) -> None:
-    """In a worker: a Ctrl-C is the parent's to answer; its SIGTERM unwinds, so that executors' processes end too.
+    """In a worker: a Ctrl-C is the parent's to answer, and its SIGTERM ends a worker that has nothing to do.
 
     ``environment``: the parent's, which who forked this worker may not have as it is now.
     """
+    signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _unwind)
+    raise_again()
     _end_with_parent()
     if dict(os.environ) != environment:
         os.environ.clear()
@@ -83,6 +85,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
+def _leave(_number: int, _frame: object) -> None:
+    os._exit(1)
+
+
 def _unwind(_number: int, _frame: object) -> None:
     raise SystemExit(1)
 
@@ -98,8 +104,13 @@ class _Workers(ProcessPoolExecutor):
 
 
 def _until_told(work: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+    """Work that SIGTERM unwinds, so that executors' processes end too."""
     try:
-        return work(*args, **kwargs)
+        signal.signal(signal.SIGTERM, _unwind)
+        try:
+            return work(*args, **kwargs)
+        finally:
+            signal.signal(signal.SIGTERM, _leave)
     except SystemExit:
         os._exit(1)  # it has unwound by now
 
@@ -120,9 +131,12 @@ def mortal_workers(count: int) -> Iterator[ProcessPoolExecutor]:
             yield pool
         except BaseException as error:
             workers = list((pool._processes or {}).values())
+            manager: Any = pool._executor_manager_thread  # a thread: typeshed has another type
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.terminate()
+            if manager is not None:  # at its end Python would wake it, by a pipe that it closes at that moment
+                manager.join()
             if isinstance(error, BrokenProcessPool):
                 raise ClusterError(f"a worker process died in the middle of a drill: {error}") from error
             raise

@@ -316,7 +316,11 @@ def test_the_exit_code_says_how_it_stands(lately, nights, code, words):
 
 
 def test_every_form_says_the_same_also_of_a_folder_whose_name_is_no_utf_8(lately):
-    folder = write(lately / os.fsdecode(b"\xff"), record(9, objects=BEFORE), record(11, "exposed", usd=50.0, objects=AFTER, cause="late"))
+    folder = write(
+        lately / os.fsdecode(b"\xff"),
+        record(9, objects=BEFORE),
+        record(11, "exposed", usd=50.0, objects=AFTER, cause="late"),
+    )
     code, out = history(folder, "--json")
     document = json.loads(out)
     (one,) = document["series"]

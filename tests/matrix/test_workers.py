@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -40,6 +41,24 @@ if __name__ == "__main__":
 """
 
 
+#: A process that is told to end while Python runs a hook of a fork: there it prints what is raised, and goes on.
+LOST = """
+import os, signal
+from killcheck.run.lost_stops import raise_again
+
+raise_again()
+signal.signal(signal.SIGTERM, lambda *_: exec("raise SystemExit(7)"))
+os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGTERM))
+if os.fork():
+    signal.sigtimedwait([], 60)
+"""
+
+
+def test_a_stop_that_comes_in_the_middle_of_a_fork_is_not_lost():
+    done = subprocess.run([sys.executable, "-c", LOST], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (7, "")
+
+
 @pytest.mark.parametrize(
     ("how", "end"), [("alone", signal.SIGKILL), ("alone", signal.SIGINT), ("threads", signal.SIGKILL)]
 )
@@ -63,6 +82,7 @@ def test_no_worker_outlives_who_made_it(how, end, tmp_path):
 def test_a_worker_that_dies_is_told_in_one_sentence():
     with pytest.raises(ClusterError, match="a worker process died"), parallel.mortal_workers(1) as pool:
         pool.submit(os._exit, 3).result()
+    assert not [thread for thread in threading.enumerate() if "ExecutorManager" in type(thread).__name__]
 
 
 def test_workers_have_the_environment_that_their_parent_has_now(monkeypatch):
