@@ -98,6 +98,20 @@ class _Lazy(click.Group):
         with _ending():
             return super().make_context(*args, **extra)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The words of a command. One that is empty is refused: a variable that is not set has named nothing.
+
+        ``--on "$CONTEXT"`` would drill the embedded cluster and pass; ``--evidence ""`` would upload nothing.
+        """
+        for before, word in zip(["", *args], args, strict=False):
+            said = word[:-1] if word.startswith("--") and word.endswith("=") and word.count("=") == 1 else before
+            if not word or said != before:
+                beside = f" of {said}" if said.startswith("-") else ""
+                raise click.UsageError(
+                    f"an argument{beside} is empty: set the variable that it comes from, or leave it out"
+                )
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """The command; see :func:`_ending` for how it may end while it is looked up and its arguments are read."""
         with _ending():

@@ -37,14 +37,20 @@ STRICT = "refuse manifests of which anything cannot be read; else it is passed o
 
 
 def setting(config: pytest.Config, name: str) -> str:
-    """A setting: option, then environment, then ini; empty where none says anything."""
-    said = config.getoption(f"--killcheck-{name}")
-    return str(
-        said
-        or os.environ.get(f"KILLCHECK_{_plain(name).upper()}", "")
-        or config.getini(f"killcheck_{_plain(name)}")
-        or ""
-    )
+    """A setting: option, then environment, then ini; empty where none says anything.
+
+    Raises pytest.UsageError for one that is said and empty: a variable that is not set would have named another place.
+    """
+    variable = f"KILLCHECK_{_plain(name).upper()}"
+    for where, said in (
+        (f"--killcheck-{name}", config.getoption(f"--killcheck-{name}")),
+        (variable, os.environ.get(variable)),
+    ):
+        if said == "":
+            raise pytest.UsageError(f"{where} is empty: set the variable that it comes from, or leave it out")
+        if said:
+            return str(said)
+    return str(config.getini(f"killcheck_{_plain(name)}") or "")
 
 
 def _plain(name: str) -> str:

@@ -177,6 +177,16 @@ def test_without_a_docker_engine_that_is_said(killcheck, argv, monkeypatch):
     assert "no Docker Engine answers at unix:///nowhere/docker.sock" in result.output
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [("drill", "--on", ""), ("drill", "--on="), ("drill", "--example", "dead-man", "--evidence", ""), ("drill", "")],
+)
+def test_a_variable_that_is_not_set_names_no_other_place(killcheck, argv):
+    """``--on "$CONTEXT"`` was the embedded cluster, and passed."""
+    done = killcheck(*argv)
+    assert (done.exit_code, "is empty: set the variable that it comes from" in done.output) == (2, True), done.output
+
+
 def test_a_bad_duration(killcheck):
     result = killcheck("drill", "--example", "dead-man", "--watch", "7")
     assert result.exit_code == 2
