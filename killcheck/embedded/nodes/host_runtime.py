@@ -21,12 +21,16 @@ from killcheck.executor import python_versions
 from killcheck.images.contents import contents_of
 from killcheck.images.reference import InvalidReference, parse
 from killcheck.kube.objects import uid_of
+from killcheck.text import lazy_re
 
 __all__ = ["HostRuntime", "Isolation"]
 
 Isolation = Literal["sandbox", "shipped", "namespaces", "bubblewrap", "unisolated"]
 
 _HERE = sys.version_info[:2]
+#: How a shell names a time zone for what it runs; those that are UTC anyway.
+_ZONE = lazy_re.compile(r"\bTZ=[\"']?:?([A-Z][\w+-]{1,30}(?:/[\w+-]{1,30}){0,2})")
+_NO_ZONES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "UTC0", "GMT0"})
 #: What each of them tries, in order.
 _TRIED: dict[Isolation, tuple[Level, ...]] = {
     "sandbox": LEVELS,
@@ -64,6 +68,7 @@ class HostRuntime(HostSide, Runtime):
         if not launch.argv:
             raise NotRun(f"what image {launch.image} starts is not known, and the manifest has no command")
         self._compare_python(launch)
+        self._compare_zones(launch)
         try:
             return self._start(launch, on_exit, on_unknown)
         except StartError as error:
@@ -84,6 +89,20 @@ class HostRuntime(HostSide, Runtime):
                 f"{found}: write it so that both read it alike; --exec docker runs the image itself"
             )
         self.assume(Assumption(f"image {launch.image} has Python {has}: its programs were run with {here}"))
+
+    def _compare_zones(self, launch: Launch) -> None:
+        """Note that a zone which a program names is UTC in its image."""
+        if launch.contents.zones:
+            return
+        named = [launch.env.get("TZ"), *(one for text in launch.texts() for one in _ZONE.findall(text))]
+        zone = next((one for one in named if one and one not in _NO_ZONES), None)
+        if zone is not None:
+            self.assume(
+                Assumption(
+                    f"image {launch.image} has no time zones: TZ={zone} is UTC in it (add tzdata to the image, or "
+                    "say the zone in the CronJob's timeZone alone)"
+                )
+            )
 
     def _start(
         self,

@@ -255,6 +255,7 @@ def test_what_the_images_own_python_makes_otherwise_leaves_the_outcome_unknown(h
 
 def test_in_an_image_without_time_zones_each_is_utc(host):
     assert host.run_pod("TZ=Asia/Tokyo date +%z", image="alpine:3.20") == (0, "+0000\n")
+    assert "alpine:3.20 has no time zones: TZ=Asia/Tokyo is UTC in it" in str(host.nodes.assumptions)
 
 
 def test_a_disk_that_is_full_leaves_the_outcome_unknown(host, monkeypatch):
