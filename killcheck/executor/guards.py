@@ -124,6 +124,7 @@ def _world(spec: Obj, container: Obj, namespace: str, given: Given, around: Arou
         told.pop(name, None)
     return World(
         namespace,
+        "\n".join((*given.command, *given.args, *given.files.values())),
         told,
         given.files,
         mounted,

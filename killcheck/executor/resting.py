@@ -235,12 +235,14 @@ _COME_AND_GO = frozenset(
 class World(Struct):
     """What the manifests say around a program, and what its cluster has.
 
-    ``environment``: its variables, None where the manifests do not say their value; ``passing``: those that are others
-    in each pod; ``lasting``: folders that outlive pods; ``loops``: it runs on from night to night; ``has``: whether
-    there is an object (group, plural, name, namespace); ``own_pods``: whether a selector is that of a target's pods.
+    ``text``: the program's; ``environment``: its variables, None where the manifests do not say their value;
+    ``passing``: those that are others in each pod; ``lasting``: folders that outlive pods; ``loops``: it runs on from
+    night to night; ``has``: whether there is an object (group, plural, name, namespace); ``own_pods``: whether a
+    selector is that of a target's pods.
     """
 
     namespace: str = ""
+    text: str = ""
     environment: Mapping[str, str | None] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     mounted: Sequence[str] = ()

@@ -55,6 +55,9 @@ _SIGNS_IN = lazy_re.compile(
     r"\b(?:configure|login|auth|get-credentials|update-kubeconfig|assume-role|get-token|config)\b"
 )
 _OF_METADATA = lazy_re.compile(r"metadata\.(?:name|namespace)[!=]+[^,]*")
+#: A list of so few that there may be more, and what asks for these.
+_FEW = lazy_re.compile(r"[?&]limit=(\d{1,2})(?=[&\s\"']|$)")
+_PAGES = lazy_re.compile(r"continue[\"'=\]]|\b_continue\b|metadata\.continue\b")
 _TESTED = lazy_re.compile(r"[\"']op[\"']\s*:\s*[\"']test[\"']")
 
 
@@ -212,5 +215,8 @@ def made_call(ground: Ground, request: HttpCommand, rests: Value, shown: str) ->
     if field and not _OF_METADATA.fullmatch(field[1]):
         rests = rests.doubted(Source(Kind.LOOKS, f"which are {field[1][:30]}", field[1][:30]))
     value = read_call(ground, call, shown[:40])
+    few = _FEW.search(url)
+    if few and not _PAGES.search(ground.world.text):
+        value = value.doubted(Source(Kind.LOOKS, f"whether there are more than {few[1]} {call.resource}", "limit="))
     raw = Source(Kind.LOOKS, f"all that {call.resource} say", shown[:40])
     return value, replace(value | rests, raw=rests.raw | {raw})

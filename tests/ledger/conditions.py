@@ -107,6 +107,8 @@ PECULIAR = (
     "[ $(( SECONDS % 2 )) = 0 ] || exit\nOFF",
     '[ "$(kubectl get deploy vllm -n inference -o jsonpath={.spec.replicas})" -gt 1 ] || exit 0\nOFF',
     "kubectl get deploy vllm -n inference -o yaml | grep -q 'availableReplicas: 1' || exit\nOFF",
+    'curl -s "$API/apis/apps/v1/namespaces/inference/deployments?limit=3" | jq -r .items[].metadata.name '
+    "| xargs -n1 kubectl scale -n inference --replicas=0 deploy",
     "perl -e 'exit rand() < .5' || exit\nOFF",
     "[ $RANDOM -gt 9 ] || gpu-off --all",
 )
