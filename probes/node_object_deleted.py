@@ -26,7 +26,11 @@ class NodeObjectDeleted(Probe):
         """Calls that delete nodes, where no Karpenter pool is part of the kill path; finalizers that are stripped."""
         for one in world.executors:
             for call in one.reading.writes:
-                if call.resource == "nodes" and call.verb.startswith("delete") and not world.gpu_pools:
+                if (
+                    (call.group, call.resource) == ("", "nodes")
+                    and call.verb.startswith("delete")
+                    and not world.gpu_pools
+                ):
                     message = f"{call}: the object goes, the instance stays on"
                     yield self.finding(world, one.owner, command_path(one), message)
             if _STRIPS.search(one.text):

@@ -7,7 +7,6 @@ deleting by name sends DELETE and then waits by list and watch; drain reads the 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -20,6 +19,7 @@ from killcheck.executor.shell_script import UNKNOWN
 from killcheck.kube import resources
 from killcheck.kube.resources import Resource
 from killcheck.kube.workloads import devices_of
+from killcheck.text import lazy_re
 from killcheck.text.numbers import whole
 from killcheck.text.values import replace
 
@@ -51,6 +51,7 @@ _SWITCHES = frozenset(
 _MISSPELT = 0.85
 #: What ``-f`` reads of a folder (k8s.io/cli-runtime resource.FileExtensions).
 _MANIFESTS = (".json", ".yaml", ".yml")
+_VERSION = lazy_re.compile(r"v\d+((alpha|beta)\d+)?")
 _SHORT = {
     "po": "pods",
     "no": "nodes",
@@ -239,7 +240,7 @@ def _resource(name: str) -> Resource | None:
             return known
     if "." in group and plain.endswith("s"):  # pods.metrics.k8s.io, mpijobs.v1.kubeflow.org: said in full
         version, _, rest = group.partition(".")
-        versioned = re.fullmatch(r"v\d+((alpha|beta)\d+)?", version)
+        versioned = _VERSION.fullmatch(version)
         return Resource(rest if versioned else group, version if versioned else "v1", plain, plain)
     return None
 
@@ -268,8 +269,11 @@ def _marked(verb: str, words: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _same_group(said: str, known: Resource) -> bool:
-    """``kubectl`` takes RESOURCE.GROUP and RESOURCE.VERSION.GROUP, and the beginning of a group."""
-    return said.startswith(known.group) or said.partition(".")[2].startswith(known.group or "?")
+    """``kubectl`` takes RESOURCE.GROUP and RESOURCE.VERSION.GROUP, and the beginning of a group (client-go,
+    restmapper): ``nodes.longhorn.io`` is no Node, and ``jobs.batch.volcano.sh`` no Job of batch."""
+    version, _, rest = said.partition(".")
+    group = rest if _VERSION.fullmatch(version) else said
+    return known.group.startswith(group) if group else not known.group
 
 
 @cache

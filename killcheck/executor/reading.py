@@ -367,6 +367,8 @@ class _Reader(Struct):
         line = kubectl_calls.command_line(words[1:])
         if line.words[:2] == ["config", "set-context"]:  # what follows is asked in that namespace
             self.namespace = line.flag("n", "namespace") or self.namespace
+        if found.empty and line.flag("o", "output") in ("yaml", "json"):
+            return  # what is printed is for another command, which is read by itself
         if found.empty:
             self.false_green.append(FalseGreen(f"kubectl {found.empty}", "Take --dry-run away."))
             return

@@ -121,6 +121,8 @@ def test_executors_that_turn_a_target_off_are_layers(script: str):
         ("kubectl scale deploy/vllm --replicas=0 -n elsewhere", "it does patch deployments/scale.apps elsewhere/vllm"),
         ("kubectl scale deploy/vllm --replicas=0 --dry-run=client", "no call to the Kubernetes API was found in it"),
         ("kubectl scale deploy/vllm --replicas=2", "scales Deployment/inference/vllm to 2: it starts what others stop"),
+        ("kubectl create job vllm --dry-run=client -o yaml", "no call to the Kubernetes API was found in it"),
+        ("kubectl delete deployments.example.com vllm", "it does delete deployments.example.com inference/vllm"),
         ("kubectl get deploy vllm", "no call to the Kubernetes API was found in it"),
         ("/opt/off.sh", "a script that is in the image"),
     ],
