@@ -9,7 +9,7 @@ import re
 
 from killcheck.diagnosis.case import Case, Diagnosis, said
 from killcheck.diagnosis.false_green import false_green
-from killcheck.diagnosis.meanings import MEANINGS, forbidden
+from killcheck.diagnosis.meanings import MEANINGS, meaning
 from killcheck.executor import refusals
 from killcheck.executor.refusals import RefusalKind
 from killcheck.kube.objects import Obj, dig, labels_of, name_of
@@ -294,7 +294,7 @@ def _exit(case: Case, ended: Obj) -> _Why:
     """Why a container ended as it did: by its exit code, else by the last that it wrote."""
     code, log = int(ended.get("exitCode", 0)), case.log()
     last = refusals.last(log)[:300]
-    found = _image_lacks(ended, code, log, last) or _out_of_memory(ended, code) or _refused(code, log, last)
+    found = _image_lacks(ended, code, log, last) or _out_of_memory(ended, code) or _refused(code, log, last, case.pods)
     return found or (
         f"the executor failed with exit code {code}: {last}",
         "read the log, mend the executor, drill again",
@@ -334,15 +334,14 @@ def _out_of_memory(ended: Obj, code: int) -> _Why | None:
     return "OOMKilled: the executor ran out of memory", "raise the executor's memory limit", (11,)
 
 
-def _refused(code: int, log: str, last: str) -> _Why | None:
+def _refused(code: int, log: str, last: str, pods: list[Obj]) -> _Why | None:
     """Nobody answered, or somebody refused: by the words of clients."""
     told = refusals.refusal(log)
     if code in CURL_EXITS and "curl" in log and (told is None or told.kind not in _ANSWERED):
         return f"curl exit code {code}, {CURL_EXITS[code]}: {last}", MEANINGS[RefusalKind.UNREACHED][1], (23, 25)
     if told is not None:
-        meaning, remedy, rows = MEANINGS[told.kind]
-        remedy = forbidden(told.line) if told.kind is RefusalKind.FORBIDDEN else remedy
-        return f"{meaning}: {told.line[:300]}", remedy, rows
+        what, remedy, rows = meaning(told, pods)
+        return f"{what}: {told.line[:300]}", remedy, rows
     invalid = refusals.invalid(log)
     if invalid:
         return (
@@ -372,9 +371,9 @@ def deadline(case: Case) -> Diagnosis | None:
         return None
     told = refusals.refusal(case.log())
     if told is not None and told.kind not in _ANSWERED:  # what it waited for is known
-        meaning, remedy, rows = MEANINGS[told.kind]
+        what, remedy, rows = meaning(told, case.pods)
         return Diagnosis(
-            cause=f"the executor tried until its deadline: {meaning}: {told.line[:300]}",
+            cause=f"the executor tried until its deadline: {what}: {told.line[:300]}",
             evidence=(
                 f"spec.activeDeadlineSeconds: {dig(case.job, 'spec', 'activeDeadlineSeconds')}",
                 *case.log_lines(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from killcheck.diagnosis.case import Case, Diagnosis
-from killcheck.diagnosis.meanings import MEANINGS, gone_group
+from killcheck.diagnosis.meanings import gone_group, meaning
 from killcheck.executor import refusals
 from killcheck.kube.objects import name_of, namespace_of, uid_of
 from killcheck.text import lazy_re
@@ -45,7 +45,7 @@ def false_green(case: Case) -> Diagnosis | None:
     log = case.log()
     marked = any(mark in log for mark in ("Forbidden", "Unauthorized", "NotFound", "Failure"))
     told = refusals.refusal(log)
-    why = _refusal(log) if marked else f"{MEANINGS[told.kind][0]}: {told.line}" if told is not None else ""
+    why = _refusal(log) if marked else f"{meaning(told, case.pods)[0]}: {told.line}" if told is not None else ""
     on, off = _still_on(case)
     passed_over = ", ".join(on) if on and off and not why else ""
     words = refusals.last(log)[:200] if not why else ""

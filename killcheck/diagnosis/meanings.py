@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from killcheck.executor.refusals import RefusalKind
+from collections.abc import Iterable
+
+from killcheck.executor.refusals import Refusal, RefusalKind
+from killcheck.kube.objects import Obj, dig
 from killcheck.text import lazy_re
 
-__all__ = ["EGRESS", "MEANINGS", "forbidden", "gone_group"]
+__all__ = ["EGRESS", "MEANINGS", "gone_group", "meaning"]
 
 _RIGHTS = "give the executor's ServiceAccount exactly this: verb, resource, subresource and name"
 _SCALES = lazy_re.compile(r"/scale|deployments|(?:stateful|replica)sets")
@@ -21,7 +24,7 @@ def gone_group(line: str) -> str | None:
     return moved and f"no API server has this group any more: call {moved} (a right would make it a 404)"
 
 
-def forbidden(line: str) -> str:
+def _forbidden(line: str) -> str:
     """What to do about a 403, by what the API server said."""
     beside = " (deployments/scale is not deployments)" if _SCALES.search(line) else ""
     return gone_group(line) or f"{_RIGHTS}{beside}"
@@ -62,3 +65,27 @@ MEANINGS: dict[RefusalKind, tuple[str, str, tuple[int, ...]]] = {
         (24, 26),
     ),
 }
+#: Where kubectl goes that has found no cluster to go to, and a volume that brings a token.
+_NOWHERE, _TOKEN = "localhost:8080", "serviceAccountToken"
+_PASSED_OVER = (
+    "kubectl passed the pod's own token over",
+    "kubectl takes the pod's own cluster and token only without --as, --as-group, --request-timeout and "
+    "--disable-compression, and where its environment has KUBERNETES_SERVICE_HOST (cron, sudo and env -i take that "
+    "away): leave these out, or give it a kubeconfig",
+    (17,),
+)
+
+
+def meaning(told: Refusal, pods: Iterable[Obj]) -> tuple[str, str, tuple[int, ...]]:
+    """What became of a call of a program in one of the ``pods``: as :data:`MEANINGS` says, and of a token that is
+    there what keeps kubectl from it (client-go, DeferredLoadingClientConfig: a configuration that is not the default
+    goes before the pod's; tried with kubectl 1.32).
+    """
+    if (
+        told.kind is RefusalKind.NO_TOKEN
+        and _NOWHERE in told.line
+        and any(_TOKEN in str(dig(pod, "spec", "volumes")) for pod in pods)
+    ):
+        return _PASSED_OVER
+    what, remedy, rows = MEANINGS[told.kind]
+    return what, _forbidden(told.line) if told.kind is RefusalKind.FORBIDDEN else remedy, rows

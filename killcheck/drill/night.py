@@ -23,7 +23,7 @@ from killcheck.drill.next_firing import FIRED_S, LEAD_S, Missed, NextFiring, Not
 from killcheck.entries import Entry, Status
 from killcheck.executor.calendar import Asked, zones_named
 from killcheck.kube import resources as r
-from killcheck.kube.errors import KubeError
+from killcheck.kube.errors import Forbidden, KubeError
 from killcheck.kube.objects import (
     Obj,
     controller_of,
@@ -290,7 +290,9 @@ class Night:
             self.runner.later += left_behind.made(cron, kube)
             kinds = other_nights.nights(cron, kube, self.runner.comes_again, self.loop.now())
         except (KubeError, ValueError) as error:  # a time zone that this host does not know, too
-            return [f"whether {self.runner.layer.name} does the same every night is not known: {error}"]
+            rule = error.wanting if isinstance(error, Forbidden) else ""
+            grant = f"; let the account read it: {rule}" if rule else ""
+            return [f"whether {self.runner.layer.name} does the same every night is not known: {error}{grant}"]
         return other_nights.told(cron, kinds, [], tried=0)
 
     def _until(self, due: datetime) -> None:

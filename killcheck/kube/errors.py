@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from killcheck.kube.objects import Obj, dig
+from killcheck.text import lazy_re
 
 __all__ = [
     "ApiError",
@@ -29,6 +30,8 @@ __all__ = [
 
 #: Nobody waits for longer on a server's word, in seconds.
 LONGEST_WAIT_S = 86_400
+#: How RBAC says what an account may not do (apiserver, endpoints/handlers/responsewriters).
+_CANNOT = lazy_re.compile(r'cannot (\w+) resource "([\w./-]+)" in API group "([\w.-]*)"')
 
 
 class KubeError(Exception):
@@ -94,6 +97,12 @@ class Unauthorized(ApiError):
 
 class Forbidden(ApiError):
     """403: RBAC, quota, admission."""
+
+    @property
+    def wanting(self) -> str:
+        """The rule of a Role that would allow it, in one line of YAML; empty where RBAC is not what forbade it."""
+        said = _CANNOT.search(self.message)
+        return f'{{apiGroups: ["{said[3]}"], resources: [{said[2]}], verbs: [{said[1]}]}}' if said else ""
 
 
 class NotFound(ApiError):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from killcheck.diagnosis.meanings import meaning
 from killcheck.executor.refusals import (
     FORBIDDEN,
     UNAUTHORIZED,
@@ -22,6 +23,7 @@ from killcheck.executor.refusals import (
     matching,
     refusal,
 )
+from killcheck.kube.errors import Forbidden
 
 RECORDED = json.loads(Path(__file__).with_name("refusals.json").read_text("utf-8"))
 KINDS = {
@@ -59,6 +61,23 @@ def test_every_client_is_understood(case, client):
 )
 def test_a_token_that_is_not_there_goes_before_what_comes_of_it(log):
     assert refusal(log).kind is RefusalKind.NO_TOKEN
+
+
+@pytest.mark.parametrize(
+    ("volumes", "says"),
+    [
+        ([], "the pod has no ServiceAccount token"),
+        ([{"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}], "kubectl passed the pod's own"),
+    ],
+)
+def test_kubectl_that_passes_a_token_over_is_told_apart_from_a_pod_without_one(volumes, says):
+    told = refusal("The connection to the server localhost:8080 was refused - did you specify the right host or port?")
+    assert meaning(told, [{"spec": {"volumes": volumes}}])[0].startswith(says)
+
+
+def test_a_403_names_the_rule_that_is_wanting():
+    said = 'resourcequotas is forbidden: User "u" cannot list resource "resourcequotas" in API group "" in the namespace "n"'
+    assert Forbidden(403, {"message": said}).wanting == '{apiGroups: [""], resources: [resourcequotas], verbs: [list]}'
 
 
 @pytest.mark.parametrize(
