@@ -140,8 +140,6 @@ def _refresh(options: dict[str, Any]) -> None:
 
 
 def _refuse_nonsense(options: dict[str, Any]) -> None:
-    if options["on"] and options["manifests"]:
-        raise click.UsageError("--on and --manifests are two places: name one")
     if options["live"] and not options["on"]:
         raise click.UsageError(
             "--live makes a pod: name the cluster (--on CONTEXT), with a spec whose consent: names it and the namespace"

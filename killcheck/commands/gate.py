@@ -112,7 +112,7 @@ def command(**options: Any) -> None:
     from killcheck.run.matrix import leaning
     from killcheck.safety import consent
 
-    session = _session(options)
+    session = named.session(options)
     certificate = _certificate(session, options)
     out = Terminal(quiet=options["as_json"], color=False if options["no_color"] else None)
     wanted = [name for name in PARTS if name not in options["skip"]]
@@ -192,13 +192,6 @@ def _planned(session: Session, options: dict[str, Any]) -> list[PlannedDrill]:
     from killcheck.drill.sequence import Options
 
     return cells(session, (), (), Options(), undisturbed=options["quick"])
-
-
-def _session(options: dict[str, Any]) -> Session:
-    session = named.session(options)
-    if session.real and session.manifests:
-        raise click.UsageError("--on and --manifests are two places: name one")
-    return session
 
 
 def _say(options: dict[str, Any], text: str) -> None:

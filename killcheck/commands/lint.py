@@ -161,8 +161,6 @@ def _world(options: dict[str, Any]) -> tuple[World, tuple[str, ...]]:
     from killcheck.run import rehearsing
     from killcheck.run.gc_tuning import uncollected
 
-    if options["on"] and options["manifests"]:
-        raise click.UsageError("--on and --manifests are two places: name one")
     session = named.session(options)
     kill_path = session.kill_path if session.spec or session.fixture else None
     _headline(session, options)

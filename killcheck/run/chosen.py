@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from killcheck.cluster.naming import ENVTEST
 from killcheck.kube import releases
 from killcheck.run.session import ExecMode, Session, SessionError
 from killcheck.spec.killpath import KillPath, Outcome, Policy
@@ -45,6 +46,8 @@ def chosen(
     is said by :attr:`Session.kill_path`: some readers can do without.
     """
     _modelled(kubernetes_version, on)
+    if manifests and on not in ("embedded", ENVTEST):
+        raise SessionError("--on and --manifests are two places: name one")
     if example:
         _alone(example, spec, manifests, on)
     elif spec is None and not manifests:

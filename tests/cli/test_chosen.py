@@ -87,6 +87,7 @@ def test_manifests_that_are_named_go_before_a_spec_that_lies_here(killcheck, tmp
         (("--example", "dead-men"), "no reference kill path is named 'dead-men'"),
         (("--example", "dead-man", "--manifests", "."), "is a kill path by itself"),
         (("--example", "dead-man", "--on", "staging"), "--on staging needs a spec"),
+        (("--on", "staging", "--manifests", "."), "--on and --manifests are two places: name one"),
     ],
 )
 def test_an_example_is_named_alone_and_by_a_name_that_there_is(killcheck, argv, says):
