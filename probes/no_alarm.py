@@ -120,16 +120,23 @@ def _never(world: World, expr: str) -> str | None:
     below = re.search(r"<\s*(0(?:\.0*)?|-\d\S*)\s*$", expr.strip())
     if below and re.search(r"DCGM_|util|gpu", expr, re.IGNORECASE):
         return f"no utilisation is below {below[1]}"
-    spaces = {h.namespace for h in world.holders} | {one.namespace for one in world.layer_executors}
+    # Of an alert about what others have in that namespace nothing is said here.
+    spaces = {one.namespace for one in world.layer_executors} | {_space(one) for one in world.objects}
+    unsaid = not world.live and any(not namespace_of(holder.obj) for holder in world.holders)  # a kustomization's, a -n
     names = {name_of(obj) for _, obj in world.schedules}
     for label, operator, value in _MATCHER.findall(expr):
-        if label in ("namespace", "exported_namespace") and not _some(operator, value, spaces):
+        if label in ("namespace", "exported_namespace") and not (unsaid or _some(operator, value, spaces)):
             return f'{label}{operator}"{value}" is where nothing of this kill path is'
         if label in ("cronjob", "owner_name") and names and not _some(operator, value, names):
             return f'{label}{operator}"{value}" is none of its CronJobs ({", ".join(sorted(names))})'
         if label == "job_name" and names and not _some(operator, value, {f"{name}-29471580" for name in names}):
             return f'{label}{operator}"{value}" is no Job of its CronJobs ({", ".join(sorted(names))})'
     return None
+
+
+def _space(obj: Obj) -> str:
+    """The namespace that an object is in, or makes."""
+    return name_of(obj) if obj.get("kind") == "Namespace" else namespace_of(obj) or "default"
 
 
 def _metrics(expr: str) -> list[str]:

@@ -37,8 +37,12 @@ class NoSuchObject(Probe):
                     continue
                 if world.find(kind, call.namespace, call.name) is None:
                     there = [name_of(h.obj) for h in world.holders if h.namespace == call.namespace]
-                    message = f"{call}: there is no such {kind}{did_you_mean(call.name, there)}"
-                    yield self.finding(world, one.owner, command_path(one), message)
+                    near = did_you_mean(call.name, there)
+                    message = f"{call}: there is no such {kind}{near}"
+                    if near or not world.incomplete:
+                        yield self.finding(world, one.owner, command_path(one), message)
+                    else:
+                        yield self.unproven(world, one.owner, f"{message}: it may be in what was not read")
 
     def _scalers(self, world: World, spaces: set[str]) -> Iterable[Finding]:
         """Scalers whose scaleTargetRef is not there, beside what holds GPUs and no layer turns off: meant for that."""
@@ -50,8 +54,12 @@ class NoSuchObject(Probe):
             ours = kind in ("Deployment", "StatefulSet")
             if ours and name and home in spaces & left and world.find(kind, home, name) is None:
                 there = [name_of(h.obj) for h in world.holders if h.namespace == home]
-                said = f"scales {kind} {name}, which is not there{did_you_mean(name, there)}"
-                yield self.finding(world, scaler, ("spec", "scaleTargetRef"), said)
+                near = did_you_mean(name, there)
+                said = f"scales {kind} {name}, which is not there{near}"
+                if near or not world.incomplete:
+                    yield self.finding(world, scaler, ("spec", "scaleTargetRef"), said)
+                else:
+                    yield self.unproven(world, scaler, f"{said}: it may be in what was not read")
 
 
 _KINDS = {

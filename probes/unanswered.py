@@ -36,7 +36,10 @@ class Unanswered(Probe):
             workload = self._workload(world, declared)
             pods = [] if workload is None else [_pod(workload, one.spec, one.metadata) for one in templates(workload)]
             broken = http_routes.broken(declared, services, pods)
-            if broken is not None and (world.knows("Service") or not world.live):
+            if broken is not None and workload is None and world.incomplete:
+                why = f"nobody is answered: {broken}, nor what it scales: both may be in what was not read"
+                yield self.unproven(world, declared, why)
+            elif broken is not None and (world.knows("Service") or not world.live):
                 yield self.finding(world, declared, ("spec", "scaleTargetRef"), f"nobody is answered: {broken}")
             around = http_routes.past(declared, world.of("Ingress", "HTTPRoute", "VirtualService"))
             if around is not None:

@@ -149,6 +149,11 @@ class World(Struct, dict=True):
         """Whether what is not here of this kind does not exist."""
         return self.live and kind in self.listed
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether an object that is not here may be in manifests that were not read."""
+        return self.loaded is not None and bool(self.loaded.unseen)
+
     @cached_property
     def _places(self) -> dict[tuple[str, str, str], Manifest]:
         manifests = self.loaded.manifests if self.loaded else ()

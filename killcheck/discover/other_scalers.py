@@ -41,6 +41,8 @@ _NO_SCALERS = frozenset(
         "RolloutManager",
         "Canary",
         "ScaledJob",
+        "ExternalSecret",
+        "PushSecret",
     }
 )
 #: Fields that name workloads and leave them alone: Flux, Argo CD, and whoever says whose part something is.
@@ -148,11 +150,18 @@ def _of_target(target: Target, obj: Obj, objects: Iterable[Obj]) -> Iterator[_Sa
     for path, given, what in _ends(obj.get("spec"), ("spec",)):
         if target.kind != "Job" or path != ("spec", "activeDeadlineSeconds"):  # a layer, and drilled
             yield _Said("", target, f": {format_path(path)} ({given}): {what}, not drilled", path[-1] not in _CLEARED)
+    if _is_model(obj) and "minReplicas" not in (obj.get("spec") or {}):
+        yield _Said("", target, ": no spec.minReplicas: KubeAI scales it to zero when idle, not drilled")
     if _knative_idles(obj):
         yield _Said("", target, ": Knative scales it to zero when idle (no min-scale), not drilled")
     limit = labels_of(obj).get(MOST)
     if limit and target.kind != "Job":  # a layer, and drilled
         yield _Said("", target, f": label {MOST} ({limit}): Kueue suspends it after that time, not drilled")
+
+
+def _is_model(obj: Obj) -> bool:
+    """Whether it is KubeAI's, whose minimum is 0 where none is said (its api/k8s/v1, Model)."""
+    return obj.get("kind") == "Model" and str(obj.get("apiVersion", "")).startswith("kubeai.org/")
 
 
 def _knative_idles(obj: Obj) -> bool:
