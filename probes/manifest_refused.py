@@ -10,10 +10,15 @@ from killcheck.probes.world import World
 
 from killcheck.kube import releases
 from killcheck.kube.manifest_folders import kustomization_in
+from killcheck.kube.manifest_text import placeholder
 from killcheck.kube.objects import Obj, dig, namespace_of
 from killcheck.kube.passed_over import Cause
 
 __all__ = ["ManifestRefused"]
+
+
+#: One sentence for all: they are as many as a repository has templates.
+_UNFILLED = "the API server takes it once its placeholders are filled in (${NAME}, {{ name }}, <name>, NAME)"
 
 
 class ManifestRefused(Probe):
@@ -45,7 +50,9 @@ class ManifestRefused(Probe):
             if namespace_of(obj) in inside and obj.get("kind") != "CustomResourceDefinition":
                 for one in refusals(kinds, obj, world.now):
                     message = f"the API server refuses it: {one.message}"
-                    if _is_unfinished(world, obj):
+                    if placeholder(dig(obj, *one.path), one.path):
+                        yield self.unproven(world, obj, _UNFILLED, remedy="Render it first, or fill them in.")
+                    elif _is_unfinished(world, obj):
                         why = "its kustomization was not rendered, and may mend that"
                         yield self.unproven(world, obj, f"{message} ({why})")
                     elif not _told_elsewhere(obj, one.path, scheduled):

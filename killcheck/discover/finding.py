@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from killcheck.kube.custom_holders import STARTERS, TEMPLATES, is_capacity, ment
 from killcheck.kube.manifests import BY_HAND, Loaded
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, namespace_of, ref_of, uid_of
 from killcheck.kube.passed_over import Cause, Skipped, summed_up
+from killcheck.kube.selectors import is_requirement
 from killcheck.kube.workloads import devices_of, root_of, templates
 from killcheck.spec import killpath
 from killcheck.text import lazy_re
@@ -330,18 +332,24 @@ def _targets(held: list[Holder]) -> tuple[killpath.Target, ...]:
 
 def _selector(obj: Obj) -> str:
     """For an object whose name is generated: its labels."""
-    return "" if name_of(obj) else ",".join(f"{key}={value}" for key, value in sorted(labels_of(obj).items()))
+    labels = () if name_of(obj) else sorted(labels_of(obj).items())
+    return ",".join(f"{key}={value}" for key, value in labels if is_requirement(key, value))
 
 
 def _names(objects: list[Obj]) -> list[str]:
-    """A name for each: the object's own, with namespace and then kind before it where that is not enough."""
+    """A name for each: its own, with its namespace, its kind and a number where that is not enough."""
     plain = [name_of(obj) or str(dig(obj, "metadata", "generateName", default="")).rstrip("-") for obj in objects]
     spaced = [f"{namespace_of(obj)}-{name}".strip("-") for obj, name in zip(objects, plain, strict=True)]
     full = [f"{obj.get('kind', '')}-{long}".lower() for obj, long in zip(objects, spaced, strict=True)]
-    return [
+    fitting = [
         short if plain.count(short) == 1 else (long if spaced.count(long) == 1 else longest)
         for short, long, longest in zip(plain, spaced, full, strict=True)
     ]
+    used: set[str] = set()
+    for at, name in enumerate(fitting):
+        fitting[at] = next(one for one in chain([name], (f"{name}-{i}" for i in count(2))) if one not in used)
+        used.add(fitting[at])
+    return fitting
 
 
 def _odd_holders(objects: list[Obj]) -> list[str]:

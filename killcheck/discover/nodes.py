@@ -12,7 +12,7 @@ from killcheck.kube import gpus, provider_pools
 from killcheck.kube import resources as r
 from killcheck.kube.custom_holders import is_capacity, mention
 from killcheck.kube.objects import Obj, dig, labels_of, name_of, ref_of
-from killcheck.kube.selectors import node_terms
+from killcheck.kube.selectors import is_requirement, node_terms
 from killcheck.kube.workloads import templates
 from killcheck.spec.killpath import NodePool
 from killcheck.text import lazy_re
@@ -180,7 +180,7 @@ def _by_selector(targets: Sequence[Obj], *, pools_known: bool = False) -> tuple[
             selected = {
                 key: str(value)
                 for key, value in dig(template.spec, "nodeSelector", default={}).items()
-                if not key.startswith(("kubernetes.io/", "beta.kubernetes.io/"))
+                if not key.startswith(("kubernetes.io/", "beta.kubernetes.io/")) and is_requirement(key, str(value))
             }
             pool = "" if pools_known else selected.pop(_GROUPS[0], "")
             selector = ",".join(f"{key}={value}" for key, value in sorted(selected.items()))

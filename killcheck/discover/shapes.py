@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from killcheck.kube import blame
 from killcheck.kube.custom_holders import mention
+from killcheck.kube.manifest_text import placeholder, unrendered
 from killcheck.kube.manifests import STUMBLES, Loaded, Manifest, ManifestError
-from killcheck.kube.objects import Obj, ref_of
+from killcheck.kube.objects import Obj, dig, ref_of
 from killcheck.kube.passed_over import Cause, Skipped, kind_of, names_accelerators
 from killcheck.kube.workloads import devices_of
 from killcheck.text.problems import Problem
 from killcheck.text.values import replace
+from killcheck.text.yamlfile import Path, format_path
 
 if TYPE_CHECKING:
     from killcheck.embedded import Refusal, Registry
@@ -33,7 +35,7 @@ def read_as_typed(of: Callable[[], Loaded | None]) -> Iterator[None]:
         yield
     except STUMBLES as error:
         loaded = of()
-        problems = (misshapen(loaded) or _refused(loaded) or _blamed(error, loaded)) if loaded is not None else []
+        problems = (misshapen(loaded) or _blamed(error, loaded) or _refused(loaded)) if loaded is not None else []
         if problems:
             raise ManifestError(problems) from error
         raise
@@ -53,22 +55,22 @@ def sound(loaded: Loaded) -> Loaded:
             problem.file,
             problem.line,
             problem.message,
-            Cause.REFUSED,
+            cause,
             names_accelerators(str(manifest.obj)),
             of=kind_of(manifest.obj),
         )
         for manifest, problems in refused.values()
-        for problem in problems[:1]
+        for cause, problem in problems[:1]
     ]
     return replace(loaded, manifests=tuple(kept), skipped=(*loaded.skipped, *skipped))
 
 
 def misshapen(loaded: Loaded) -> list[Problem]:
     """Every value that is of another type than its field: of built-in types, and of custom ones that we know."""
-    return [problem for _, problems in _unreadable(loaded).values() for problem in problems]
+    return [problem for _, problems in _unreadable(loaded).values() for _, problem in problems]
 
 
-def _unreadable(loaded: Loaded) -> dict[int, tuple[Manifest, list[Problem]]]:
+def _unreadable(loaded: Loaded) -> dict[int, tuple[Manifest, list[tuple[Cause, Problem]]]]:
     """What is misshapen of each manifest, by the manifest's identity in memory."""
     from killcheck.embedded import unreadable
 
@@ -77,7 +79,7 @@ def _unreadable(loaded: Loaded) -> dict[int, tuple[Manifest, list[Problem]]]:
     return {
         id(manifest): (manifest, problems)
         for manifest, said in found
-        if (problems := said or ([] if _is_builtin(kinds, manifest.obj) else _stumbled_over(manifest)))
+        if (problems := said or ([] if _is_builtin(kinds, manifest.obj) else _by_reading(kinds, manifest)))
     }
 
 
@@ -88,7 +90,33 @@ def _is_builtin(kinds: Registry, obj: Obj) -> bool:
     return kind is not None and kind.crd is None
 
 
-def _stumbled_over(manifest: Manifest) -> list[Problem]:
+#: Fields that are numbers in every type that has them, which text with a template's mark in it waits to become.
+_NUMBERS = frozenset({"replicas", "minReplicas", "maxReplicas", "parallelism", "completions", "slotsPerWorker"})
+
+
+def _by_reading(kinds: Registry, manifest: Manifest) -> list[tuple[Cause, Problem]]:
+    """What is wrong with an object of a custom type by what is read of it: of known types, and of what holds GPUs."""
+    group, _, version = str(manifest.obj.get("apiVersion", "")).rpartition("/")
+    if kinds.by_kind(group, str(manifest.obj.get("kind")), version) or mention(manifest.obj):
+        unfilled = next(_unfilled(manifest.obj.get("spec"), ("spec",)), None)
+        if unfilled is not None:
+            path, value = unfilled
+            where = f"{ref_of(manifest.obj)}, {format_path(path)}"
+            why = f"{where}: {unrendered(placeholder(value, path), value, manifest.file)}"
+            return [(Cause.TEMPLATE, Problem(manifest.file, manifest.line_of(path), "", why))]
+    return _stumbled_over(manifest)
+
+
+def _unfilled(node: object, path: Path) -> Iterator[tuple[Path, str]]:
+    """Numbers below a node that somebody is to fill in yet; the values of a chart are of any type."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        if isinstance(value, str) and key in _NUMBERS and placeholder(value):
+            yield (*path, key), value
+        elif key not in ("values", "valuesObject", "valuesInline", "parameters"):
+            yield from _unfilled(value, (*path, key))
+
+
+def _stumbled_over(manifest: Manifest) -> list[tuple[Cause, Problem]]:
     """An object of a type that nobody here knows, whose values are such that it cannot be read even alone."""
     from killcheck.discover.finding import DiscoveryError, from_objects
 
@@ -99,7 +127,7 @@ def _stumbled_over(manifest: Manifest) -> list[Problem]:
         else:
             mention(manifest.obj)
     except STUMBLES:
-        return [Problem(manifest.file, manifest.line, "", blame.told(manifest.obj))]
+        return [(Cause.REFUSED, Problem(manifest.file, manifest.line, "", blame.told(manifest.obj)))]
     return []
 
 
@@ -131,16 +159,20 @@ def _refused(loaded: Loaded) -> list[Problem]:
     from killcheck.embedded import Registry, refusals
 
     kinds, now = Registry(), wall_now()
-    return [problem for manifest in loaded.manifests for problem in _told(manifest, refusals(kinds, manifest.obj, now))]
+    found = (_told(manifest, refusals(kinds, manifest.obj, now)) for manifest in loaded.manifests)
+    return [problem for told in found for _, problem in told]
 
 
-def _told(manifest: Manifest, refused: list[Refusal]) -> list[Problem]:
-    return [
-        Problem(
-            manifest.file,
-            manifest.line_of(one.path),
-            "",
-            f"{ref_of(manifest.obj)}: no API server takes this: {one.message}",
-        )
-        for one in refused
-    ]
+def _told(manifest: Manifest, refused: list[Refusal]) -> list[tuple[Cause, Problem]]:
+    """What is refused; a value that somebody is to fill in makes a template of it, and no mistake."""
+    said = ((manifest.line_of(one.path), *_why(manifest, one)) for one in refused)
+    return [(cause, Problem(manifest.file, line, "", why)) for line, cause, why in said]
+
+
+def _why(manifest: Manifest, refused: Refusal) -> tuple[Cause, str]:
+    value = dig(manifest.obj, *refused.path)
+    engine = placeholder(value, refused.path)
+    if engine:
+        where = f"{ref_of(manifest.obj)}, {format_path(refused.path)}"
+        return Cause.TEMPLATE, f"{where}: {unrendered(engine, value, manifest.file)}"
+    return Cause.REFUSED, f"{ref_of(manifest.obj)}: no API server takes this: {refused.message}"

@@ -22,7 +22,18 @@ from killcheck.text.problems import Problem
 from killcheck.text.values import replace
 from killcheck.text.yamlfile import Document, Gaps, Path, YamlError, documents, each_document, format_path
 
-__all__ = ["SPEC", "Found", "Manifest", "Skipped", "is_definition", "is_template_of_objects", "read", "runs_something"]
+__all__ = [
+    "SPEC",
+    "Found",
+    "Manifest",
+    "Skipped",
+    "is_definition",
+    "is_template_of_objects",
+    "placeholder",
+    "read",
+    "runs_something",
+    "unrendered",
+]
 
 #: Fields that are booleans in the built-in types of Kubernetes 1.36 (from the client's schemas): the only places where
 #: ``yes`` and ``off`` do no harm. Anywhere else in a built-in type the API server answers them with 400.
@@ -74,6 +85,9 @@ _NAME = lazy_re.compile(r"[A-Za-z0-9.:_-]+")
 #: ``validation.IsDNS1123Label``; none is written as an empty text, too.
 _NAMESPACE = lazy_re.compile(r"(?:[a-z0-9]([-a-z0-9]*[a-z0-9])?)?")
 _PLACEHOLDER = lazy_re.compile(r".*<[^<>]+>.*|.*\[[^\[\]]+\].*|.*@\w+@.*|.*\(\(.+\)\).*|.*%\w+%.*|.*#\{.+\}.*")
+#: A word that no name may be, and the fields in which names are.
+_CAPITALS = lazy_re.compile(r"[A-Z][A-Z0-9]*(?:[-_][A-Z0-9]+)*")
+_NAMING = frozenset({"apiVersion", "namespace", "serviceAccountName", "secretName", "claimName", "priorityClassName"})
 #: What says which object it is, and how long that is at most (``validation.IsDNS1123Subdomain``, ``IsDNS1123Label``;
 #: a kind's name in lower case is such a label).
 _LONGEST = {
@@ -363,11 +377,23 @@ def _engine_of_broken(text: str, before: Iterable[str]) -> str:
     return engine
 
 
+def placeholder(value: Any, path: Path = ()) -> str:
+    """What a value that no API server takes still waits for: the engine or hand that fills it in; empty: it is none."""
+    if not isinstance(value, str):
+        return ""
+    engine = _engine(value)
+    if engine == _SHELL[0] and len(value.split()) > 1:  # a command's own
+        return ""
+    names = path[-1:] and (path[-1] in _NAMING or path[-2:] == ("metadata", "name"))
+    capitals = names and _CAPITALS.fullmatch(value)
+    return engine or ("a placeholder" if capitals or _PLACEHOLDER.fullmatch(value) else "")
+
+
 def _how(engine: str) -> str:
     return " (helm template ... > rendered.yaml)" if "Helm" in engine else ""
 
 
-def _unrendered(engine: str, text: str, file: str) -> str:
+def unrendered(engine: str, text: str, file: str) -> str:
     """That a value is a placeholder still, and what fills it in: a shell's variables are what envsubst knows."""
     by_hand = f" (envsubst < {shlex.quote(file)} > rendered.yaml)" if _VARIABLES.fullmatch(text) else _how(engine)
     return f"a template ({engine}) that was not rendered: render it first{by_hand}"
@@ -454,7 +480,7 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[tuple[Caus
         return
     whole = obj.get("metadata")
     if isinstance(whole, str) and (engine := _engine(whole)):
-        yield problem(("metadata",), _unrendered(engine, whole, doc.file), Cause.TEMPLATE)
+        yield problem(("metadata",), unrendered(engine, whole, doc.file), Cause.TEMPLATE)
         return
     if all(dig(obj, "metadata", key) in (None, "") for key in ("name", "generateName")):
         yield problem(("metadata",), f"{obj['kind']} without a metadata.name: kubectl apply takes none")
@@ -473,7 +499,7 @@ def _object_problems(doc: Document, base: Path, obj: Any) -> Iterator[tuple[Caus
     unfilled = dict(_templated(obj))
     for path, engine in unfilled.items():
         text = str(dig(obj, *path, default=""))
-        yield problem(path, _unrendered(engine, text, doc.file), Cause.TEMPLATE)
+        yield problem(path, unrendered(engine, text, doc.file), Cause.TEMPLATE)
     place = dig(obj, "metadata", "namespace")
     if isinstance(place, str) and not (_NAMESPACE.fullmatch(place) or ("metadata", "namespace") in unfilled):
         message = f"{place!r} can be no namespace's name (a-z, 0-9 and -): fill it in"

@@ -25,6 +25,7 @@ __all__ = [
     "SelectorError",
     "format_selector",
     "from_match_labels",
+    "is_requirement",
     "labels_selected",
     "node_terms",
     "parse_fields",
@@ -162,6 +163,15 @@ def format_selector(selector: Obj | Mapping[str, str] | None) -> str:
 def parse_labels(text: str) -> LabelSelector:
     """A selector as in ``labelSelector=`` and ``kubectl -l``. Raises SelectorError in Kubernetes' words."""
     return LabelSelector(tuple(sorted(_Parser(text).parse(), key=lambda requirement: requirement.key)))
+
+
+def is_requirement(key: str, value: str) -> bool:
+    """Whether a label can have that value: a template's placeholder is none."""
+    try:
+        parse_labels(f"{key}={value}")
+    except SelectorError:
+        return False
+    return True
 
 
 def _quote(value: str) -> str:

@@ -15,6 +15,7 @@ from killcheck.clock import wall_seconds
 from killcheck.embedded import Attributes, Cluster, Decision, HostRuntime, LoadError
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
+from killcheck.kube.blame import blaming
 from killcheck.kube.errors import KubeError, NotFound
 from killcheck.kube.objects import Obj, condition, dig, labels_of, name_of, namespace_of
 from killcheck.rehearsal import traced
@@ -91,7 +92,7 @@ def rehearse(
     if pool is None:
         answers = [work(*task) for task in tasks]
     else:
-        answers = [future.result() for future in [pool.submit(work, *task) for task in tasks]]
+        answers = [future.result() for future in [pool.submit(partial(blaming, work), *task) for task in tasks]]
     seen = {one.program: one for group in answers for one in group}
     return {program.ref: seen[program.ref] for program in found}
 

@@ -42,15 +42,24 @@ def nothing_is_drilled(
 
 
 def write_one(manifests: Sequence[Path], unseen: Sequence[Skipped]) -> str:
-    """What to do next where these name no layer: mend what no API server takes, or write the spec that can name one."""
+    """What to do next where these name no layer: mend what no API server takes, or write the spec that can name one.
+
+    What asks for GPUs itself is one more that nothing turns off.
+    """
     words = " ".join(f"--manifests {shlex.quote(str(one))}" for one in manifests)
-    faulty = [one for one in unseen if one.cause in (Cause.REFUSED, Cause.BROKEN) and one.may_switch]
+    faulty = [one for one in unseen if one.cause in (Cause.REFUSED, Cause.BROKEN) and _may_be_the_switch(one)]
     broken = next(iter(sorted(faulty, key=lambda one: not one.names_gpus)), None)
     if broken is not None:
         return f"next: mend {broken.place}, and drill again: killcheck drill {words} --exec host"
     if Path("killcheck.yaml").exists():
         return f"next: killcheck drill killcheck.yaml {words}   (once it names that layer)"
     return f"next: killcheck init {words} -o killcheck.yaml"
+
+
+def _may_be_the_switch(one: Skipped) -> bool:
+    """Whether a switch may be in what was not read, and not only one more that holds GPUs."""
+    holds = one.names_gpus and one.of[1] not in ("", "CronJob")
+    return one.may_switch and not holds
 
 
 def _named(targets: Sequence[Target], objects: Sequence[Obj]) -> Iterator[str]:

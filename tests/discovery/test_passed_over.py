@@ -265,8 +265,11 @@ def test_variants_of_an_object_are_told_and_the_one_that_holds_gpus_is_asked_abo
 
 
 def test_jobs_with_generated_names_are_several(tmp_path: Path):
-    job = HOLDER.replace("name: NAME", "generateName: run-")
-    assert len(manifests.load(write(tmp_path, {"a.yaml": job + "---\n" + job, "b.yaml": job})).objects) == 3
+    jobs = [HOLDER.replace("name: NAME", f"generateName: run-, labels: {{queue: '{number}'}}") for number in range(3)]
+    loaded = manifests.load(write(tmp_path, {"a.yaml": "---\n".join(jobs[:2]), "b.yaml": jobs[2]}))
+    assert len(loaded.objects) == 3
+    targets = discover.from_objects(loaded, complete=False).kill_path.targets
+    assert [target.name for target in targets] == ["deployment-serving-run" + end for end in ("", "-2", "-3")]
 
 
 @pytest.mark.parametrize(
@@ -519,6 +522,9 @@ def test_a_folder_of_charts_alone_is_told_and_stops_nothing(tmp_path: Path):
             ["AWS_SECRET_ACCESS_KEY=<redacted> x --max-size 2"],
         ),
         ("up.sh", "eksctl scale nodegroup --name g --nodes-max=4\n", ["eksctl scale nodegroup --name g --nodes-max=4"]),
+        # options of programs that launch nothing
+        ("release.sh", "last=$(git describe --tags $(git rev-list --tags --max-count=1)) | grep --max-count=1 v\n", []),
+        ("up.sh", "git pull && eksctl scale g --nodes-max=4\n", ["git pull && eksctl scale g --nodes-max=4"]),
         ("a.tf.json", "[" * 5_000, ["Terraform that is no JSON"]),
         ("a.tf", "import {\n  to = aws_eks_node_group.g\n}\n", ["aws_eks_node_group.g, which is imported"]),
         ("a.tf", "import {\n  to = aws_vpc.v\n}\n", []),

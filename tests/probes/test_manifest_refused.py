@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,13 @@ def test_it_is_told_with_its_line_in_the_servers_words(folder: Path, file, old, 
     assert said in first.message
     assert Path(first.file).name == file
     assert line in (folder / file).read_text().splitlines()[first.line - 1]
+
+
+@pytest.mark.parametrize("unfilled", ["${NIGHT_ACCOUNT}", "{{ account }}", "<account>", "NIGHT_ACCOUNT"])
+def test_what_is_to_be_filled_in_yet_is_no_mistake(folder: Path, unfilled: str) -> None:
+    text = (folder / SWITCH).read_text()
+    (folder / SWITCH).write_text(re.sub(r"serviceAccountName: .*", f"serviceAccountName: '{unfilled}'", text))
+    assert [one.unproven for one in found(folder)] == [True]
 
 
 def test_all_that_is_wrong_is_told_at_once(folder: Path) -> None:
