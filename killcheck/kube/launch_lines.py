@@ -44,6 +44,9 @@ _SIZED = lazy_re.compile(
     r"--?(max-(size|nodes|count)|nodes-max|num-nodes|node-count|new-capacity|desired-capacity)"
     r"[= ]0*[1-9]|\bmaxSize[\"']?[=:] ?0*[1-9]"
 )
+#: Where one command of a line ends and the next begins, and programs that have such options too and launch nothing.
+_NEXT = lazy_re.compile(r"[|;&`]|\$\(")
+_HARMLESS = lazy_re.compile(r"(?:\w+=\S* +|sudo +|! +)*(?:\S*/)?(?:git|[ez]?grep|rg|ag|journalctl) ")
 _ZERO = lazy_re.compile(r"0+")
 #: Words that look, end or give back, whatever they are about.
 _ENDS = lazy_re.compile(
@@ -111,8 +114,14 @@ def _made_by(line: str) -> Iterator[str]:
         words = rest.translate(_QUOTES).split()
         if _makes(program, words, rest, line[: one.start()]):
             yield f"{program} {' '.join(words)}"
-    if not known and _SIZED.search(line):
+    if not known and any(map(_may_be_a_pools, _SIZED.finditer(line))):
         yield line
+
+
+def _may_be_a_pools(size: re.Match[str]) -> bool:
+    """Whether a size is of a command that may make machines; a name alone may be of any."""
+    command = _NEXT.split(size.string[: size.start()])[-1].lstrip()
+    return _HARMLESS.match(command) is None
 
 
 def _makes(program: str, words: Sequence[str], rest: str, before: str) -> bool:
