@@ -12,7 +12,7 @@ from typing import cast
 from msgspec import Struct
 
 from killcheck.clock import wall_seconds
-from killcheck.embedded import Attributes, Cluster, Decision, HostRuntime, LoadError
+from killcheck.embedded import Attributes, Cluster, Decision, HostRuntime
 from killcheck.kube import gpus
 from killcheck.kube import resources as r
 from killcheck.kube.blame import blaming
@@ -22,14 +22,15 @@ from killcheck.rehearsal import traced
 from killcheck.rehearsal.audit import Audit
 from killcheck.rehearsal.clouds import Clouds
 from killcheck.rehearsal.forks import Forks, forking
+from killcheck.rehearsal.ground import booted, empty
 from killcheck.rehearsal.holders import Holders, Scene, changes, lit, stands_as_before
 from killcheck.rehearsal.images import pull_anyway
 from killcheck.rehearsal.left import left_behind, marks, only_counts
 from killcheck.rehearsal.nights import others
-from killcheck.rehearsal.open_kinds import open_definitions
 from killcheck.rehearsal.programs import Program, may_light, programs
 from killcheck.rehearsal.reach import parted, together, untouched
 from killcheck.rehearsal.record import Ending, Firing, Outcome, Rehearsed, Step
+from killcheck.text import lazy_re
 from killcheck.text.values import replace
 
 __all__ = ["Stage", "rehearse", "rehearse_one"]
@@ -54,10 +55,10 @@ START_S = 300.0
 WALL_S = 20.0
 #: So many programs of one stage are under way at once for each worker: each waits for its processes half of its time.
 AT_ONCE = 2
+#: From so many forks on it is worth it to do beforehand what each would do.
+MANY = 8
 #: So many steps of the loop are taken on the way to another firing: a quiet stage takes 40 a day, a busy one 50,000.
 MOST_STEPS = 5_000
-#: Pods of one stage: more tell nothing more, and every pair of them that waits is looked at.
-MOST_PODS = 1_000
 #: How much of a container's log is kept, in characters; of one that tells where its interpreter is.
 LOG_KEPT, LOG_TRACED = 2000, 400_000
 #: A shell's exit codes beyond it are of a signal.
@@ -103,10 +104,17 @@ def _rehearse_apart(
     """Programs that share nothing: each on a stage of its own, in a fork, as it waits for its processes."""
     if len(group) < 2 or not forking():
         return [rehearse_one(objects, program, now, version) for program in group]
-    with Forks(at_once) as forks:
-        for program in group:
-            forks.begin(program.ref, partial(rehearse_one, objects, program, now, version))
-        answers = cast("dict[str, Rehearsed]", forks.answers())
+    if len(group) >= MANY:
+        lazy_re.compile_all()  # else each fork would
+    start = min(program.next_slot(now) for program in group) - timedelta(seconds=COMING_UP_S)
+    ground = empty(start, version)  # each has it to itself: what it brings comes in its own fork
+    try:
+        with Forks(at_once) as forks:
+            for program in group:
+                forks.begin(program.ref, partial(rehearse_one, objects, program, now, version, ground))
+            answers = cast("dict[str, Rehearsed]", forks.answers())
+    finally:
+        ground.close()
     return [answers.get(program.ref) or rehearse_one(objects, program, now, version) for program in group]
 
 
@@ -126,10 +134,12 @@ def _rehearse_all(
     return [answers.get(program.ref) or rehearse_one(objects, program, now, version) for program in group]
 
 
-def rehearse_one(objects: Sequence[Obj], program: Program, now: datetime, version: str = "") -> Rehearsed:
-    """One program on a stage of its own."""
+def rehearse_one(
+    objects: Sequence[Obj], program: Program, now: datetime, version: str = "", ground: Cluster | None = None
+) -> Rehearsed:
+    """One program on a stage of its own. ``ground``: an empty cluster that it may take, and close."""
     slot = program.next_slot(now)
-    with Stage(objects, program, slot, version) as stage:
+    with Stage(objects, program, slot, version, ground) as stage:
         night = stage.night(objects)
     return _completed(objects, program, slot, night, version)
 
@@ -207,9 +217,17 @@ class Stage:
     """One cluster for one firing; everything of it is gone with its ``with`` block.
 
     ``program`` None: it is for several, each of which takes it in a fork of its own. ``version``: of the Kubernetes.
+    ``ground``: an empty cluster of an earlier time that it stands on, where there is one.
     """
 
-    def __init__(self, objects: Iterable[Obj], program: Program | None, slot: datetime, version: str = "") -> None:
+    def __init__(
+        self,
+        objects: Iterable[Obj],
+        program: Program | None,
+        slot: datetime,
+        version: str = "",
+        ground: Cluster | None = None,
+    ) -> None:
         self._slot, self._version, self._weary = slot, version, False
         self.log_kept = LOG_KEPT
         within, beyond = [lit(obj) for obj in objects], list[Obj]()
@@ -217,7 +235,7 @@ class Stage:
             self._program = program
             within, beyond = parted(within, program)
         self._beyond = untouched(beyond)
-        self._cluster = _booted(within, slot - timedelta(seconds=COMING_UP_S), version)
+        self._cluster = booted(within, slot - timedelta(seconds=COMING_UP_S), version, ground)
         self._loop = self._cluster.loop
         self._kube = self._cluster.kube
         self._fired_at = 0.0
@@ -560,36 +578,6 @@ class Stage:
         none = self._program.job_spec.get("parallelism") == 0
         said = "its Job asks for no pod (parallelism: 0)" if none else "its Job made no pod that started"
         return str(told[-1].get("message", "")) if told else said
-
-
-def _booted(objects: list[Obj], start: datetime, version: str) -> Cluster:
-    """A cluster with as many of the objects as it takes; schedules fire nothing in it by themselves."""
-    left_out: list[Obj] = []
-    objects = [*open_definitions(objects), *objects]
-    while True:
-        cluster = Cluster(start=start, disabled={"cronjob-controller"}, kubernetes_version=version)
-        cluster.server.limits.most["", "pods"] = MOST_PODS
-        try:
-            cluster.load([obj for obj in objects if not any(obj is other for other in left_out)])
-        except LoadError as error:
-            cluster.close()
-            refused = [obj for one in error.refused for obj in objects if _same(obj, one.obj)]
-            if all(any(obj is other for other in left_out) for obj in refused):
-                raise  # it is none of theirs
-            left_out += refused
-        except BaseException:
-            cluster.close()
-            raise
-        else:
-            return cluster
-
-
-def _same(one: Obj, other: Obj) -> bool:
-    return (one.get("kind"), namespace_of(one), name_of(one)) == (
-        other.get("kind"),
-        namespace_of(other),
-        name_of(other),
-    )
 
 
 def _is_new(pod: Obj, standing: set[tuple[str, str]]) -> bool:

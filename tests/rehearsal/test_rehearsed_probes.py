@@ -448,7 +448,7 @@ def test_what_was_not_rehearsed_is_told(path, beside, script, said):
 
 
 def test_a_stage_that_is_full_is_no_fault_of_the_program(path, monkeypatch):
-    monkeypatch.setattr("killcheck.rehearsal.stage.MOST_PODS", 6)
+    monkeypatch.setattr("killcheck.rehearsal.ground.MOST_PODS", 6)
     seen = path.does(OFF).rehearsed()
     assert not seen.known
     assert "there are 6, and no more are kept" in seen.why_unknown
