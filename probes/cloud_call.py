@@ -77,6 +77,9 @@ def _told(seen: Rehearsed) -> Iterable[str]:
         wrong = cloud_lines.wrong_in(call.argv)
         if wrong is not None:
             yield f"'{call}': {wrong}"
+    again = cloud_machines.lit_again(call.argv for call in seen.first.clouds)
+    if again is not None:
+        yield again
     lost = lost_in(seen.refused)
     if lost is not None:
         yield f"ends with exit code 0 although '{lost}' was refused (rehearsed with a cloud that refuses everything)"

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import NOT_PROVEN, Evidence, Finding, Probe
-from killcheck.probes.rehearsed import lost_in, telling
+from killcheck.probes.rehearsed import complaint_of, lost_in, telling
 from killcheck.probes.world import World
 
-from killcheck.executor import cloud_lines, cloud_machines
+from killcheck.executor import cloud_lines, cloud_machines, scripts
 from killcheck.rehearsal.record import Outcome
+from killcheck.spec.killpath import Command
+from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
-    from killcheck.rehearsal.record import Rehearsed
+    from killcheck.rehearsal.record import Beside, Rehearsed
 
 __all__ = ["MachineTimer"]
 
@@ -21,6 +23,12 @@ __all__ = ["MachineTimer"]
 _ENABLE = "Give the timer [Install] and WantedBy=timers.target, and enable it (systemctl enable --now)."
 #: What to do about a condition that nothing here meets.
 _LAY_DOWN = "Let what installs the unit lay that file down too, or take the condition out."
+#: How interpreters say where they are: bash, dash, Python.
+_SAID = lazy_re.compile(
+    r'(?m)^(?:(?P<file>[^\s:]+): (?:line )?(?P<line>\d+): |  File "(?P<py>[^"]+)", line (?P<at>\d+))'
+)
+_CLIENT = lazy_re.compile(r"\b(?:kubectl|oc|curl|wget|urlopen|aws|gcloud|az)\b")
+_LOOKS = lazy_re.compile(r"\b(?:get|describe|wait|logs|top|which|command -v)\b")
 
 
 class MachineTimer(Probe):
@@ -53,6 +61,8 @@ class MachineTimer(Probe):
     def _about(self, ref: str, one: Rehearsed, message: str, remedy: str = "", *, open_: bool = False) -> Finding:
         beside = one.beside
         assert beside is not None
+        never = one.first.outcome is Outcome.NOT_STARTED or message in (beside.odd, beside.idle)
+        file, line = (None if never else _script_line(one, beside)) or (beside.file, beside.line)
         return Finding(
             self.id,
             "note" if open_ else "error",
@@ -61,8 +71,8 @@ class MachineTimer(Probe):
             remedy or self.remedy,
             (Evidence(ref, "ExecStart", " ".join(beside.argv)[:200]),),
             "",
-            beside.file,
-            beside.line,
+            file,
+            line,
             unproven=open_,
             failures=self.failures,
             basis="read" if one.first.outcome is Outcome.UNKNOWN else "seen",
@@ -78,7 +88,7 @@ def _concerns(world: World, one: Rehearsed) -> bool:
     turned off by nothing."""
     spaces = {holder.namespace for holder in world.holders}
     covered = {name for layer in world.kill_path.layers for name in layer.covers}
-    if one.known and one.first.exit_code != 0 and not one.first.calls:
+    if one.known and not one.first.calls and (one.first.exit_code != 0 or complaint_of(one.first)):
         return not world.kill_path.targets or any(target.name not in covered for target in world.kill_path.targets)
     return any(call.namespace in spaces and (call.writes or call.refused) for call in one.first.calls)
 
@@ -101,6 +111,9 @@ def _told(one: Rehearsed) -> Iterator[str]:
         wrong = cloud_lines.wrong_in(argv)
         if wrong is not None:
             yield f"'{' '.join(argv)}': {wrong}"
+    again = cloud_machines.lit_again(call.argv for call in first.clouds)
+    if again is not None:
+        yield again
     lost = lost_in(one.refused)
     if lost is not None:
         yield f"ends with exit code 0 although '{lost}' was refused (rehearsed with a cloud that refuses everything)"
@@ -119,6 +132,29 @@ def _told(one: Rehearsed) -> Iterator[str]:
         yield f"fired once, it failed: {telling(failed)}" if failed else _endless(one)
     elif well and not first.off and not refused and first.calls and not _lights(one):
         yield "ends with exit code 0, and nothing went off"
+    elif well and not first.calls and not first.off and complaint_of(first):
+        yield f'ends with exit code 0, and it asked for no change at all: it says "{complaint_of(first)}"'
+
+
+def _script_line(one: Rehearsed, beside: Beside) -> tuple[str, int] | None:
+    """(file, line) of its script that a failure came from: as its interpreter said, or the only line that could have
+    made the call; None: its scripts do not tell."""
+    files = list(scripts.files(Command(beside.argv), beside.folder))
+    failed = one.first.failed
+    for said in reversed(list(_SAID.finditer(failed.log)) if failed else ()):
+        name, line = (said["file"] or said["py"]).rpartition("/")[2], int(said["line"] or said["at"])
+        found = next((str(file) for file, text in files if file.name == name and line <= text.count("\n") + 1), None)
+        if found:
+            return found, line
+    names = {call.name for call in one.first.refused if call.name}
+    lines = [
+        (str(file), number, text)
+        for file, whole in files
+        for number, text in enumerate(whole.splitlines(), 1)
+        if _CLIENT.search(text) and not _LOOKS.search(text)
+    ]
+    named = [found for found in lines if any(name in found[2] for name in names)] or lines
+    return named[0][:2] if len(named) == 1 else None
 
 
 def _endless(one: Rehearsed) -> str:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from killcheck.probes.base import Finding, Probe
+from killcheck.probes.rehearsed import complaint_of
 from killcheck.probes.script_lines import of_call
-from killcheck.probes.where import command_path, complaints
+from killcheck.probes.where import command_path
 from killcheck.probes.world import World, owners_of
 
 from killcheck.spec.killpath import LayerType
-from killcheck.text import lazy_re
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Call, Firing
 
 __all__ = ["NoEffect"]
 
-_WRONG = lazy_re.compile(
-    r"\b(error|fatal|unknown|unrecognized|not found|no such|cannot|denied|failed|traceback|unable|refused|certificate"
-    r"|timed? ?out|forbidden|unauthorized|invalid|exception)\b",
-    re.I,
-)
-#: How a traceback of Python ends.
-_RAISED = lazy_re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): ")
 #: Characters of a program's last words that are quoted.
 _QUOTED = 160
 
@@ -95,10 +87,7 @@ def _how(world: World, first: Firing) -> str | None:
         return f"it only cordons {len(cordoned)} node(s), and pods stay on a cordoned node: {_shown(calls[-1])}"
     if calls:
         return f"nothing went off: {_shown(calls[-1])}{_kept(world, calls[-1])}"
-    logs = [ending.log for ending in first.endings]
-    signs = (_RAISED, _WRONG)
-    complaint = next((words for sign in signs for log in logs for words in complaints(log, sign)), None)
-    complaint = complaint or next((ending.last_words[:_QUOTED] for ending in first.endings if ending.last_words), None)
+    complaint = complaint_of(first) or next((e.last_words[:_QUOTED] for e in first.endings if e.last_words), None)
     said = f'; it says "{complaint}"' if complaint else ""
     return f"it asked for no change at all: nothing went off{said}"
 

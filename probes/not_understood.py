@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from killcheck.probes.base import Finding, Probe
-from killcheck.probes.world import World
+from killcheck.probes.world import Executor, World
+
+from killcheck.text import lazy_re
 
 __all__ = ["NotUnderstood"]
+
+#: By convention of nearly every program that has such an option.
+_DRY = lazy_re.compile(r"--?(?:dry[-_]?run|noop|no-op)(?:=(?:true|client|server|yes|1))?", re.IGNORECASE)
 
 
 class NotUnderstood(Probe):
@@ -25,6 +31,7 @@ class NotUnderstood(Probe):
         for one in world.layer_executors:
             if one.seen is not None and one.seen.ran:
                 continue
+            yield from self._dry(world, one) if one.reading.not_understood else ()
             for what in one.reading.not_understood:
                 yield self.unproven(world, one.owner, f"what it does could not be read: {what}")
             for what in one.reading.outside:
@@ -32,3 +39,14 @@ class NotUnderstood(Probe):
             why = world.why_not_rehearsed(one.owner)
             if why is not None:
                 yield self.unproven(world, one.owner, f"it could not be rehearsed: {why}")
+
+    def _dry(self, world: World, one: Executor) -> Iterable[Finding]:
+        """An argument by which a program whose code is in its image is told to change nothing."""
+        for path, container in one.containers:
+            for number, word in enumerate(container.get("args") or ()):
+                if _DRY.fullmatch(str(word)):
+                    what = f"it is started with {word}, and what its image does with that changes nothing"
+                    remedy = f"Take {word} out, or set it to false."
+                    yield self.finding(
+                        world, one.owner, (*path, "args", number), what, remedy=remedy, severity="warning"
+                    )

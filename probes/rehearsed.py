@@ -6,6 +6,7 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from killcheck.probes.where import complaints
 from killcheck.probes.world import SCALED
 
 from killcheck.text import lazy_re
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from killcheck.rehearsal.clouds import CloudCall
     from killcheck.rehearsal.record import Call, Ending, Firing
 
-__all__ = ["is_gone", "is_not_served", "lost_in", "mistaken", "not_found", "telling"]
+__all__ = ["complaint_of", "is_gone", "is_not_served", "lost_in", "mistaken", "not_found", "telling"]
 
 _NOT_FOUND = lazy_re.compile(
     r"(?:^|: |\bexec: \")([\w./+-]+)(?:\": .*(?:not found in \$PATH|no such file)|: (?:command )?not found)",
@@ -26,6 +27,13 @@ _NOT_STARTED = lazy_re.compile(
     r"FileNotFoundError: \[Errno 2\] No such file or directory: '([\w.+-]+)'",
     re.S,
 )
+_WRONG = lazy_re.compile(
+    r"\b(error|fatal|unknown|unrecognized|not found|no such|cannot|denied|failed|traceback|unable|refused|certificate"
+    r"|timed? ?out|forbidden|unauthorized|invalid|exception)\b",
+    re.I,
+)
+#: How a traceback of Python ends.
+_RAISED = lazy_re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): ")
 #: How alike names are of which one is the other misspelt (0 to 1).
 _MISSPELT = 0.8
 
@@ -37,6 +45,12 @@ def telling(ending: Ending) -> str:
     lines = [line.strip() for line in ending.log.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith(("error", "fatal"))]
     return (errors or lines[-1:] or [ending.reason or "it says nothing"])[0][:300]
+
+
+def complaint_of(firing: Firing) -> str | None:
+    """What a program says that went wrong, whatever it ends with: a line of its own; None: it complains of nothing."""
+    logs = [ending.log for ending in firing.endings]
+    return next((words for sign in (_RAISED, _WRONG) for log in logs for words in complaints(log, sign)), None)
 
 
 def not_found(ending: Ending) -> list[str]:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from killcheck.discover.finding import Discovery, DiscoveryError, Holder, from_cluster, from_objects, holders
+from killcheck.discover.finding import (
+    Discovery,
+    DiscoveryError,
+    Holder,
+    fired_files,
+    from_cluster,
+    from_objects,
+    holders,
+)
 from killcheck.discover.unknown import Unknown, unknown_holders
 
 __all__ = [
@@ -10,6 +18,7 @@ __all__ = [
     "DiscoveryError",
     "Holder",
     "Unknown",
+    "fired_files",
     "from_cluster",
     "from_objects",
     "holders",

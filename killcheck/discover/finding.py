@@ -156,7 +156,7 @@ def from_objects(
     held += [Holder(obj, devices_of(obj, wanted=True)) for obj in everywhere.turned_off(found)]
     notes += [*_odd_holders(found), *_nameless(every)]
     unknown = unknown_holders(found)
-    alone = machines.found(rehearsed or {}, name) if not held else None
+    alone = machines.found(rehearsed or {}, name, found) if not held else None
     if alone is not None:
         return _of_machines(alone, found, notes, unknown)
     if not held:
@@ -201,7 +201,17 @@ def from_objects(
             pools=tuple(pool.name for pool in pools.pools),
         ),
     )
-    return Discovery(path, tuple(dict.fromkeys(notes)), seen.not_understood, uncovered, comments, tuple(unknown), found)
+    said, taken = tuple(dict.fromkeys(notes)), fired_files(rehearsed or {})
+    return Discovery(path, said, seen.not_understood, uncovered, comments, tuple(unknown), found, taken)
+
+
+def fired_files(rehearsed: Mapping[str, Rehearsed]) -> frozenset[str]:
+    """The files of timers and crontabs of which it is known what they do, though they are no manifests.
+
+    Of Terraform's there is more in a file than what fires.
+    """
+    known = [one.beside.by for one in rehearsed.values() if one.beside and (one.known or one.first.clouds)]
+    return frozenset(file for file in known if not file.endswith(".tf"))
 
 
 def _files(objects: Iterable[Obj] | Loaded) -> Callable[[Obj], str]:
@@ -399,6 +409,7 @@ def _no_target(
     ]
     if not said and not named:
         message = f"no target found: nothing here asks for a GPU (looked at {looked or 'no workload at all'})"
+        notes = [*_first(list(machines.refused(objects))), *notes]
         capacity = [f"{ref_of(obj)} names GPUs: {where}" for obj in objects for where in _capacity(obj)]
         if capacity:
             message = (

@@ -369,6 +369,8 @@ class _Finder:
             yield Layer(name_of(obj), LayerType.IDLE_MONITOR, covers, workload=ref, idle_s=idle_s)
         elif reading.not_understood and any(self.stopping.may_stop(obj, spec, target) for target in self.targets):
             self.opaque.append(obj)
+            if dig(obj, "spec", "replicas") == 0:
+                self.found.misses.append(f"{ref_of(obj)} has 0 replicas: nothing of it runs")
 
     def _mounted(self, spec: Obj, namespace: str) -> Iterator[str]:
         """The text of the ConfigMaps that a pod has as files: scripts lie there."""
@@ -406,6 +408,9 @@ class _Finder:
         self.unread += [f"{who}: {what}" for what in reading.not_understood]
         did = "; ".join(str(call) for call in reading.writes[:3])
         reason = f"it does {did}" if did else "no call to the Kubernetes API was found in it"
+        pods = [template.spec for template in templates(obj)[:1]] if reading.not_understood else []
+        if pods and not any(self.stopping.may_stop(obj, pods[0], target) for target in self.targets):
+            reason += f", and its ServiceAccount ({dig(pods[0], 'serviceAccountName') or 'default'}) may change none"
         if self._seen(obj) is not None:
             reason = "it was fired in a rehearsal, and none of them went off"
         self.found.misses.append(f"{who} touches no target: {reason}")

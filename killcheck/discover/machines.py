@@ -1,4 +1,4 @@
-"""A kill path without Kubernetes: machines of a cloud, and the timers and crontabs that turn them off.
+"""A kill path of machines of a cloud, and the timers, crontabs and CronJobs that turn them off: no GPU is in pods.
 
 The machines are those that the programs were seen, or read, to stop or to start by name.
 """
@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from killcheck.executor import cloud_lines, reading
 from killcheck.executor.cloud_machines import Asked, asked
+from killcheck.kube.objects import Obj, dig, name_of, namespace_of
 from killcheck.machine.scheduled import LATE_S
 from killcheck.spec.deadlines import Deadlines
-from killcheck.spec.killpath import Command, KillPath, Layer, LayerType, Proof, Target
+from killcheck.spec.killpath import Command, Consent, KillPath, Layer, LayerType, Proof, Ref, Target
 from killcheck.text.values import replace
 
 if TYPE_CHECKING:
     from killcheck.rehearsal.record import Beside, Rehearsed
 
-__all__ = ["LIMIT_S", "Alone", "asked_by", "found", "home_of", "in_a_folder", "is_often", "layer", "placed"]
+__all__ = ["LIMIT_S", "Alone", "asked_by", "found", "home_of", "in_a_folder", "is_often", "layer", "placed", "refused"]
 
 #: How long what a machine's schedule starts may run, in seconds.
 LIMIT_S = 600.0
@@ -51,35 +53,74 @@ def asked_by(one: Rehearsed) -> list[Asked]:
     return seen or [machine for argv in (one.beside.read if one.beside else ()) for machine in asked(argv)]
 
 
-def found(rehearsed: Mapping[str, Rehearsed], name: str = "") -> Alone | None:
-    """The kill path of the machines that timers and crontabs stop and start; None: they name none."""
-    programs = {who.partition("/")[2]: one for who, one in rehearsed.items() if one.beside is not None}
-    machines = {who: asked_by(one) for who, one in programs.items()}
-    targets = _targets(machine for several in machines.values() for machine in several)
+def found(rehearsed: Mapping[str, Rehearsed], name: str = "", objects: Iterable[Obj] = ()) -> Alone | None:
+    """The kill path of the machines that timers, crontabs and CronJobs stop and start; None: they name none."""
+    besides = {who: one.beside for who, one in rehearsed.items() if one.beside is not None}
+    programs = [_Program(who, asked_by(rehearsed[who]), rehearsed[who]) for who in besides]
+    programs += [_of_cron_job(obj, rehearsed) for obj in objects if obj.get("kind") == "CronJob"]
+    targets = _targets(machine for one in programs for machine in one.machines)
     if not targets:
         return None
-    home = home_of(one.beside for one in programs.values() if one.beside)
+    home = home_of(besides.values())
     layers, notes, evidence = [], [], {}
-    for who, one in programs.items():
-        covers = tuple(dict.fromkeys(machine.name for machine in machines[who] if machine.stops))
-        starts = tuple(dict.fromkeys(machine.name for machine in machines[who] if not machine.stops))
+    for one in programs:
+        who = one.ref.rpartition("/")[2]
+        covers = tuple(dict.fromkeys(machine.name for machine in one.machines if machine.stops))
+        starts = tuple(dict.fromkeys(machine.name for machine in one.machines if not machine.stops))
         if starts and not covers:
-            notes.append(f"Timer/{who} starts {', '.join(starts)}: it starts what others stop")
-        if covers and one.never_starts:
-            notes.append(f"Timer/{who} turns nothing off: {one.first.why}")
-        elif covers and one.beside:
-            layers.append(layer(who, one.beside, covers, home))
-            evidence[who] = _how(one)
+            notes.append(f"{one.ref} starts {', '.join(starts)}: it starts what others stop")
+        if covers and one.seen and one.seen.never_starts:
+            notes.append(f"{one.ref} turns nothing off: {one.seen.first.why}")
+        elif covers:
+            own = besides.get(one.ref)
+            layers.append(layer(who, own, covers, home) if own else _fired_there(one.ref, covers))
+            evidence[who] = _how(one.seen)
     path = KillPath(
         name or targets[0].name,
         targets,
         tuple(layers),
         deadlines=_DEADLINES,
         proof=frozenset({Proof.P3, Proof.P4}),
+        consent=Consent(namespaces=tuple(dict.fromkeys(one.ref.namespace for one in layers if one.ref))),
         folder=home,
     )
-    taken = frozenset(one.beside.by for who, one in programs.items() if one.beside and machines[who])
+    taken = frozenset(besides[one.ref].by for one in programs if one.machines and one.ref in besides)
     return Alone(path, tuple(notes), evidence, taken)
+
+
+def refused(objects: Iterable[Obj]) -> Iterator[str]:
+    """What a cloud would refuse of the commands of CronJobs, a sentence each."""
+    for obj in objects:
+        spec = dig(obj, "spec", "jobTemplate", "spec", "template", "spec", default={})
+        read = reading.read(spec, namespace_of(obj) or "default").commands if obj.get("kind") == "CronJob" else ()
+        for argv in read:
+            wrong = cloud_lines.wrong_in(argv)
+            if wrong is not None:
+                yield f"CronJob/{namespace_of(obj) or 'default'}/{name_of(obj)} runs '{' '.join(argv)[:120]}': {wrong}"
+
+
+class _Program(Struct, frozen=True):
+    """``ref``: ``Timer/gpu-off`` or ``CronJob/ops/gpu-off``; ``seen`` None: it was not rehearsed."""
+
+    ref: str
+    machines: list[Asked]
+    seen: Rehearsed | None = None
+
+
+def _of_cron_job(obj: Obj, rehearsed: Mapping[str, Rehearsed]) -> _Program:
+    """A CronJob with the machines that it was seen, or is read, to stop or to start."""
+    ref = f"CronJob/{namespace_of(obj) or 'default'}/{name_of(obj)}"
+    seen = rehearsed.get(ref)
+    machines = asked_by(seen) if seen else []
+    spec = dig(obj, "spec", "jobTemplate", "spec", "template", "spec", default={})
+    read = () if machines else reading.read(spec, namespace_of(obj) or "default").commands
+    return _Program(ref, machines or [machine for argv in read for machine in asked(argv)], seen)
+
+
+def _fired_there(ref: str, covers: tuple[str, ...]) -> Layer:
+    """A CronJob that acts on machines, as a layer."""
+    _, namespace, name = ref.split("/")
+    return Layer(name, LayerType.DEAD_MAN, covers, cron_job=Ref("batch/v1", "CronJob", namespace, name))
 
 
 def layer(name: str, beside: Beside, covers: tuple[str, ...], home: str) -> Layer:
@@ -145,8 +186,9 @@ def _targets(machines: Iterable[Asked]) -> tuple[Target, ...]:
     )
 
 
-def _how(one: Rehearsed) -> str:
+def _how(one: Rehearsed | None) -> str:
     """How a layer is known."""
-    if not one.first.clouds:
-        return f"read: what its commands say; {'fired once, it asked for nothing' if one.ran else 'it was not fired'}"
+    if one is None or not one.first.clouds:
+        fired = "fired once, it asked for nothing" if one and one.ran else "it was not fired"
+        return f"read: what its commands say; {fired}"
     return f"seen in a rehearsal: fired once, it asked for '{one.first.clouds[0]}'; no cloud was there"

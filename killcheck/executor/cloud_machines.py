@@ -7,7 +7,7 @@ and its like, ``az vm deallocate|start``, by their reference pages. What may *no
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from killcheck.executor.cloud_groups import GROUPS, Group
 from killcheck.executor.shell_script import UNKNOWN
 from killcheck.text import lazy_re
 
-__all__ = ["Asked", "asked", "lacks_place"]
+__all__ = ["Asked", "asked", "lacks_place", "lit_again"]
 
 #: Words before the verb -> verb -> whether it stops (True) or starts (False) what is named.
 _VERBS: dict[tuple[str, ...], dict[str, bool]] = {
@@ -24,6 +24,7 @@ _VERBS: dict[tuple[str, ...], dict[str, bool]] = {
         "stop": True, "suspend": True, "delete": True, "start": False, "resume": False,
     },
     ("gcloud", "compute", "tpus", "tpu-vm"): {"stop": True, "delete": True, "start": False},
+    ("aws", "autoscaling"): {"terminate-instance-in-auto-scaling-group": True},
     ("aws", "ec2"): {"stop-instances": True, "terminate-instances": True, "start-instances": False},
     ("az", "vm"): {"deallocate": True, "stop": True, "delete": True, "start": False},
 }  # fmt: skip
@@ -72,7 +73,7 @@ _MACHINE = {
 _OPERATORS = frozenset({"&&", "||", ";", "|", "&", ">", ">>", "2>&1"})
 #: What a group, or the cluster that it is of, can be called: in a filter it is no word of the filter's.
 _GROUP = lazy_re.compile(r"(?!-)[\w./:-]+")
-_NAMES = {"aws": ("--instance-ids",), "az": ("--name", "-n")}
+_NAMES = {"aws": ("--instance-ids", "--instance-id"), "az": ("--name", "-n")}
 
 
 class Asked(Struct, frozen=True):
@@ -101,6 +102,17 @@ def asked(argv: Sequence[str]) -> list[Asked]:
         if words[: len(inner)] == inner:
             return _group(group, words[len(inner) :])
     return []
+
+
+def lit_again(argvs: Iterable[Sequence[str]]) -> str | None:
+    """Of commands in the order in which they were made: that the last one starts what an earlier one stops."""
+    stopped: dict[str, bool] = {}
+    for argv in argvs:
+        for one in asked(argv):
+            if not one.stops and stopped.get(one.name):
+                return f"stops {one.name}, and starts it again: '{' '.join(argv)}'"
+            stopped[one.name] = one.stops
+    return None
 
 
 def _machines(before: tuple[str, ...], stops: bool, words: Sequence[str]) -> list[Asked]:

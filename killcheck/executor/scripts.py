@@ -15,7 +15,9 @@ from killcheck.spec.killpath import Command
 from killcheck.text import lazy_re
 from killcheck.text.files import enclosed, text_of
 
-__all__ = ["CLIS", "Lock", "clis", "commands_of", "is_script", "locks", "own_script", "persistent", "texts", "writes"]
+__all__ = [
+    "CLIS", "Lock", "clis", "commands_of", "files", "is_script", "locks", "own_script", "persistent", "texts", "writes",
+]  # fmt: skip
 
 #: Clouds' command lines: the program, and the words that make a call of it one that changes something.
 CLIS = ("gcloud", "aws", "az", "oci", "doctl", "runpodctl", "vastai")
@@ -47,6 +49,11 @@ class Lock(Struct, frozen=True):
 def texts(command: Command, folder: str | Path) -> Iterator[tuple[str, str]]:
     """(name, text) of a command: its own line first, then the scripts beside the spec that it comes to, each once."""
     yield str(command), "\n".join(command.argv)
+    yield from ((file.name, text) for file, text in files(command, folder))
+
+
+def files(command: Command, folder: str | Path) -> Iterator[tuple[Path, str]]:
+    """(file, text without its comments) of each script beside the spec that a command comes to, each once."""
     seen: set[Path] = set()
     waiting = [("\n".join(command.argv), 0)]
     while waiting:
@@ -56,7 +63,7 @@ def texts(command: Command, folder: str | Path) -> Iterator[tuple[str, str]]:
                 continue
             seen.add(file)
             inner = _bare(text_of(file, errors="replace"))
-            yield file.name, inner
+            yield file, inner
             waiting.append((inner, depth + 1))
 
 

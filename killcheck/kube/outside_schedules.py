@@ -74,6 +74,7 @@ _ACTS = lazy_re.compile(
     r"|[\w./-]*(?:scale|stop|shut|off|down|sleep|suspend|hibernat|wake|turn|gpu)[\w-]*\.(?:sh|py|ps1)\b"
     r"|\b(?:make|just|task)\s+[\w-]*(?:scale|stop|shut|off|down|sleep|suspend|hibernat|wake|turn|gpu)[\w-]*"
 )
+_CRONTAB = lazy_re.compile(r"(?:[\w-]+[.-])?crontab(?:[.-]\w+)?|[\w.-]+\.cron")
 #: A line of a crontab that fires something.
 _CRON_LINE = lazy_re.compile(r"\s*(?:@\w+|(?:[\d*/,\-A-Za-z]+\s+){4}[\d*/,\-A-Za-z]+)\s+(?P<rest>\S.*)")
 #: What begins a command line, and is no user.
@@ -90,17 +91,17 @@ _TIMER = lazy_re.compile(r"^[ \t]*On(?!Failure|Success)[A-Z]\w*\s*=\s*(.+)$", re
 
 
 def is_crontab(path: Path) -> bool:
-    """By its name or its folder's."""
-    return path.name == "crontab" or path.suffix == ".cron" or path.parent.name in ("cron.d", "crontabs")
+    """By its name (``crontab``, ``gpu.crontab``, ``crontab.txt``, ``off.cron``) or its folder's."""
+    return bool(_CRONTAB.fullmatch(path.name)) or path.parent.name in ("cron.d", "crontabs")
 
 
 def has_users(path: Path, text: str) -> bool:
     """Whether the lines of a crontab have a user before their command: those of ``/etc`` do (crontab(5)).
 
-    A file called ``crontab`` elsewhere is one of these, or what ``crontab -l`` printed: what its lines begin with says.
+    A file elsewhere is one of these, or what ``crontab -l`` printed: what its lines begin with says.
     """
-    if path.name != "crontab" or path.parent.name == "etc":
-        return path.name == "crontab" or path.parent.name == "cron.d"
+    if path.parent.name in ("cron.d", "crontabs") or (path.name == "crontab" and path.parent.name == "etc"):
+        return path.parent.name != "crontabs"
     words = [found["rest"].split()[0] for line in text.splitlines() if (found := _CRON_LINE.match(line))]
     return all(map(is_user, words))
 

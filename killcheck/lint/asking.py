@@ -113,8 +113,10 @@ def world_of(
     found = [o for o in (loaded.objects if loaded else objects) if o.get("apiVersion") != killpath.API_VERSION]  # type: ignore[union-attr]
     notes: tuple[str, ...] = loaded.notes if loaded else ()
     if loaded is not None:
+        fired = discover.fired_files(rehearsed or {})
+        left = replace(loaded, skipped=tuple(one for one in loaded.skipped if one.file not in fired))
         notes += tuple(
-            loaded.passed_over(spec=kill_path is not None, verbose=verbose, harmless=not verbose)
+            left.passed_over(spec=kill_path is not None, verbose=verbose, harmless=not verbose)
         )  # findings tell the rest
     if kill_path is None:
         with read_as_typed(lambda: loaded):

@@ -11,7 +11,7 @@ import os
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -61,8 +61,8 @@ _OUT_OF_RANGE = lazy_re.compile(r"above maximum|below minimum|beyond end of rang
 #: Words that only a shell takes for its own.
 _SHELLS_OWN = lazy_re.compile(r"&&|\|\||\||&|[12]?>>?\S*|2>&1|<\S*|\$\(.*|`.*")
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "env", "flock"})
-#: So many files are named.
-_NAMED = 3
+#: So many files are named, and so many bytes of a script are its first line.
+_NAMED, _HEAD = 3, 256
 #: Programs of others: what lies in a repository under a like name (``kubectl-ns``) is a plugin of theirs.
 _MACHINES_OWN = lazy_re.compile(rf"(ba|da|z|a)?sh|env|flock|python[\d.]*|kubectl|oc|helm|curl|wget|{'|'.join(CLIS)}")
 _HOST_BINARIES = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/snap/bin/")
@@ -182,14 +182,23 @@ def _started(file: Path, unit: str) -> Iterator[Scheduled]:
     files, lacks = _environment_files(started, file.parent, home)
     limit_s = service_lines.limit_s(started)
     env = _identity(started) | environment_of(started)
-    command = _command(lines, env, file.parent, home, files, unit=started)
+    known = env | {name: said for one in files for name, said in _assigned(home / one).items()}
+    try:
+        argvs = [(line, argv) for line in lines for argv in service_lines.commands(line, known)]
+    except ValueError:
+        return
+    command = _command(argvs, env, file.parent, home, files, unit=started)
     if command is not None:
         command = replace(command, timeout_s=min(limit_s or LIMIT_S, LIMIT_S))
-        at = (file, 1) if broken else (service, _line(service))
+        at = (file, _line(file, ("Unit", "Service"))) if broken else (service, _line(service, ("ExecStart",)))
         schedule, zone = when or (None, "")
-        broken = broken or next(filter(None, (_absent(shlex.split(line), home) for line in lines)), None)
-        broken = broken or _over(written) or _refused(calendars) or (_never(written) if _is_whole(file) else None)
-        odd = next(filter(None, map(_no_shell, lines)), None) or _late(written)
+        timeless = _over(written) or _refused(calendars) or (_never(written) if _is_whole(file) else None)
+        at = (file, _line(file, _TIMES)) if timeless else at
+        broken = broken or next(filter(None, (_absent(argv, home) for _, argv in argvs)), None)
+        broken = broken or next(filter(None, (_carriage(argv, file.parent, home) for _, argv in argvs)), None)
+        broken = broken or timeless
+        odd = next(filter(None, (_no_shell(argv) or _emptied(line, argv, known) for line, argv in argvs)), None)
+        odd = odd or _late(written)
         unclear = next((one for one in calendars if as_cron(one) is None), None)
         idle = _idle(file, written) or _passed_over([*written, *started], home)
         made = Scheduled(unit, *at, home, command, schedule, zone, lacks, file, broken, odd, limit_s, idle, unclear)
@@ -310,6 +319,13 @@ def _environment_files(unit: list[tuple[str, str, str]], folder: Path, home: Pat
     return found, None
 
 
+def _assigned(file: Path) -> dict[str, str]:
+    """What such a file gives each name."""
+    lines = [line.strip() for line in text_of(file, errors="replace").splitlines()]
+    words = [word for line in lines if not line.startswith(("#", ";")) for word in shlex.split(line)]
+    return {name: said for name, _, said in (word.partition("=") for word in words)}
+
+
 def _as_a_shell_has_it(text: str) -> bool:
     """Whether a shell takes such a file as systemd does: names, and words that are no code."""
     lines = [line.strip() for line in text.splitlines()]
@@ -331,11 +347,15 @@ def _crontab(file: Path) -> Iterator[Scheduled]:
             named = not user or is_user(user)
             home, (text, odd) = home_of(file.parent), _until_percent(rest.lstrip() if named else found[2])
             inner = _PATH.sub(lambda word, home=home, at=file.parent: _in_text(word, at, home), text)  # type: ignore[misc]
-            command = _command([f"/bin/sh -c {shlex.quote(inner)}"], env, file.parent, home)
+            command = _command([("", ("/bin/sh", "-c", inner))], env, file.parent, home)
             if command is not None:
                 zone = env.get("CRON_TZ", "")
                 name = f"{file.name}-{number}"
-                broken = _absent(text.split()[:2], home) if named else f"cron takes {user} for a user: it fires nothing"
+                broken = (
+                    _absent(text.split()[:2], home) or _carriage(text.split()[:1], file.parent, home)
+                    if named
+                    else f"cron takes {user} for a user: it fires nothing"
+                )
                 cron, refused = _taken(when and when[0])
                 broken = broken or refused
                 yield Scheduled(
@@ -411,21 +431,38 @@ def _absent(argv: Sequence[str], home: Path) -> str | None:
     return None
 
 
-def _no_shell(line: str) -> str | None:
+def _no_shell(words: Sequence[str]) -> str | None:
     """What a line of a unit means to a shell alone: systemd starts one program, and each word is an argument of it
     (systemd.service(5), "Command lines")."""
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        return None
-    if not words or Path(service_lines.bare(words[0])).name in _SHELLS:
+    if Path(words[0]).name in _SHELLS:
         return None
     found = next((word for word in words[1:] if _SHELLS_OWN.fullmatch(word)), None)
-    return found and f"systemd starts no shell: '{found}' is an argument of {Path(service_lines.bare(words[0])).name}"
+    return found and f"systemd starts no shell: '{found}' is an argument of {Path(words[0]).name}"
+
+
+def _emptied(line: str, words: Sequence[str], known: Mapping[str, str]) -> str | None:
+    """What a shell's text means by its own variables: systemd fills them in before the shell sees them."""
+    names = service_lines.emptied(line, known) if words and Path(words[0]).name in _SHELLS else []
+    if not names:
+        return None
+    return f"systemd puts nothing in the place of ${{{names[0]}}} before the shell sees it: write $${{{names[0]}}}"
+
+
+def _carriage(argv: Sequence[str], folder: Path, home: Path) -> str | None:
+    """Why a script starts nothing that was saved with a PC's line ends: no interpreter's name ends so (execve(2))."""
+    for here in (home / argv[0].lstrip("/"), folder / Path(argv[0]).name) if argv[0].startswith("/") else ():
+        if here.is_file() and enclosed(here, home):
+            with here.open("rb") as opened:
+                head = opened.read(_HEAD).partition(b"\n")[0]
+            if head.startswith(b"#!") and head.endswith(b"\r"):
+                name = head[2:-1].decode(errors="replace").strip()
+                return f"{argv[0]} has a PC's line ends (CR LF): no interpreter is called '{name}\\r'"
+            return None
+    return None
 
 
 def _command(
-    lines: list[str],
+    lines: Sequence[tuple[str, Sequence[str]]],
     env: dict[str, str],
     folder: Path,
     home: Path,
@@ -433,25 +470,22 @@ def _command(
     *,
     unit: Sequence[tuple[str, str, str]] = (),
 ) -> Command | None:
-    """One command for all that a unit starts, one after the other; None: nothing, or what no shell takes.
+    """One command for all that a unit starts, one after the other: (its line, its words) each; None: nothing.
 
     ``files``: with what they assign, which is read when it starts and kept nowhere else. ``unit``: the lines of it,
     which may have a failure passed over.
     """
-    try:
-        started = [_runnable(shlex.split(service_lines.bare(line)), folder, home) for line in lines]
-    except ValueError:
-        return None
+    started = [_runnable(argv, folder, home) for _, argv in lines]
     if not started or not all(started):
         return None
-    heeded = [service_lines.heeded(argv, line, unit) for argv, line in zip(started, lines, strict=True)]
+    heeded = [service_lines.heeded(argv, line, unit) for argv, (line, _) in zip(started, lines, strict=True)]
     if len(started) == 1 and not files and heeded == [shlex.join(started[0])]:
         return Command(tuple(started[0]), LIMIT_S, env)
     text = [*(f"set -a; . {shlex.quote(file)}; set +a" for file in files), *heeded]
     return Command(("/bin/sh", "-ec", "\n".join(text)), LIMIT_S, env)
 
 
-def _runnable(argv: list[str], folder: Path, home: Path) -> list[str]:
+def _runnable(argv: Sequence[str], folder: Path, home: Path) -> list[str]:
     """Programs from where they can be run: a script beside the unit or in its machine's tree, a host's own program by
     its name."""
     return [placed for number, word in enumerate(argv) for placed in _placed(word, folder, home, first=number == 0)]
@@ -483,7 +517,7 @@ def _acts(one: Scheduled) -> bool:
     return any(_ACTS.search(text) for _, text in texts(one.command, one.folder))
 
 
-def _line(service: Path) -> int:
-    """Where a unit says what it starts."""
-    lines = text_of(service, errors="replace").splitlines()
-    return next((number for number, line in enumerate(lines, 1) if line.strip().startswith("ExecStart=")), 1)
+def _line(unit: Path, keys: Sequence[str]) -> int:
+    """Where a unit says one of these."""
+    lines = text_of(unit, errors="replace").splitlines()
+    return next((n for n, line in enumerate(lines, 1) if line.partition("=")[0].strip() in keys), 1)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from killcheck.text import lazy_re
 from killcheck.text.numbers import whole
 
-__all__ = ["bare", "heeded", "limit_s", "passed_over", "span_s"]
+__all__ = ["bare", "commands", "emptied", "heeded", "limit_s", "passed_over", "span_s"]
 
 #: What may stand before a program; ``-`` has its failure passed over.
 _PREFIXES = "-@+!:|"
@@ -27,11 +27,100 @@ _UNITS = {
 }  # fmt: skip
 #: (section, key, value) of each line of a unit.
 _Lines = Sequence[tuple[str, str, str]]
+#: What a backslash stands for before these (systemd.syntax(7), "Quoting"); before any other character it stays.
+_ESCAPES = {
+    "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " ",
+    "\\": "\\", '"': '"', "'": "'",
+}  # fmt: skip
+_CODED = lazy_re.compile(r"x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})")
+_VARIABLE = lazy_re.compile(r"\$\$|\$\{(\w+)\}")
+_ALONE = lazy_re.compile(r"\$([A-Za-z_]\w*)")
+#: What systemd itself tells a program, of which nothing is known here: it stays as it is written.
+_OWN = frozenset(
+    "PATH LANG USER LOGNAME HOME SHELL INVOCATION_ID MAINPID MANAGERPID RUNTIME_DIRECTORY STATE_DIRECTORY "
+    "CACHE_DIRECTORY LOGS_DIRECTORY CONFIGURATION_DIRECTORY CREDENTIALS_DIRECTORY TZ SERVICE_RESULT EXIT_CODE".split()
+)
 
 
 def bare(line: str) -> str:
     """A command line without what stands before its program."""
     return line.lstrip(_PREFIXES)
+
+
+def commands(line: str, env: Mapping[str, str]) -> list[list[str]]:
+    """The words of each program that a command line starts, as systemd has them: quotes and escapes its own, ``${X}``
+    filled in everywhere and ``$X`` where it is a word, from the unit's environment alone; ``$$`` is a dollar sign.
+
+    Raises ValueError where a quote is open.
+    """
+    found: list[list[str]] = [[]]
+    for word in _words(bare(line)):
+        if word == ";":
+            found.append([])
+        else:
+            found[-1].append(";" if word == "\\;" else word)
+    return [words if _as_written(line) else _filled(words, env) for words in found if words]
+
+
+def emptied(line: str, env: Mapping[str, str]) -> list[str]:
+    """The variables of a shell's own text that systemd replaces by nothing before the shell sees them."""
+    if _as_written(line):
+        return []
+    names = [found[1] for found in _VARIABLE.finditer(line) if found[1] and found[1] not in env]
+    own = [name for name in names if re.search(rf"\b(?:for|read)\b[^;|&]*\b{name}\b|\b{name}=", line)]
+    return list(dict.fromkeys(own))
+
+
+def _as_written(line: str) -> bool:
+    """Whether a command line has its variables left alone: ``ExecStart=:/bin/sh -c ...``."""
+    return ":" in line[: len(line) - len(bare(line))]
+
+
+def _filled(words: list[str], env: Mapping[str, str]) -> list[str]:
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        return "$" if name is None else found[0] if name in _OWN and name not in env else env.get(name, "")
+
+    filled = words[:1]
+    for word in words[1:]:
+        alone = _ALONE.fullmatch(word)
+        if alone and (alone[1] in env or alone[1] not in _OWN):
+            filled += env.get(alone[1], "").split()
+        else:
+            filled.append(_VARIABLE.sub(value, word))
+    return filled
+
+
+def _words(line: str) -> list[str]:
+    """A line's words, quotes taken off; a semicolon that is escaped is left so."""
+    found, word, quote, at = list[str](), None, "", 0
+    while at < len(line):
+        char = line[at]
+        at += 1
+        if not quote and char.isspace():
+            found += [word] if word is not None else []
+            word = None
+        elif quote and char == quote:
+            quote = ""
+        elif not quote and char in "\"'":
+            quote, word = char, word or ""
+        elif char == "\\" and at < len(line):
+            said, length = _escaped(line, at)
+            word, at = (word or "") + said, at + length
+        else:
+            word = (word or "") + char
+    if quote:
+        raise ValueError(f"a quote is open in {line[:80]!r}")
+    return [*found, word] if word is not None else found
+
+
+def _escaped(line: str, at: int) -> tuple[str, int]:
+    """(what the characters behind a backslash stand for, how many they are)."""
+    coded = _CODED.match(line, at)
+    if coded:
+        digits = coded[1] or coded[3]
+        return chr(int(digits, 16) if digits else int(coded[2], 8)), len(coded[0])
+    return _ESCAPES.get(line[at], "\\" + line[at]), 1
 
 
 def passed_over(line: str) -> bool:

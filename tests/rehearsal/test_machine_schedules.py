@@ -9,6 +9,7 @@ import yaml
 from rehearsal.conftest import NOW
 
 from killcheck.discover import machines
+from killcheck.executor import cloud_machines
 from killcheck.lint import asking
 from killcheck.machine.calendar import as_cron
 from killcheck.machine.rehearsed import rehearse
@@ -73,7 +74,85 @@ def test_what_is_wrong_with_it_is_said_where_it_stands(path, tmp_path, started, 
     _, _, found = _findings(path, folder)
     (finding,) = [f for f in found if f.probe == "machine-timer"]
     assert said in finding.message
-    assert (finding.object, finding.file, finding.line) == ("Timer/off", str(folder / "off.service"), 4)
+    client = next(
+        (n for n, line in enumerate(script.splitlines(), 1) if "-n " in line or "ec2" in line or "gcl" in line), 4
+    )
+    where = folder / ("off.sh" if script else "off.service")
+    assert (finding.object, finding.file, finding.line) == ("Timer/off", str(where), client)
+
+
+@pytest.mark.parametrize(
+    ("started", "environment", "argv"),
+    [  # systemd.service(5), "Command lines"
+        (
+            "/bin/sh -c 'for d in a b; do kubectl scale deploy/$${d}; done'",
+            "",
+            "for d in a b; do kubectl scale deploy/${d}; done",
+        ),
+        (
+            "/bin/sh -c 'for d in a b; do kubectl scale deploy/${d}; done'",
+            "",
+            "for d in a b; do kubectl scale deploy/; done",
+        ),
+        (":/bin/sh -c 'kubectl scale deploy/${d}'", "d=asr", "kubectl scale deploy/${d}"),
+        ('/bin/sh -c "kubectl -n $NS get \\"${d}\\" \\x41"', "d=asr", 'kubectl -n $NS get "asr" A'),
+    ],
+)
+def test_a_line_of_a_unit_is_taken_as_systemd_takes_it(tmp_path, started, environment, argv):
+    folder = _folder(tmp_path, started)
+    unit = folder / "off.service"
+    unit.write_text(unit.read_text() + f"Environment={environment}\n")
+    (one,) = find([folder])
+    assert one.command.argv[-1] == argv
+    assert (one.odd is not None) is ("for d" in started and "$$" not in started)
+
+
+def test_words_of_their_own_are_filled_in_and_programs_parted(tmp_path):
+    folder = _folder(tmp_path, "/usr/bin/kubectl $WHERE scale $NONE deploy/asr ; /usr/bin/kubectl get pods")
+    unit = folder / "off.service"
+    unit.write_text(unit.read_text() + 'Environment="WHERE=-n gpu-lab"\n')
+    (one,) = find([folder])
+    assert one.command.argv[-1] == "kubectl -n gpu-lab scale deploy/asr\nkubectl get pods"
+
+
+def test_a_script_with_the_line_ends_of_a_pc_starts_nothing(path, tmp_path):
+    folder = _folder(
+        tmp_path, "/opt/ops/off.sh", off="#!/bin/bash\r\nkubectl -n gpu-lab scale deploy/asr --replicas=0\r\n"
+    )
+    seen, _, found = _findings(path, folder)
+    assert seen["Timer/off"].never_starts
+    assert "no interpreter is called '/bin/bash\\r'" in next(f.message for f in found if f.probe == "machine-timer")
+
+
+def test_a_program_that_complains_and_ends_well_is_told_with_its_line(path, tmp_path):
+    folder = _folder(tmp_path, "/opt/ops/off.sh", off="#!/bin/bash\nkubectl scale deploy asr --replica=0\necho over\n")
+    _, _, found = _findings(path, folder)
+    (finding,) = [f for f in found if f.probe == "machine-timer"]
+    assert 'it says "' in finding.message
+    assert (finding.file, finding.line) == (str(folder / "off.sh"), 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "covers"),
+    [
+        ("gcloud compute instances stop vm-1 --zone a; echo over", ["vm-1"]),
+        ("az vm deallocate -g rg -n vm-1 && az vm start -g rg -n vm-1", ["vm-1"]),
+        ("aws autoscaling terminate-instance-in-auto-scaling-group --instance-id i-1", ["i-1"]),
+        ("aws autoscaling update-auto-scaling-group --auto-scaling-group-name gpu --desired-capacity 0", ["gpu"]),
+    ],
+)
+def test_a_cron_job_that_stops_machines_is_a_layer_of_theirs(path, asked, covers):
+    path.container = {"image": "ops/clouds:1", "command": ["/bin/sh", "-c", asked]}
+    (cron_job,) = [obj for obj in path.objects() if obj["kind"] == "CronJob"]
+    found = machines.found({}, objects=[cron_job])
+    (layer,) = found.kill_path.layers
+    assert (list(layer.covers), layer.type.value, str(layer.ref)) == (covers, "dead-man", machines_ref(cron_job))
+    again = cloud_machines.lit_again(part.split() for part in asked.split(" && "))
+    assert (again is not None) is ("vm start" in asked)
+
+
+def machines_ref(cron_job):
+    return f"CronJob/{cron_job['metadata']['namespace']}/{cron_job['metadata']['name']}"
 
 
 def test_a_cloud_that_is_asked_is_told_and_not_proven(path, tmp_path):

@@ -76,7 +76,7 @@ def test_a_timer_that_names_no_service_starts_nothing(path, tmp_path):
     _, found = _found(path, _units(tmp_path, {"gpu-off.timer": timer, "gpu-off.service": service}), "CronJob")
     finding = found["machine-timer", "Timer/gpu-off"]
     assert "gpu-of.service, which is not there; did you mean gpu-off.service?" in finding.message
-    assert (finding.file, finding.line) == (str(tmp_path / "gpu-off.timer"), 1)
+    assert (finding.file, finding.line) == (str(tmp_path / "gpu-off.timer"), 3)
 
 
 @pytest.mark.parametrize(("hour", "told"), [(1, True), (8, False)])
