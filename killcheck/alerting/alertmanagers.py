@@ -6,7 +6,7 @@ it selects. Without one, whatever is called `alertmanager.yaml`: of several nobo
 Sources: prometheus-operator Documentation/api-reference (AlertmanagerSpec, AlertmanagerConfig) and
 pkg/alertmanager/amcfg.go (each route gets its namespace as a matcher and ``continue``, and comes before the Secret's;
 inhibition within the namespace; one that names what is not there is left out; without a Secret there is a receiver that
-tells nobody); prometheus/alertmanager config/config.go (what is refused).
+tells nobody); prometheus/alertmanager config/config.go (what is refused; of receivers: :mod:`.integrations`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from binascii import Error as Base64Error
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from killcheck.alerting import integrations
 from killcheck.alerting.monitors import matches, within
-from killcheck.alerting.routing import Routing
+from killcheck.alerting.routing import Routing, Unknown, matchers_of
 from killcheck.kube.objects import Obj, dig, items, labels_of, mappings, name_of, namespace_of, ref_of
 from killcheck.text import lazy_re
 from killcheck.text.yamlfile import YamlError, documents
@@ -74,7 +75,13 @@ def of_manager(manager: Obj, objects: Sequence[Obj], spaces: dict[str, dict[str,
     found = [_converted(one) for one in objects if _is_chosen(manager, one, spaces)]
     strategy = dig(spec, "alertmanagerConfigMatcherStrategy", "type") or "OnNamespace"
     merged = _merged(base.config, [(one, _prefixed(manager, one, strategy)) for one in found])
-    return Routing(base.of, merged, base.silent, unproven or base.unproven, base.doubted)
+    silent, lacking = base.silent, next(integrations.refused(merged), "")
+    if lacking and not silent:
+        silent = f"Alertmanager refuses {base.of} with what AlertmanagerConfigs add: {lacking}"
+    if silent and base.doubted:
+        silent, unproven = "", silent
+    seen = spec.get("hostNetwork") is not True  # nothing runs beside it but what its operator puts there
+    return Routing(base.of, merged, silent, unproven or base.unproven, base.doubted, alone=seen)
 
 
 def _base(manager: Obj, objects: Sequence[Obj]) -> Routing:
@@ -85,7 +92,8 @@ def _base(manager: Obj, objects: Sequence[Obj]) -> Routing:
     if whole:
         for one in objects:
             if _is_config(one) and (namespace_of(one) or "default", name_of(one)) == (home, whole):
-                return _checked(Routing(ref_of(one), _converted(one)[1]))
+                shared = {"global": dig(spec, "alertmanagerConfiguration", "global", default={})}
+                return _checked(Routing(ref_of(one), _converted(one)[1] | shared), own=False)
         return Routing(ref, {}, unproven=f"AlertmanagerConfig {whole} of {ref} is not here")
     name = str(spec.get("configSecret") or f"alertmanager-{name_of(manager)}")
     for obj in objects:
@@ -109,7 +117,7 @@ def _is_chosen(manager: Obj, obj: Obj, spaces: dict[str, dict[str, str]]) -> boo
         return False
     if not matches(dig(manager, "spec", "alertmanagerConfigSelector"), labels_of(obj)):
         return False
-    routing = _checked(Routing(ref_of(obj), _converted(obj)[1]))
+    routing = _checked(Routing(ref_of(obj), _converted(obj)[1]), own=False, alone=True)
     return not routing.silent and dig(obj, "spec", "route") is not None
 
 
@@ -128,7 +136,7 @@ def _snake(value: Any) -> Any:
         quoted = str(value["value"]).replace("\\", "\\\\").replace('"', '\\"')
         return f'{value["name"]}{how}"{quoted}"'
     renamed = {"source_match": "source_matchers", "target_match": "target_matchers"}
-    keys = {key: re.sub(r"(?<!^)([A-Z])", lambda found: f"_{found[1].lower()}", str(key)) for key in value}
+    keys = {key: re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(key)).lower() for key in value}  # apiURL: api_url
     return {renamed.get(keys[key], keys[key]): _snake(one) for key, one in value.items()}
 
 
@@ -183,9 +191,13 @@ def _routing(of: str, text: str) -> Routing:
     return _checked(Routing(of, configs[0]))
 
 
-def _checked(one: Routing) -> Routing:
-    """With why Alertmanager refuses it, or may."""
-    refused, strange = next(_refused(one.config), ""), next(_strange(one.config), "")
+def _checked(one: Routing, *, own: bool = True, alone: bool = False) -> Routing:
+    """With why Alertmanager refuses it, or may. ``own``: as its own file has it; ``alone``: what it is laid over has
+    the ``global``.
+    """
+    why = [*_refused(one.config), *(_refused_at_root(one.config) if own else ())]
+    refused = next(iter([*why, *integrations.refused(one.config, alone=alone)]), "")
+    strange = next(_strange(one.config, own=own), "")
     silent = f"Alertmanager refuses {one.of}: {refused}" if refused else ""
     unproven = f"whether Alertmanager takes {one.of} is not known ({strange})" if strange else ""
     return Routing(one.of, one.config, silent=silent, unproven="" if silent else unproven)
@@ -194,12 +206,13 @@ def _checked(one: Routing) -> Routing:
 def _refused(config: Obj) -> Iterator[str]:
     route = dig(config, "route", default={})
     named = [str(one.get("name")) for one in mappings(config.get("receivers"))]
-    clocks = {
+    clocks = [
         str(one.get("name")) for key in ("time_intervals", "mute_time_intervals") for one in mappings(config.get(key))
-    }
+    ]
     if route.get("receiver") in (None, ""):
         yield "its first route has no receiver"
     yield from (f"receiver {name} is there twice" for name in named if named.count(name) > 1)
+    yield from (f"time interval {name} is there twice" for name in clocks if clocks.count(name) > 1)
     for one in _every(route):
         if one.get("receiver") and str(one["receiver"]) not in named:
             yield f"receiver {one['receiver']} is not there"
@@ -207,14 +220,41 @@ def _refused(config: Obj) -> Iterator[str]:
             yield from (
                 f"time interval {name} is not there" for name in map(str, items(one.get(field))) if name not in clocks
             )
+        yield from (f"{field} is zero" for field in ("group_interval", "repeat_interval") if _is_zero(one.get(field)))
+        by = [str(name) for name in items(one.get("group_by"))]
+        if len(set(by)) < len(by) or ("..." in by and len(by) > 1):
+            yield f"group_by is {', '.join(by)}"
 
 
-def _strange(config: Obj) -> Iterator[str]:
+def _is_zero(duration: Any) -> bool:
+    return duration is not None and re.fullmatch(r"0+(?:ms|[smhdwy])?", str(duration)) is not None
+
+
+def _refused_at_root(config: Obj) -> Iterator[str]:
+    """Every alert goes to the first route: it can leave none out."""
+    fields = ("matchers", "match", "match_re", "mute_time_intervals", "active_time_intervals", "continue")
+    yield from (f"its first route has {field}" for field in fields if dig(config, "route", field))
+
+
+def _strange(config: Obj, *, own: bool) -> Iterator[str]:
     yield from sorted(map(str, set(config) - _TOP))
     for one in _every(dig(config, "route", default={})):
         yield from sorted(map(str, set(one) - _OF_ROUTES))
+        yield from _unread(one, "")
+    for one in mappings(config.get("inhibit_rules")):
+        yield from (text for side in ("source_", "target_") for text in _unread(one, side))
     for one in mappings(config.get("receivers")):
         yield from sorted(str(key) for key in one if key != "name" and not str(key).endswith("_configs"))
+    if own:
+        yield from integrations.strange(config)
+
+
+def _unread(one: Obj, prefix: str) -> Iterator[str]:
+    """A matcher that is none to those who read it here."""
+    try:
+        matchers_of(one, prefix)
+    except Unknown as error:
+        yield str(error)
 
 
 def _every(route: Obj) -> Iterator[Obj]:

@@ -57,13 +57,14 @@ def scrapes(
 
 class Loading(Struct, frozen=True):
     """Every server that was seen (none: nobody saw who loads rules), the labels of namespaces, what rules record, and
-    how the series were scraped on which rules are evaluated (``usual``).
+    how the series were scraped on which rules are evaluated (``usual``). ``agents``: what scrapes and loads no rules.
     """
 
     found: Sequence[Server] = ()
     spaces: dict[str, dict[str, str]] = field(default_factory=dict)
     records: Sequence[Record] = ()
     usual: Mapping[str, Scrape] = field(default_factory=dict)
+    agents: Sequence[str] = ()
 
 
 def as_loaded(rules: Sequence[Rule], objects: Iterable[Obj], by: Loading) -> list[Rule]:
@@ -94,7 +95,9 @@ def recorded(objects: Iterable[Obj], found: Sequence[Server], spaces: dict[str, 
 def _by_one(rule: Rule, obj: Obj, by: Loading) -> Rule:
     """By the first server that nothing hinders; else with what hinders the one that is hindered least."""
     if not by.found:
-        return _but(rule, *_hindered(rule, None, by))
+        certain, doubt = _hindered(rule, None, by)
+        alone = f"{by.agents[0]} loads no rules, and no Prometheus that does is here" if by.agents else ""
+        return _but(rule, certain, alone or doubt)
     loads = [one for one in by.found if one.loads(obj, by.spaces)]
     if not loads:
         return structs.replace(rule, silent=f"no Prometheus here loads it: {_wanted(by.found[0].obj)}")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from killcheck.alerting import integrations
 from killcheck.alerting.rules import Evaluated
 from killcheck.kube.objects import Obj, dig, items, mappings
 from killcheck.promql.evaluation import Unsupported, pattern
@@ -44,7 +45,7 @@ class Routing(Struct, frozen=True):
     """One configuration, and the object that it stands in.
 
     ``silent``: why nobody is told by it, whatever fires; ``unproven``: why nobody knows; ``doubted``: it is what there
-    is where nothing else was seen.
+    is where nothing else was seen; ``alone``: nothing else runs where a message to ``localhost`` would arrive.
     """
 
     of: str
@@ -52,6 +53,7 @@ class Routing(Struct, frozen=True):
     silent: str = ""
     unproven: str = ""
     doubted: bool = False
+    alone: bool = False
 
     def tells(self, labels: Mapping[str, str | None], left_s: float) -> Told:
         """What becomes of an alert with these labels (None: a value that is made when it fires), in so many seconds."""
@@ -62,11 +64,9 @@ class Routing(Struct, frozen=True):
             routes = list(_routes(dig(self.config, "route", default={}), labels))
         except Unknown as error:
             return Told(unproven=f"which way it goes in {self.of} turns on its label {error}, which is not known")
-        receivers = [str(one.get("receiver")) for one in routes]
-        heard = [one for one in routes if self._tells_somebody(str(one.get("receiver")))]
+        heard = [one for one in routes if integrations.tell(self.config, str(one.get("receiver")))]
         if not heard:
-            told = f"{self.of} sends it to receiver {', '.join(receivers)}, which tells nobody"
-            return Told(unproven=told) if self.doubted else Told(silent=told)
+            return self._unheard([str(one.get("receiver")) for one in routes])
         if muted:
             return Told(unproven=muted)
         return self._in_time(heard, left_s)
@@ -81,9 +81,12 @@ class Routing(Struct, frozen=True):
             return Told(unproven=f"{self.of} mutes its route by the clock ({', '.join(map(str, named))})")
         return Told(str(soon[0].get("receiver")))
 
-    def _tells_somebody(self, name: str) -> bool:
-        found = [one for one in mappings(self.config.get("receivers")) if str(one.get("name")) == name]
-        return bool(found) and any(value for key, value in found[0].items() if key.endswith("_configs"))
+    def _unheard(self, receivers: Sequence[str]) -> Told:
+        """Of receivers that tell nobody."""
+        here = next(filter(None, (integrations.stay(self.config, name) for name in receivers)), "")
+        told = f"{self.of} sends it to receiver {', '.join(receivers)}, which tells nobody"
+        told += f" outside its own pod ({here})" if here else ""
+        return Told(unproven=told) if self.doubted or (here and not self.alone) else Told(silent=told)
 
     def _inhibited(self, labels: Mapping[str, str | None]) -> Iterator[str]:
         for rule in mappings(self.config.get("inhibit_rules")):

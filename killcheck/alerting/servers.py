@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from killcheck.kube.objects import Obj, dig, mappings, name_of, namespace_of, ref_of
+from killcheck.kube.objects import Obj, dig, items, mappings, name_of, namespace_of, ref_of
+from killcheck.text import lazy_re
 
-__all__ = ["external_labels", "hindrances", "managers_of", "sends_nowhere"]
+__all__ = ["agents", "external_labels", "hindrances", "managers_of", "sends_nowhere"]
 
 #: What this module, the rules' loading or the scrapes' reading heeds.
 _HEEDED = frozenset(
@@ -64,6 +65,25 @@ _INERT = frozenset(
 )
 #: The operator's own Service in front of every Alertmanager of a namespace.
 _OPERATED = "alertmanager-operated"
+
+
+#: Prometheus that only passes on what it scrapes.
+_AS_AGENT = lazy_re.compile(r"--agent|--enable-feature=(?:\S*,)?agent(?:,\S*)?")
+
+
+def agents(objects: Iterable[Obj]) -> list[str]:
+    """Those that scrape and load no rules: of the operator's kind, or a workload that runs as an agent."""
+    return [ref_of(one) for one in objects if one.get("kind") == "PrometheusAgent" or _runs_as_agent(one)]
+
+
+def _runs_as_agent(obj: Obj) -> bool:
+    words = (
+        str(word)
+        for container in mappings(dig(obj, "spec", "template", "spec", "containers"))
+        if "prometheus" in str(container.get("image"))
+        for word in (*items(container.get("command")), *items(container.get("args")))
+    )
+    return any(_AS_AGENT.fullmatch(word) for word in words)
 
 
 def hindrances(server: Obj) -> Iterator[tuple[str, str]]:

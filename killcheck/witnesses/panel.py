@@ -15,6 +15,7 @@ from msgspec import Struct
 from killcheck.alerting.chain import Chain
 from killcheck.alerting.loading import Loading, as_loaded, recorded, scrapes, seen
 from killcheck.alerting.rules import Evaluated, Record, Rule, rules_of
+from killcheck.alerting.servers import agents
 from killcheck.capabilities.cluster import Cluster
 from killcheck.cloud.billed import ghosts, names_instances
 from killcheck.cloud.instances import Ec2, OwnClouds
@@ -152,7 +153,8 @@ class Witnesses:
         self._chain = Chain(found, manifests, managers, services, spaces)
         self._records = recorded(objects, found, spaces)
         self._exporters = Exporters(self._labels(), discovered=self.cluster.real, scrapes=scraped)
-        return as_loaded(rules, objects, Loading(found, spaces, self._records, scraped))
+        none = agents([*self._custom("PrometheusAgent"), *manifests]) if not found else []
+        return as_loaded(rules, objects, Loading(found, spaces, self._records, scraped, none))
 
     def _custom(self, *kinds: str) -> list[Obj]:
         """Objects of the operator's: those of the manifests that it was made of, or of the cluster."""
@@ -164,7 +166,8 @@ class Witnesses:
         ]
         for kind in kinds if not found else ():
             with suppress(KubeError):  # none are served, or none may be seen
-                found += self.cluster.kube.list(self.cluster.kube.resource_for(_OPERATOR, kind)).items
+                version = f"{_OPERATOR}alpha1" if kind == "PrometheusAgent" else _OPERATOR
+                found += self.cluster.kube.list(self.cluster.kube.resource_for(version, kind)).items
         return found
 
     def _listed(self, resource: Resource) -> list[Obj]:

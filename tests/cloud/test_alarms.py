@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from killcheck import fixtures
-from killcheck.alerting import chain, loading, rules
+from killcheck.alerting import chain, loading, rules, servers
 from killcheck.drill.sequence import Options
 from killcheck.promql.language import Unsupported, duration_s, parse
 from killcheck.run.planned import PlannedDrill
@@ -443,6 +443,24 @@ def test_whether_a_prometheus_loads_a_rule(server, silent, problem, interval):
     assert told.interval_s == interval
 
 
+@pytest.mark.parametrize(
+    ("spec", "args", "is_one"),
+    [
+        ("PrometheusAgent", [], True),
+        ("StatefulSet", ["--config.file=x", "--agent"], True),
+        ("StatefulSet", ["--enable-feature=native-histograms,agent"], True),
+        ("StatefulSet", ["--enable-feature=agents"], False),
+    ],
+)
+def test_an_agent_that_only_scrapes_loads_no_rules(spec, args, is_one):
+    server = {"kind": spec, "metadata": {"namespace": "monitoring", "name": "edge"}}
+    containers = [{"image": "quay.io/prometheus/prometheus:v3.5.0", "args": args}]
+    seen = servers.agents([server | {"spec": {"template": {"spec": {"containers": containers}}}}])
+    made = grouped(f"{IDLES} < 5")
+    (told,) = loading.as_loaded(rules.rules_of([made], Alarm()), [made], loading.Loading(agents=seen))
+    assert ("monitoring/edge loads no rules, and no Prometheus that does is here" in told.problem) is is_one
+
+
 @pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool here")
 @pytest.mark.parametrize(
     ("other", "refused"),
@@ -481,13 +499,22 @@ def test_the_monitor_of_the_exporter_says_what_its_labels_are_called(ends, expr,
     assert told.fires_s == fires
 
 
-RECEIVERS = [{"name": "null"}, {"name": "ops", "slack_configs": [{"channel": "#ops"}]}]
+SLACK = {"slack_configs": [{"channel": "#ops"}]}
 
 
-def alertmanager(*routes, receiver="ops", **more):
-    config = {"route": {"receiver": receiver, "routes": list(routes)}, "receivers": RECEIVERS, **more}
+def alertmanager(*routes, receiver="ops", ops=SLACK, **more):
+    config = {
+        "global": {"slack_api_url": "https://hooks.slack.example/x"},
+        "route": {"receiver": receiver, "routes": list(routes)},
+        "receivers": [{"name": "null"}, {"name": "ops", **ops}],
+        **more,
+    }
     metadata = {"namespace": "monitoring", "name": "alertmanager-main"}
     return {"kind": "Secret", "metadata": metadata, "stringData": {"alertmanager.yaml": json.dumps(config)}}
+
+
+PAGER = "http://pager.example/x"
+MAIL = {"from": "killcheck@b.example", "smarthost": "smtp.b.example:587"}
 
 
 def sent(route, receiver="null", **more):
@@ -559,6 +586,48 @@ def sent(route, receiver="null", **more):
             "inhibits it while an alert of alertname=X fires",
         ),
         (alertmanager(inhibit_rules=[{"target_match": {"severity": "warning"}}]), "ops", "", ""),
+        # What Alertmanager's own loading refuses, or may.
+        (alertmanager(**{"global": {}}), "", "slack_configs of receiver ops has no api_url", ""),
+        (alertmanager(ops={"email_configs": [{"to": "", **MAIL}]}), "", "receiver ops has no to", ""),
+        (alertmanager(ops={"email_configs": [{"to": "a@b.example", "from": "c"}]}), "", "has no smarthost", ""),
+        (
+            alertmanager(ops={"email_configs": [{"to": "a@b.example", **MAIL, "smarthost": "x"}]}),
+            "",
+            "no host:port",
+            "",
+        ),
+        (alertmanager(ops={"email_configs": [{"to": "a@b.example", **MAIL}]}), "ops", "", ""),
+        (alertmanager(**{"global": {"slack_api_url": "hooks.slack.example"}}), "", "global has a slack_api_url", ""),
+        (alertmanager(ops={"pagerduty_configs": [{"severity": "critical"}]}), "", "has no routing_key", ""),
+        (alertmanager(ops={"pagerduty_configs": [{"routing_key_file": "/k", "routing_key": "k"}]}), "", "both", ""),
+        (alertmanager(ops={"webex_configs": [{"room_id": "r", "http_config": {}}]}), "", "http_config.author", ""),
+        (alertmanager(ops={"telegram_configs": [{"bot_token": "t", "chat_id": 0}]}), "", "has no chat_id", ""),
+        (alertmanager(ops={"sns_configs": [{"topic_arn": "t", "phone_number": "1"}]}), "", "more than one of", ""),
+        (alertmanager(ops={"webhook_configs": [{"url": "pager.example/x"}]}), "", "no http or https URL", ""),
+        (alertmanager(ops={"webhook_configs": [{"url": "http://[x"}]}), "", "no http or https URL", ""),
+        (alertmanager(ops={"webhook_configs": [{"url": "{{ .Values.pager }}"}]}), "ops", "", ""),
+        (alertmanager(ops={"webhook_configs": [None]}), "", "webhook_configs of receiver ops is empty", ""),
+        (alertmanager(ops={"webhook_configs": [{"url": PAGER, "urls": []}]}), "", "", "is not known (urls)"),
+        (alertmanager(ops={"carrier_configs": [{}]}), "", "", "is not known (carrier_configs)"),
+        (alertmanager(**{"global": {"slack_url": "x"}}), "", "has no api_url", ""),
+        (alertmanager(sent("a=b", group_interval="0s")), "", "group_interval is zero", ""),
+        (alertmanager(sent("a=b", group_by=["...", "x"])), "", "group_by is ..., x", ""),
+        (alertmanager(sent("severity=info", "ops"), sent("a b")), "", "", "is not known (a b)"),
+        (alertmanager(route={"receiver": "ops", "matchers": ["a=b"]}), "", "its first route has matchers", ""),
+        # What goes nowhere; what else runs beside this Alertmanager is not seen.
+        (alertmanager(ops={"webhook_configs": [{"url": "http://localhost:9/"}]}), "", "", "own pod (localhost)"),
+        (alertmanager(ops={"webhook_configs": [{"url": "http://127.0.0.2"}, {"url": PAGER}]}), "ops", "", ""),
+        (alertmanager(ops={"webhook_configs": [{"url": "http://[::ffff:127.0.0.1]/"}]}), "", "", "outside its own pod"),
+        (alertmanager(ops={"webhook_configs": [{"url": "http://0.0.0.0:80/"}]}), "", "", "outside its own pod"),
+        (alertmanager(ops={"webhook_configs": [{"url": "<secret>"}]}), "", "", "own pod (<secret>)"),
+        (alertmanager(ops={"email_configs": [{"to": "a", **MAIL, "smarthost": ":25"}]}), "", "", "own pod (no host)"),
+        (alertmanager(**{"global": {"slack_api_url": "http://x.invalid/"}}), "", "", "outside its own pod"),
+        (
+            alertmanager(ops={"webhook_configs": [{"url": PAGER, "http_config": {"proxy_url": "http://[::1]:3128"}}]}),
+            "",
+            "",
+            "own pod (::1)",
+        ),
     ],
 )
 def test_an_alert_that_alertmanager_tells_nobody_of_is_none(config, receiver, silent, unproven):
@@ -574,6 +643,11 @@ def test_an_alert_that_alertmanager_tells_nobody_of_is_none(config, receiver, si
 OPERATOR = "monitoring.coreos.com/v1"
 HOOK = {"name": "hook", "webhookConfigs": [{"url": "http://pager.example"}]}
 SELECTS = {"alertmanagerConfigSelector": {}, "alertmanagerConfigNamespaceSelector": {}}
+LOCAL = {"webhook_configs": [{"url": "http://127.0.0.1:8080/alerts"}]}
+BAD = {"name": "hook", "emailConfigs": [{"to": ""}]}
+BARE = {"name": "hook", "slackConfigs": [{"channel": "#ops"}]}
+QUIET = alertmanager(receiver="null", ops={}, **{"global": {}})
+WHOLE = {"name": "gpu", "global": {"slackApiUrl": {"name": "slack", "key": "url"}}}
 
 
 def manager(name="main", **spec):
@@ -636,6 +710,17 @@ SILENCER = {
             "o/gpu/hook",
         ),
         ({}, [manager()], [own_config()], "which is not here"),
+        ({}, [manager()], [alertmanager(ops=LOCAL)], "tells nobody outside its own pod"),
+        ({}, [manager(**SELECTS)], [own_config(receivers=[BAD]), alertmanager()], "ops"),
+        ({}, [manager(**SELECTS)], [own_config(receivers=[BARE]), alertmanager()], "inference/gpu/hook"),
+        ({}, [manager(**SELECTS)], [own_config(receivers=[BARE]), QUIET], "with what AlertmanagerConfigs add: slack"),
+        ({}, [manager(**SELECTS)], [own_config(receivers=[BARE])], "Alertmanager refuses Secret alertmanager-main of"),
+        (
+            {},
+            [manager(alertmanagerConfiguration=WHOLE)],
+            [own_config(namespace="monitoring", receivers=[BARE])],
+            "hook",
+        ),
         ({}, [manager(**SELECTS)], [own_config("lost")], "which is not here"),
         ({}, [manager(**SELECTS)], [own_config(), alertmanager(receiver="null")], "inference/gpu/hook"),
         ({}, [manager(**SELECTS)], [own_config("null"), alertmanager()], "inference/gpu/null, which tells nobody"),
