@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from killcheck.fence.pools import Pool
 from killcheck.kube import resources as r
-from killcheck.kube.objects import Obj, dig, mappings, name_of, ref_of
+from killcheck.kube.objects import Obj, dig, items, mappings, name_of, ref_of
 from killcheck.kube.selectors import parse_labels
 from killcheck.spec.killpath import NodePool
+from killcheck.text import lazy_re
 
 __all__ = ["NO_POOL", "autoscaled", "unread"]
 
 #: Doors beside the pools, and what Karpenter makes: neither is what a node group of a cloud is made by.
 _NO_GROUPS = ("RBAC/", "NodeClaim/", "NodePool/", "Credentials/")
+#: Options by which it is told its groups.
+_GROUPS = lazy_re.compile(r"--node-group-auto-discovery\b|--nodes[= ]\d+:\d+:")
 #: How many pools of which nothing was read are named.
 _SHOWN = 3
 _ADD = "add what makes them (--manifests, --account, --aws)"
@@ -44,8 +47,14 @@ def autoscaled(objects: Iterable[Obj], pools: Sequence[Pool]) -> Iterator[str]:
         return
     for obj in objects:
         containers = dig(obj, "spec", "template", "spec", "containers", default=[]) if obj.get("spec") else []
-        if any("cluster-autoscaler" in str(one.get("image")) for one in mappings(containers)):
+        if any(_scales_groups(one) for one in mappings(containers)):
             yield f"{ref_of(obj)} scales node groups, and none was read: {_ADD}"
+
+
+def _scales_groups(container: Obj) -> bool:
+    """Whether it is a cluster autoscaler: by its image, its program, or the groups that it is told."""
+    words = " ".join(map(str, (*items(container.get("command")), *items(container.get("args")))))
+    return "cluster-autoscaler" in f"{container.get('image')} {words}" or _GROUPS.search(words) is not None
 
 
 def _launches(obj: Obj, pool: NodePool) -> bool:

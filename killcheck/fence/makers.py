@@ -19,7 +19,7 @@ from killcheck.executor import ApiCall, Reading, read
 from killcheck.kube.furniture import FURNITURE, PARTS, is_gitops
 from killcheck.kube.launch_lines import made_by_lines
 from killcheck.kube.machine_texts import brings_nodes, called, holds_a_pool
-from killcheck.kube.objects import Obj, items, mappings, name_of, namespace_of, ref_of
+from killcheck.kube.objects import Obj, dig, items, mappings, name_of, namespace_of, ref_of
 from killcheck.kube.workloads import templates
 from killcheck.text import lazy_re
 
@@ -95,6 +95,11 @@ _POOLS = frozenset(
     {"nodepools", "nodeclaims", "nodeoverlays", "ec2nodeclasses", "aksnodeclasses", "nodeclasses", "gcenodeclasses"}
     | {"machinedeployments", "machinepools", "machinesets", "machines", "machineautoscalers", "awsmanagedmachinepools"}
 )
+#: Images whose program is a cloud's command line.
+_CLIS = lazy_re.compile(
+    r"(?:^|/)(?:[\w-]+-)?(aws|gcloud|az|doctl|kubectl|helm|eksctl|terraform|pulumi|oci|scw|hcloud|kops)"
+    r"(?:-cli|-slim|-builder)?(?:[:@]|$)"
+)
 #: Groups whose objects are programs, and hold them in ways of their own.
 _FIRED = ("argoproj.io", "tekton.dev")
 
@@ -134,7 +139,20 @@ def unevaluated(objects: Sequence[Obj], judged: Iterable[int]) -> Iterator[str]:
         rest = sum(map(len, kinds.values())) - len(named)
         told = ", ".join(named) + (f" and {rest} more" if rest else "")
         yield f"{told}: what acts on {group} is not known, and may launch machines"
+    yield from _scaled(objects)
     yield from _programs(objects)
+
+
+def _scaled(objects: Sequence[Obj]) -> Iterator[str]:
+    """What scales, by its kind, an object of which it is not known that it launches no machine."""
+    for obj in objects:
+        target = dig(obj, "spec", "scaleTargetRef", default=None)
+        if isinstance(target, dict) and (not launches_nothing(target) or _is_karpenters(target)):
+            yield f"{ref_of(obj)} scales {target.get('kind')}/{target.get('name')}, and what that launches is not known"
+
+
+def _is_karpenters(target: Obj) -> bool:
+    return str(target.get("apiVersion", "")).partition("/")[0].startswith("karpenter.")
 
 
 def _programs(objects: Sequence[Obj]) -> Iterator[str]:
@@ -178,6 +196,13 @@ def _steps(obj: Obj) -> Iterator[str]:
         elif isinstance(node, (dict, list)) and id(node) not in seen:
             seen.add(id(node))
             waiting += node.values() if isinstance(node, dict) else [*node, " ".join(map(str, node))]
+            waiting += [_of_image(node)] if isinstance(node, dict) and "image" in node else []
+
+
+def _of_image(step: Obj) -> str:
+    """The line of a step that gives its image's own program nothing but arguments; empty where it names a program."""
+    program = _CLIS.search(str(step.get("image")))
+    return "" if program is None or step.get("command") else " ".join((program[1], *map(str, items(step.get("args")))))
 
 
 def _widens(reading: Reading) -> Iterator[str]:

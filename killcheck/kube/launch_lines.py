@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from killcheck.kube import terraform_resources
+from killcheck.kube import launcher_files, terraform_resources
 from killcheck.text import lazy_re
 from killcheck.text.redaction import redact
 
@@ -114,6 +114,8 @@ def _made_by(line: str) -> Iterator[str]:
         words = rest.translate(_QUOTES).split()
         if _makes(program, words, rest, line[: one.start()]):
             yield f"{program} {' '.join(words)}"
+    if address := launcher_files.posted(line):
+        yield address
     if not known and any(map(_may_be_a_pools, _SIZED.finditer(line))):
         yield line
 

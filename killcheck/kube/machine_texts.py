@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from killcheck.kube import terraform_resources
-from killcheck.kube.custom_holders import is_gpu_machine
+from killcheck.kube import launcher_files, terraform_resources
 from killcheck.kube.launch_lines import made_by_lines
 from killcheck.text import lazy_re
 
-__all__ = ["SCRIPTS", "SUFFIXES", "brings_nodes", "called", "holds_a_pool", "makes"]
+__all__ = ["SCRIPTS", "SUFFIXES", "brings_nodes", "called", "costs", "holds_a_pool", "makes"]
 
 #: Characters of a line that are shown.
 _SHOWN = 60
@@ -26,7 +25,7 @@ _SHOWN = 60
 SCRIPTS = frozenset({".sh", ".bash"})
 SUFFIXES = frozenset({".hcl", ".bicep"}) | SCRIPTS
 #: Resources of CloudFormation and of Azure's templates that launch no machine; any other may.
-_RESOURCES = lazy_re.compile(r"\b(AWS::\w+::\w+|Microsoft\.\w+/[\w/]+)")
+_RESOURCES = lazy_re.compile(r"\b(AWS::\w+::\w+|OS::(?!Heat::ResourceGroup)\w+::\w+|Microsoft\.\w+/[\w/]+)")
 #: Types of CloudFormation that are not AWS': whoever registered them, or a function, makes what it likes.
 _FOREIGN = lazy_re.compile(r"\bType[\"']?[ \t]*:[ \t]*[\"']?(?!AWS::|Alexa::)([A-Z]\w*(?:::[\w-]+){1,3})")
 #: What machines are launched by, wherever in a text that is no object itself.
@@ -38,6 +37,8 @@ _INERT = lazy_re.compile(
     r"AWS::(IAM|S3|SNS|SQS|KMS|Lambda|Logs|Events|Scheduler|DynamoDB|CloudWatch|SSM|SecretsManager|ECR|Route53|RDS|EFS|ACM"
     r"|CertificateManager|ApiGateway\w*|Cognito|CloudFront|CloudTrail|Config|Budgets|CE|ElastiCache|Backup|WAFv2|Kinesis\w*"
     r"|StepFunctions|ElasticLoadBalancingV2|ServiceDiscovery|Serverless|Chatbot|XRay|GuardDuty|CDK|SES|Organizations)::\w+"
+    r"|OS::(Neutron|Cinder|Keystone|Barbican|Designate|Swift|Glance|Octavia)::\w+"
+    r"|OS::Heat::(Software\w+|CloudConfig|MultipartMime|WaitCondition\w*|RandomString|Value|None)"
     r"|AWS::EC2::(VPC\w*|Subnet\w*|SecurityGroup\w*|Route\w*|InternetGateway|NatGateway|EIP\w*|NetworkAcl\w*|FlowLog"
     r"|KeyPair|Volume\w*|NetworkInterface\w*|VPN\w*|TransitGateway\w*|PrefixList|PlacementGroup|EgressOnly\w+)"
     r"|AWS::EKS::(Addon|AccessEntry|PodIdentityAssociation|IdentityProviderConfig|FargateProfile)"
@@ -67,11 +68,7 @@ _MODULES_INERT = lazy_re.compile(
     r"|gcp_(storage|iam|dns|kms|pubsub|sql|logging|secret|compute_(network|subnetwork|firewall|route|address|disk))\w*"
     r"|azure_rm_(storage|keyvault|network|subnet|resourcegroup|publicip|dns|role|securitygroup|virtualnetwork)\w*)"
 )
-#: Files of launchers of their own (clusters for training): a field that names a machine or a card.
-_MACHINE = lazy_re.compile(
-    r"(?m)^[^#\n]{0,200}?\b((?:[Ii]nstance_?[Tt]ypes?|machine_?[Tt]ype|vm_?[Ss]ize)[\"']?[ \t]*[:=][ \t]*"
-    r"[\[\"']*([\w.-]+))"
-)
+#: Files of launchers of their own (clusters for training): a field that names a card.
 _CARD = lazy_re.compile(
     r"(?m)(?:^|[{,])[ \t]*[\"']?((?:accelerators|gpus?)[\"']?[ \t]*:[ \t]*[{\[\"']*"
     r"(?i:[ABH]\d00|GH200|GB\d00|L40S?|L4|T4|V100|A10G?|MI\d+X?)\b)"
@@ -141,6 +138,13 @@ def makes(file: str, text: str) -> Iterator[str]:
             yield from dict.fromkeys(_launched(text))
 
 
+def costs(file: str, text: str) -> Iterator[str]:
+    """What in a file may make machines without accelerators, every one once."""
+    name = PurePath(file).name
+    if name not in _PROGRAMS and not _VALUES.fullmatch(name) and PurePath(file).suffix not in SCRIPTS:
+        yield from dict.fromkeys(launcher_files.costing(text))
+
+
 def called(text: str) -> Iterator[str]:
     """What a program tells a cloud's library to launch, or describes to one."""
     found = dict.fromkeys(" ".join(one[:_SHOWN].split()) for one in _CALLS.findall(text))
@@ -182,5 +186,5 @@ def _named(text: str) -> Iterator[str]:
 
 def _launched(text: str) -> Iterator[str]:
     """Machines and cards that a launcher's own file names."""
-    yield from (said for said, machine in _MACHINE.findall(text) if is_gpu_machine(machine))
     yield from _CARD.findall(text)
+    yield from launcher_files.launching(text)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from killcheck.kube import launch_lines, machine_texts, outside_schedules, terraform_pools
+from killcheck.kube import launch_lines, launcher_files, machine_texts, outside_schedules, terraform_pools
 from killcheck.kube.manifest_text import is_definition, is_template_of_objects, runs_something
 from killcheck.kube.passed_over import Cause, Skipped, names_accelerators, names_pools, outside
 from killcheck.text.files import enclosed, text_of
@@ -265,7 +265,9 @@ class Folders(Struct):
         text = _text(file)
         what = None if file.suffix in machine_texts.SUFFIXES else outside_schedules.in_file(file, text)
         kept, makes, costs = self._machines_in(file, text)
-        makes = tuple(launch_lines.made_by_lines(text)) if pipeline else makes
+        if pipeline:
+            makes = (*launch_lines.made_by_lines(text), *launcher_files.launching(text))
+            costs = tuple(launcher_files.costing(text))
         if file.suffix in terraform_pools.SUFFIXES and (holds := next(terraform_pools.objects(text), "")):
             why = f"Terraform, whose {holds} asks for GPUs: name what comes of it"
             self._pass(file, why, Cause.TEMPLATE, named=True)
@@ -286,7 +288,9 @@ class Folders(Struct):
     ) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...], tuple[str, ...]]:
         """(machines that are always kept, what may make some with GPUs, what makes others)."""
         if file.suffix not in terraform_pools.SUFFIXES:
-            return (), tuple(machine_texts.makes(str(file), text)) if file.suffix in machine_texts.SUFFIXES else (), ()
+            if file.suffix not in machine_texts.SUFFIXES:
+                return (), (), ()
+            return (), tuple(machine_texts.makes(str(file), text)), tuple(machine_texts.costs(str(file), text))
         makes = tuple(terraform_pools.launching(text, lambda source: self._is_read(file.parent / source)))
         costs = tuple(one for one in terraform_pools.costing(text) if one not in makes)
         return tuple(terraform_pools.floors(text)), makes, costs
@@ -298,7 +302,11 @@ class Folders(Struct):
     def _template(self, file: Path) -> None:
         """Tell of what becomes objects, or a chart's values, and is told apart from YAML by its name."""
         text = _text(file)
-        if is_template_of_objects(text):
+        makes, costs = tuple(machine_texts.makes(file.stem, text)), tuple(machine_texts.costs(file.stem, text))
+        if makes or costs:
+            why, named = "a template, which makes nodes", names_accelerators(text)
+            self.skipped.append(Skipped(str(file), 0, why, Cause.TEMPLATE, named, launching=makes, costing=costs))
+        elif is_template_of_objects(text):
             self._pass(file, "a template, by its name: render it first", Cause.TEMPLATE, names_accelerators(text))
         elif names_accelerators(text):
             why = "a template of no Kubernetes object (no kind and apiVersion)"

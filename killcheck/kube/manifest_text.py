@@ -297,7 +297,16 @@ def _no_manifest(text: str, file: str) -> Skipped:
         why = "a Pulumi program, which makes objects that ask for GPUs: name what comes of it"
         return Skipped(file, 0, why, Cause.TEMPLATE, named)
     why = "not a Kubernetes object (no kind and apiVersion)"
-    return Skipped(file, 0, why, Cause.NO_MANIFEST, named, floors=_kept(text, file), launching=_making(text, file))
+    return Skipped(
+        file,
+        0,
+        why,
+        Cause.NO_MANIFEST,
+        named,
+        floors=_kept(text, file),
+        launching=_making(text, file),
+        costing=_costs(text, file),
+    )
 
 
 def _making(text: str, file: str) -> tuple[str, ...]:
@@ -305,6 +314,11 @@ def _making(text: str, file: str) -> tuple[str, ...]:
     if file.endswith(terraform_pools.JSON):
         return tuple(terraform_pools.launching_json(text))
     return tuple(machine_texts.makes(file, text))
+
+
+def _costs(text: str, file: str) -> tuple[str, ...]:
+    """What in it makes machines without accelerators."""
+    return () if file.endswith(terraform_pools.JSON) else tuple(machine_texts.costs(file, text))
 
 
 def _kept(text: str, file: str) -> tuple[tuple[str, int], ...]:
@@ -407,8 +421,9 @@ def _document(doc: Document, found: Found, lines: _Lines) -> None:
         kept = tuple(floors(doc.value)) if cause is Cause.CONFIGURATION else ()
         machines = doc.value if cause is Cause.CONFIGURATION and doc.value.get("kind") == "ClusterConfig" else None
         makes = _making(lines.around(doc.line), doc.file) if cause is Cause.NO_MANIFEST else ()
-        skipped = Skipped(doc.file, doc.line, reason, cause, named, floors=kept, document=machines, launching=makes)
-        found.skipped.append(skipped)
+        costs = _costs(lines.around(doc.line), doc.file) if cause is Cause.NO_MANIFEST else ()
+        said = (doc.file, doc.line, reason, cause, named)
+        found.skipped.append(Skipped(*said, floors=kept, document=machines, launching=makes, costing=costs))
         return
     refused = list(_refused_keys(doc))
     found.surprises += _surprises(doc)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from killcheck.kube import launcher_files
 from killcheck.kube.launch_lines import made_by_lines
 from killcheck.kube.machine_texts import called, holds_a_pool
 from killcheck.kube.manifest_folders import left_out
@@ -16,8 +17,32 @@ from killcheck.text.files import text_of
 
 __all__ = ["making"]
 
-_SUFFIXES = (".py", ".ps1", ".mk", ".groovy", ".js", ".mjs", ".ts", ".go", ".rb", ".pl", ".zsh", ".ksh", ".fish")
-_NAMES = frozenset({"makefile", "gnumakefile", "justfile", "rakefile", "tiltfile", "procfile"})
+_SUFFIXES = (
+    *(
+        ".py",
+        ".ps1",
+        ".psm1",
+        ".mk",
+        ".groovy",
+        ".js",
+        ".mjs",
+        ".cjs",
+        ".ts",
+        ".tsx",
+        ".go",
+        ".rb",
+        ".pl",
+        ".zsh",
+        ".ksh",
+    ),
+    *(".fish", ".rs", ".java", ".kt", ".scala", ".cs", ".php", ".bat", ".cmd", ".ipynb"),
+)
+#: Files of settings, which a launcher reads.
+_SETTINGS = (".toml", ".conf", ".cfg", ".ini", ".xml", ".service", ".env", ".properties", ".nix")
+_NAMES = frozenset(
+    {"makefile", "gnumakefile", "justfile", ".justfile", "rakefile", "tiltfile", "procfile", "crontab", "dockerfile"}
+    | {"containerfile", "vagrantfile", "jenkinsfile", "brewfile", "earthfile"}
+)
 #: Folders of what somebody else wrote, or a tool made.
 _OTHERS = frozenset({"node_modules", "vendor", "__pycache__", "site-packages", "dist", "build"})
 #: Characters of a file that are looked at: a program that makes machines says so early, and one line may be megabytes.
@@ -27,11 +52,19 @@ _LONGEST = 1_000_000
 def making(folders: Iterable[Path], exclude: Sequence[str]) -> Iterator[str]:
     """``what it says (file)`` of every program below the folders that may make machines, but for what is left out."""
     for folder in folders:
-        for file in _files(folder, left_out(folder, exclude)):
+        for file in _files(folder, left_out(folder, exclude), (*_SUFFIXES, *_SETTINGS)):
             yield from (f"{said} ({file})" for said in _said(file))
 
 
-def _files(folder: Path, is_left_out: Callable[[Path], bool]) -> Iterator[Path]:
+def costing(folders: Iterable[Path], exclude: Sequence[str]) -> Iterator[str]:
+    """The same of settings that name machines without accelerators."""
+    for folder in folders:
+        for file in _files(folder, left_out(folder, exclude), _SETTINGS):
+            if file.name.endswith(_SETTINGS):
+                yield from (f"{said} ({file})" for said in dict.fromkeys(launcher_files.costing(_text(file))))
+
+
+def _files(folder: Path, is_left_out: Callable[[Path], bool], suffixes: tuple[str, ...]) -> Iterator[Path]:
     for root, inner, names in os.walk(folder):
         here = Path(root)
         inner[:] = sorted(
@@ -39,7 +72,7 @@ def _files(folder: Path, is_left_out: Callable[[Path], bool]) -> Iterator[Path]:
         )
         for name in sorted(names):
             file = here / name
-            program = name.endswith(_SUFFIXES) or name.lower() in _NAMES or _is_script(file)
+            program = name.endswith(suffixes) or name.lower() in _NAMES or _is_script(file)
             if program and name.isprintable() and not file.is_symlink() and not is_left_out(file):
                 yield file
 
@@ -56,8 +89,14 @@ def _is_script(file: Path) -> bool:
 
 
 def _said(file: Path) -> Iterator[str]:
+    text = _text(file)
+    settings = launcher_files.launching(text) if file.name.endswith(_SETTINGS) else ()
+    yield from dict.fromkeys([*made_by_lines(text), *called(text), *holds_a_pool(text), *settings])
+
+
+def _text(file: Path) -> str:
+    """What a file begins with; empty where it cannot be read: it is told where it is read for something else."""
     try:
-        text = text_of(file, errors="replace")[:_LONGEST]
+        return text_of(file, errors="replace")[:_LONGEST]
     except OSError:
-        return  # it is told where it is read for something else
-    yield from dict.fromkeys([*made_by_lines(text), *called(text), *holds_a_pool(text)])
+        return ""

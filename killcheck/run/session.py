@@ -314,7 +314,9 @@ class Session:
     @property
     def costing(self) -> list[str]:
         """Where, in what was passed over, there is something that launches machines without GPUs."""
-        return [f"{made} ({one.place})" for one in self._passed_over for made in one.costing]
+        costs = [f"{made} ({one.place})" for one in self._passed_over for made in one.costing]
+        programs = () if self.real or self._loaded is None else program_files.costing(self.folders, self.exclude)
+        return [*costs, *programs]
 
     @property
     def _passed_over(self) -> Sequence[Skipped]:

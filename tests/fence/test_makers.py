@@ -12,6 +12,7 @@ from killcheck.fence.automode import built_in
 from killcheck.fence.ceiling import Ceiling
 from killcheck.fence.makers import unevaluated
 from killcheck.kube.launch_lines import made_by_lines
+from killcheck.kube.launcher_files import costing, launching
 from killcheck.kube.program_files import making
 
 
@@ -30,6 +31,11 @@ def patch(body: str) -> dict[str, Any]:
 
 def workflow(template: dict[str, Any]) -> dict[str, Any]:
     return obj("argoproj.io/v1alpha1", "CronWorkflow", spec={"workflowSpec": {"templates": [template]}})
+
+
+def scaler(api_version: str, kind: str) -> dict[str, Any]:
+    target = {"apiVersion": api_version, "kind": kind, "name": "x"}
+    return obj("autoscaling/v2", "HorizontalPodAutoscaler", spec={"scaleTargetRef": target})
 
 
 @pytest.mark.parametrize(
@@ -72,6 +78,11 @@ def workflow(template: dict[str, Any]) -> dict[str, Any]:
         (workflow({"container": {"command": ["eksctl", "create", "nodegroup"]}}), "eksctl create nodegroup"),
         (workflow({"script": {"source": "kubectl scale deploy/x --replicas=0"}}), ""),
         (obj("tekton.dev/v1", "Task", spec={"steps": [{"script": "pulumi up --yes"}]}), "pulumi up"),
+        (workflow({"container": {"image": "amazon/aws-cli:2", "args": ["ec2", "run-instances"]}}), "ec2 run-instances"),
+        (workflow({"container": {"image": "amazon/aws-cli:2", "args": ["ec2", "stop-instances"]}}), ""),
+        (scaler("cluster.x-k8s.io/v1beta1", "MachineDeployment"), "scales MachineDeployment/x"),
+        (scaler("karpenter.sh/v1", "NodePool"), "scales NodePool/x"),
+        (scaler("apps/v1", "Deployment"), ""),
         (workflow({"resource": {"manifest": "apiVersion: karpenter.sh/v1\nkind: NodeClaim\n"}}), "NodeClaim"),
         (program("aws", "ec2", "start-instances", "--instance-ids", "i-0a"), "aws ec2 start-instances"),
         (program("kubectl", "apply", "-f", "https://example.com/pools.yaml"), "kubectl apply -f https://"),
@@ -136,6 +147,8 @@ kubectl apply -k github.com/x/y?ref=1
 curl -fsSL https://x.example/pools.yaml | kubectl apply -f -
 helm upgrade --install pools oci://r.example/charts/gpu-pools
 rosa create machinepool -c x
+curl -X POST -d '{"size":"g"}' https://api.digitalocean.com/v2/droplets
+New-AzVM -Name w -Size $Size
 """
 MAKE_NOTHING = """
 # aws ec2 run-instances
@@ -151,6 +164,8 @@ kubectl scale deploy/x --replicas=4
 kubectl patch nodepool dev --type merge -p '{"spec":{"limits":{"nvidia.com/gpu":"0"}}}'
 kubectl delete nodeclaim x
 helm upgrade --install kps prometheus-community/kube-prometheus-stack
+curl https://api.digitalocean.com/v2/droplets
+Get-AzVM -Name w
 helm repo add x https://x.example
 eksctl create iamserviceaccount --name x
 terraform plan
@@ -164,13 +179,57 @@ def test_lines_that_make_machines_are_told_from_those_that_look_or_end() -> None
     assert [*made_by_lines(MAKE_NOTHING)] == []
 
 
+ORDERS = """
+      InstanceType: p5.48xlarge
+InstanceType.$: $.type
+"instanceTypes": ["optimal"]
+MachineOptions = ["amazonec2-instance-type=g5.48xlarge"]
+type: "P3dn24xlarge"
+{"TargetCapacity": 2000}
+instanceSelector: {vCPUs: 192}
+num_nodes: 50; resources:
+gpu: 80GB:8
+Api: RunInstances
+runs-on: runs-on=1/family=p5/spot=false
+ResumeProgram=/opt/resume.sh
+""".replace("; ", "\n")
+COSTS = """
+node_type_id: i3en.24xlarge
+machineType: m1-ultramem-160
+size: Standard_M416ms_v2
+"""
+NO_ORDERS = """
+node.kubernetes.io/instance-type: p5.48xlarge
+# InstanceType: p5.48xlarge
+"instance_type": {"type": "string"}
+"languageserver-types": "3.17.5"
+num_nodes: 2
+gpus: 8
+replicas: 12
+NodeName=rack[1-8] Gres=gpu:8 State=UNKNOWN
+runs-on: ubuntu-latest
+workerType: sync
+"""
+
+
+def test_what_a_launchers_own_file_orders_is_told_whoever_the_launcher_is() -> None:
+    orders = ORDERS.strip().splitlines()
+    assert len([*launching(ORDERS)]) == len(orders) - 1
+    assert [*costing(ORDERS)] == []
+    assert len([*costing(COSTS)]) == 3
+    assert [*launching(COSTS)] == []
+    assert [said for line in NO_ORDERS.splitlines() for said in (*launching(line), *costing(line))] == []
+
+
 def test_programs_beside_manifests_are_read_for_a_fence(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text("grow:\n\teksctl create nodegroup --cluster c\n")
     (tmp_path / "grow.py").write_text("boto3.client('ec2').run_instances(MaxCount=4)\n")
     (tmp_path / "off.py").write_text("boto3.client('ec2').terminate_instances(InstanceIds=ids)\n")
+    (tmp_path / "config.toml").write_text("o = ['amazonec2-instance-type=g5.48xlarge']\n")
     (tmp_path / "up").write_text("#!/bin/sh\naz vm start -n x\n")
     (tmp_path / ".killcheckignore").write_text("old/\n")
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "grow.py").write_text("create_fleet()")
     told = [said.partition(" (/")[0] for said in making([tmp_path], ())]
-    assert told == ["eksctl create nodegroup --cluster c", "run_instances(", "az vm start -n x"]
+    order = "instance-type=g5.48xlarge"
+    assert told == ["eksctl create nodegroup --cluster c", order, "run_instances(", "az vm start -n x"]
