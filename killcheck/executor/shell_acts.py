@@ -52,8 +52,13 @@ _TURNS_OFF = lazy_re.compile(
     r"|poweroff|shutdown|rollback|down\b)"
 )
 _SIGNS_IN = lazy_re.compile(
-    r"\b(?:configure|login|auth|get-credentials|update-kubeconfig|assume-role|get-token|config)\b"
+    r"\b(?:configure|login|auth|get-credentials|update-kubeconfig|assume-role|get-token|get-caller-identity|config)\b"
 )
+#: As whom a machine may act, and where it is, by its cloud's metadata: it answers each night, and that it
+#: lapses is what faults are for. What the cloud does to the machine (``spot/instance-action``) is another night's.
+_METADATA = r"^\w+://(?:169\.254\.169\.254|169\.254\.170\.23?|metadata\.google\.internal|metadata)(?::\d+)?/\S*?"
+_CREDENTIALS = lazy_re.compile(_METADATA + r"(?:\btoken\b|security-credentials|/credentials\b|/project/)")
+_WHERE = lazy_re.compile(_METADATA + r"(?:instance-identity|/identity\b|placement/|instance/zone)")
 _OF_METADATA = lazy_re.compile(r"metadata\.(?:name|namespace)[!=]+[^,]*")
 #: A list of so few that there may be more, and what asks for these.
 _FEW = lazy_re.compile(r"[?&]limit=(\d{1,2})(?=[&\s\"']|$)")
@@ -201,8 +206,10 @@ def made_call(ground: Ground, request: HttpCommand, rests: Value, shown: str) ->
     call = call_of_url(method, url, body)
     host = re.sub(r"^\w+://|[/?].*", "", url).replace(UNKNOWN, "...") or "it"
     if call is None:
-        if re.search(r"/(?:openapi|version|healthz|readyz|livez)\b", url):
+        if re.search(r"/(?:openapi|version|healthz|readyz|livez)\b", url) or _CREDENTIALS.search(url):
             return KNOWN, KNOWN
+        if _WHERE.search(url):  # another pod may be on another machine
+            return KNOWN, Value(raw=frozenset({Source(Kind.LOOKS, f"where {basename(host)} says it is", host[:30])}))
         value = rests | unknown(Kind.LOOKS, f"what {basename(host)} answers", host[:30])
         return value, value
     if call.writes:

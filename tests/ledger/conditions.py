@@ -13,6 +13,7 @@ OFF = "kubectl scale deploy/vllm -n inference --replicas=0"
 #: Commands whose output may be otherwise on another night.
 UNKNOWN = (
     "cat /proc/loadavg",
+    "curl -s http://169.254.169.254/latest/meta-data/placement/availability-zone",
     "uptime",
     "nvidia-smi -L",
     "hostname",
@@ -115,6 +116,7 @@ PECULIAR = (
 #: Lines of which each lets the write pass on every night, or on those that a drill tries.
 KNOWN = (
     "",
+    "TOKEN=$(curl -fsS -X PUT http://169.254.169.254/latest/api/token) || exit 9",
     "set -euo pipefail",
     '[ "$DRY" = true ] && exit 0',
     '[ "${ENABLED:-true}" = true ] || exit 0',
@@ -187,6 +189,7 @@ ASKED_PY = (
     "(lambda x: off() if x else None)(E)",
 )
 KNOWN_PY = (
+    "import boto3; print(boto3.client('sts').get_caller_identity()['Arn'])",
     "",
     "if os.environ.get('ENABLED', 'true') != 'true':\n    sys.exit(0)",
     "if datetime.date.today().weekday() >= 5:\n    sys.exit(0)",
