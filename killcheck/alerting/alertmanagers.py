@@ -22,7 +22,7 @@ from killcheck.alerting.monitors import matches, within
 from killcheck.alerting.routing import Routing, Unknown, matchers_of
 from killcheck.kube.objects import Obj, dig, items, labels_of, mappings, name_of, namespace_of, ref_of
 from killcheck.text import lazy_re
-from killcheck.text.yamlfile import YamlError, documents
+from killcheck.text.yamlfile import YamlError, documents, format_path
 
 __all__ = ["of_manager", "written"]
 
@@ -51,6 +51,9 @@ _OF_ROUTES = frozenset(
         *("group_interval", "repeat_interval", "mute_time_intervals", "active_time_intervals"),
     }
 )
+_LISTS = frozenset({"receivers", "routes", "inhibit_rules", "templates", "group_by", "equal"})
+#: prometheus/common model/time.go ``ParseDuration``.
+_DURATION = lazy_re.compile(r"0|(?=\d)(?:\d+y)?(?:\d+w)?(?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?(?:\d+ms)?")
 #: The operator's own, where there is no Secret.
 _NOBODY: Mapping[str, Any] = {"route": {"receiver": "null"}, "receivers": [{"name": "null"}]}
 
@@ -183,11 +186,16 @@ def _renamed(route: Obj, name: str) -> Obj:
 # -- what is written ---------------------------------------------------------------------------------------------
 def _routing(of: str, text: str) -> Routing:
     try:
-        configs = [one.value for one in documents(text, of)]
+        found = documents(text, of)
+        configs = [one.value for one in found]
     except YamlError:
         return Routing(of, {}, unproven=f"the alertmanager.yaml of {of} cannot be read")
     if not configs or not isinstance(dig(configs[0], "route"), dict):
         return Routing(of, {}, silent=f"Alertmanager refuses {of}: no route")
+    if found[0].duplicates:
+        return Routing(
+            of, {}, silent=f"Alertmanager refuses {of}: {format_path(found[0].duplicates[0][0])} is there twice"
+        )
     return _checked(Routing(of, configs[0]))
 
 
@@ -209,6 +217,7 @@ def _refused(config: Obj) -> Iterator[str]:
     clocks = [
         str(one.get("name")) for key in ("time_intervals", "mute_time_intervals") for one in mappings(config.get(key))
     ]
+    yield from _unlisted(config)
     if route.get("receiver") in (None, ""):
         yield "its first route has no receiver"
     yield from (f"receiver {name} is there twice" for name in named if named.count(name) > 1)
@@ -220,14 +229,29 @@ def _refused(config: Obj) -> Iterator[str]:
             yield from (
                 f"time interval {name} is not there" for name in map(str, items(one.get(field))) if name not in clocks
             )
-        yield from (f"{field} is zero" for field in ("group_interval", "repeat_interval") if _is_zero(one.get(field)))
+        yield from _untimed(one)
         by = [str(name) for name in items(one.get("group_by"))]
         if len(set(by)) < len(by) or ("..." in by and len(by) > 1):
             yield f"group_by is {', '.join(by)}"
 
 
-def _is_zero(duration: Any) -> bool:
-    return duration is not None and re.fullmatch(r"0+(?:ms|[smhdwy])?", str(duration)) is not None
+def _untimed(route: Obj) -> Iterator[str]:
+    """Waits of a route that are none."""
+    for field in ("group_wait", "group_interval", "repeat_interval"):
+        said = str(route.get(field)) if route.get(field) is not None else "1s"
+        if not _DURATION.fullmatch(said):
+            yield f"{field} {said} is no duration"
+        elif field != "group_wait" and not said.strip("0smhdwy"):
+            yield f"{field} is zero"
+
+
+def _unlisted(config: Obj) -> Iterator[str]:
+    """What is to be a list and is none: loading is strict."""
+    places = [config, *_every(dig(config, "route", default={})), *mappings(config.get("receivers"))]
+    for key, value in (each for place in [*places, *mappings(config.get("inhibit_rules"))] for each in place.items()):
+        listed = key in _LISTS or str(key).endswith(("_configs", "_intervals", "matchers"))
+        if listed and value is not None and not isinstance(value, list):
+            yield f"{key} is no list"
 
 
 def _refused_at_root(config: Obj) -> Iterator[str]:
@@ -252,8 +276,10 @@ def _strange(config: Obj, *, own: bool) -> Iterator[str]:
 def _unread(one: Obj, prefix: str) -> Iterator[str]:
     """A matcher that is none to those who read it here."""
     try:
-        matchers_of(one, prefix)
-    except Unknown as error:
+        for _, how, value in matchers_of(one, prefix):
+            if how.endswith("~"):
+                re.compile(value)
+    except (Unknown, re.error) as error:
         yield str(error)
 
 
