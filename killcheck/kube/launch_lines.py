@@ -29,8 +29,8 @@ _OTHERS = (
     "|cdk|sam|ray|pcluster"
 )
 _LINE = lazy_re.compile(
-    rf"(?:(?<![\w./@-])({_CLOUDS})"
-    rf"|(?:^|[;&|({{$`\"'\[]|\b(?:run:|sudo|exec|then|do|xargs|time|-c))[ \t@\[\"'-]*({_OTHERS}))"
+    rf"(?:(?<![\w./@-])(?:/(?:usr/|usr/local/|snap/)?bin/)?({_CLOUDS})"
+    rf"|(?:^|[;&|({{$`\"'!\[]|\b(?:run:|sudo|exec|then|do|xargs|time|-c))[ \t@\[\"'-]*({_OTHERS}))"
     r"[\"',]*[ \t]+([^;&|)`\n]+)"
 )
 _SIZES = lazy_re.compile(

@@ -21,7 +21,7 @@ __all__ = ["costing", "launching", "posted"]
 _SHOWN = 60
 #: A field of a machine's type, and what it says; a nested value (a schema's) is none.
 _TYPED = lazy_re.compile(
-    r"(?<![/.])((?:[iI]nstance|[mM]achine|[sS]erver|[nN]ode|[wW]orker|[vV][mM])[-_]?(?:[tT]ype|[sS]ize|[fF]lavou?r"
+    r"(?<![/.])((?:[iI]nstance|[mM]achine|[sS]erver|[nN]ode|[wW]orker|[vV][mM])[-_]?(?:[tT]ype|[sS]ize|[fF]lavou?r|[sS]hape"
     r"|S[kK][uU]|sku)s?(?:[-_]?[iI]d)?(?:\.\$)?[\"']?[ \t]*[:=]\s*[\[\"'\-]*[ \t]*[\"']?([\w.$*-][^\s\"',\]}]*))"
 )
 #: Fields of a type of whichever thing, by the name of a machine alone: ``m5.24xlarge``, ``Standard_D2s_v3``.
@@ -31,8 +31,8 @@ _NAMED = lazy_re.compile(
 )
 _MACHINE = lazy_re.compile(r"(?i)(?!\d+\.\d+\.)(?=.*\d)(?=.*[a-z]).*")
 _UNKNOWN = lazy_re.compile(r"[$<]|\{\{|\*|optimal$|(?:var|local|params?)\.")
-#: ``P3dn24xlarge`` as an enumeration of a library has it.
-_ENUMERATED = lazy_re.compile(r"(?i)(p\d|g\d|gr\d|trn\d|inf\d|dl\d)[a-z]{0,3}\d*x?large")
+#: ``P3dn24xlarge`` as an enumeration of a library has it, and Oracle's and Linode's that say so.
+_ENUMERATED = lazy_re.compile(r"(?i)(p\d|g\d|gr\d|trn\d|inf\d|dl\d)[a-z]{0,3}\d*x?large|.*gpu.*")
 #: Sizes of fleets that nothing else has, and machines described rather than named.
 _FLEETS = lazy_re.compile(
     r"\b((?:[tT]otal)?TargetCapacity|max_?[vV]cpus|instanceCap(?:Str)?|ResumeProgram|[iI]nstanceRequirements"
@@ -41,11 +41,9 @@ _FLEETS = lazy_re.compile(
 #: How many machines, and beside it of which size: both are said by an order alone.
 _COUNTED = lazy_re.compile(
     r"(?m)(?:^|[{,])[ \t-]*[\"']?((?:(?:num|max|min)[-_]?(?:[nN]odes|[wW]orkers|[mM]achines|[uU]nits|[iI]nstances)"
-    r"|[nN]ode_?[cC]ount|nodes)[\"']?[ \t]*:[ \t]*[\"']?[1-9]\d*)\b"
+    r"|[nN]ode_?[cC]ount|(?<=\n)nodes)[\"']?[ \t]*:[ \t]*[\"']?[1-9]\d*)\b"
 )
-_SIZED = lazy_re.compile(
-    r"(?m)(?:^|[{,])[ \t-]*[\"']?(?:resources|constraints|cpus|vcpus|accelerators|gpus?)[\"']?[ \t]*:"
-)
+_SIZED = lazy_re.compile(r"(?m)(?:^|[{,])[ \t-]*[\"']?(?:resources|constraints|cpus|vcpus|accelerators)[\"']?[ \t]*:")
 #: A card by its memory (``80GB:8``).
 _CARD = lazy_re.compile(r"(?m)(?:^|[{,])[ \t]*[\"']?(gpus?[\"']?[ \t]*:[ \t]*[{\[\"']*\d+ ?GB\S*)")
 #: Steps of AWS Systems Manager that begin something.

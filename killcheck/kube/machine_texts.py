@@ -59,6 +59,7 @@ _REMOTE = lazy_re.compile(r"(?m)^[ \t]*module[ \t]+\w+[ \t]+'((?:br|ts)[:/][^'\n
 #: Ansible's modules of the clouds' collections, and those that launch nothing.
 _MODULES = lazy_re.compile(
     r"(?m)^[ \t]*(?:-[ \t]+)?((?:(?:community|amazon)\.aws|google\.cloud|azure\.azcollection)\.\w+"
+    r"|\w+\.\w+\.(?!\w*_(?:info|facts)\b)(?:\w+_)?(?:instance|server|droplet|node_?pool|virtual_?machine|vm)"
     r"|eks_nodegroup|ec2_instance|ec2_asg|autoscaling_group|ec2_spot_instance|gcp_container_(?:node_pool|cluster)"
     r"|gcp_compute_instance|azure_rm_(?:aks\w*|virtualmachine\w*))[ \t]*:"
 )
@@ -113,7 +114,12 @@ _BRINGS_NODES = lazy_re.compile(
 )
 #: A chart of a helmfile that lies elsewhere.
 _RELEASED = lazy_re.compile(r"(?m)^[ \t]+chart:[ \t]*[\"']?((?:oci://)?[\w-]+/[\w./-]+)")
-_PLAYBOOK = lazy_re.compile(r"(?m)^[ \t-]*(?:hosts|tasks)[ \t]*:")
+_PLAYBOOK = lazy_re.compile(r"(?m)^[ \t-]*(?:hosts|tasks|runcmd|bootcmd|cmds|commands)[ \t]*:")
+#: A step whose image is a cloud's command line, and what it is given.
+_STEP = lazy_re.compile(
+    r"\b(?:image|name)[\"']?:[ \t]*[\"']?[\w./-]*/(aws|gcloud|az|doctl|eksctl|oci|scw|hcloud)(?:-cli)?(?::\S*)?[\"']?[ \t]*\n"
+    r"[ \t]*(?:args|command):[ \t]*\[([^\]\n]*)\]"
+)
 #: Files that begin a program of which nobody here knows what it makes.
 _PROGRAMS = {
     "Pulumi.yaml": "a Pulumi program",
@@ -180,6 +186,8 @@ def _named(text: str) -> Iterator[str]:
     yield from _OTHERS.findall(text)
     yield from _REMOTE.findall(text)
     yield from (f"chart {one}" for one in _RELEASED.findall(text) if not terraform_resources.brings_no_pools(one))
+    for program, given in _STEP.findall(text):
+        yield from made_by_lines(f"{program} {given}")
     if _PLAYBOOK.search(text):
         yield from made_by_lines(text)
 

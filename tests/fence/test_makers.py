@@ -149,6 +149,8 @@ helm upgrade --install pools oci://r.example/charts/gpu-pools
 rosa create machinepool -c x
 curl -X POST -d '{"size":"g"}' https://api.digitalocean.com/v2/droplets
 New-AzVM -Name w -Size $Size
+ExecStart=/usr/bin/scw instance server create type=x
+"!sky launch t.yaml"
 """
 MAKE_NOTHING = """
 # aws ec2 run-instances
@@ -189,6 +191,7 @@ type: "P3dn24xlarge"
 instanceSelector: {vCPUs: 192}
 num_nodes: 50; resources:
 gpu: 80GB:8
+"nodeShape":"BM.GPU.H100.8"
 Api: RunInstances
 runs-on: runs-on=1/family=p5/spot=false
 ResumeProgram=/opt/resume.sh
@@ -203,7 +206,7 @@ node.kubernetes.io/instance-type: p5.48xlarge
 # InstanceType: p5.48xlarge
 "instance_type": {"type": "string"}
 "languageserver-types": "3.17.5"
-num_nodes: 2
+nodes: 3
 gpus: 8
 replicas: 12
 NodeName=rack[1-8] Gres=gpu:8 State=UNKNOWN
