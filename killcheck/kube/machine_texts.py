@@ -117,7 +117,8 @@ _RELEASED = lazy_re.compile(r"(?m)^[ \t]+chart:[ \t]*[\"']?((?:oci://)?[\w-]+/[\
 _PLAYBOOK = lazy_re.compile(r"(?m)^[ \t-]*(?:hosts|tasks|runcmd|bootcmd|cmds|commands)[ \t]*:")
 #: A step whose image is a cloud's command line, and what it is given.
 _STEP = lazy_re.compile(
-    r"\b(?:image|name)[\"']?:[ \t]*[\"']?[\w./-]*/(aws|gcloud|az|doctl|eksctl|oci|scw|hcloud)(?:-cli)?(?::\S*)?[\"']?[ \t]*\n"
+    r"\b(?:image|name)[\"']?:[ \t]*[\"']?[\w./-]*/(aws|gcloud|az|doctl|eksctl|oci|scw|hcloud)(?:-cli)?(?::\S*)?[\"']?"
+    r"[ \t]*\n"
     r"[ \t]*(?:args|command):[ \t]*\[([^\]\n]*)\]"
 )
 #: Files that begin a program of which nobody here knows what it makes.
